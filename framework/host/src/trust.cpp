@@ -23,16 +23,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using File = std::unique_ptr<FILE, int (*)(FILE*)>;
+using Space = std::array<char, 65536>;
+
+/// Whether a group has this name, and at most the user of the same name as a listed member.
+bool is_alone(const struct group& entry, const std::string& name) {
+  for (char** member = entry.gr_mem; *member != nullptr; ++member)
+    if (name != *member) return false;
+  return name == entry.gr_name;
+}
+
 /// Whether a group has one member, this user: the group of the user's name that systems make with
 /// each account, and because of which they let users' files be writable by their group (umask 002).
 /// Only accounts of this machine are asked about: which of a network's accounts begin in the group
 /// cannot be found out.
 bool is_private_group(gid_t group, uid_t user) {
-  std::array<char, 65536> space{};
+  Space space{};
   std::string name;
-  const std::unique_ptr<FILE, int (*)(FILE*)> accounts(std::fopen("/etc/passwd", "re"),
-                                                       std::fclose);
-  if (!accounts) return false;
+  const File accounts(std::fopen("/etc/passwd", "re"), std::fclose);
+  const File groups(std::fopen("/etc/group", "re"), std::fclose);
+  if (!accounts || !groups) return false;
   struct passwd account {
   }, *one = nullptr;
   int end = 0;
@@ -41,20 +51,20 @@ bool is_private_group(gid_t group, uid_t user) {
     if (one->pw_uid != user) return false;
     name = one->pw_name;
   }
-  if (end != ENOENT) return false;
+  if (end != ENOENT || name.empty()) return false;
   struct group entry {
   }, *found = nullptr;
-  if (name.empty() || ::getgrgid_r(group, &entry, space.data(), space.size(), &found) != 0 ||
-      found == nullptr || name != found->gr_name)
-    return false;
-  for (char** member = found->gr_mem; *member != nullptr; ++member)
-    if (name != *member) return false;
-  return true;
+  // A number may have several entries.
+  while ((end = ::fgetgrent_r(groups.get(), &entry, space.data(), space.size(), &found)) == 0)
+    if (found->gr_gid == group && !is_alone(*found, name)) return false;
+  if (end != ENOENT) return false;
+  return ::getgrgid_r(group, &entry, space.data(), space.size(), &found) == 0 && found != nullptr &&
+         is_alone(*found, name);
 }
 
 /// Whether an access list may let others in; its mask is what the group bits then show.
 bool may_have_access_list(const fs::path& part) {
-  for (const char* kind : {"system.posix_acl_access", "system.nfs4_acl"}) {
+  for (const char* kind : {"system.posix_acl_access", "system.nfs4_acl", "system.nfs4_acl_xdr"}) {
     if (::lgetxattr(part.c_str(), kind, nullptr, 0) >= 0) return true;
     if (errno != ENODATA && errno != ENOTSUP) return true;
   }
