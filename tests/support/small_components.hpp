@@ -78,7 +78,7 @@ class FlatClipping final : public privgrad::Clipping {
 
 /// A program of two parameters whose gradients are the rows, and whose losses are their sums. Notes
 /// the number of the ledger's releases when it is shown rows, and the first features of the rows.
-class WatchingProgram final : public privgrad::Program {
+class WatchingProgram : public privgrad::Program {
  public:
   explicit WatchingProgram(std::filesystem::path ledger) : ledger_(std::move(ledger)) {}
   std::size_t parameter_count() const override { return 2; }

@@ -71,3 +71,28 @@ TEST_CASE("a commitment is the same however rows are read in pieces", "[commitme
   CHECK(core::commitment_to(counting(), Dataset({{1}, 2}, bytes, 1.0f, targets)) ==
         core::commitment_to(counting(), Dataset({{1}, 2}, reals, targets)));
 }
+
+TEST_CASE("a commitment is to the last row, too, however many there are", "[commitment][privacy]") {
+  for (const std::size_t count : {255u, 256u, 257u, 600u}) {
+    std::vector<float> reals(count, 1.0f);
+    const std::vector<float> targets(count, 0.0f);
+    const auto commitment = [&] {
+      return core::commitment_to(counting(), Dataset({{1}, 2}, reals, targets));
+    };
+    const std::string one = commitment();
+    reals.back() = 2.0f;
+    CHECK(commitment() != one);
+  }
+}
+
+TEST_CASE("the opening of a commitment is for the user alone", "[commitment][privacy]") {
+  namespace fs = std::filesystem;
+  const TempDir state;
+  const core::DataCommitment made =
+      core::commit(core::Manifest(), rows({0.5f, -1.25f, 0.0f, 3.0f, 1.0f, 2.0f}), state.path());
+  REQUIRE(made.value);
+  const fs::path file = state.path() / made.value->substr(0, 32) / "opening.json";
+  CHECK(fs::status(file).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
+  CHECK(core::commitment_to(core::read_opening(file),
+                            rows({0.5f, -1.25f, 0.0f, 3.0f, 1.0f, 2.0f})) == *made.value);
+}

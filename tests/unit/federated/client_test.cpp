@@ -1,5 +1,6 @@
 #include "privgrad/federated/client.hpp"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
@@ -111,6 +112,33 @@ TEST_CASE("an estimate that the budget does not pay for is not made, and the mod
   CHECK_FALSE(sent->loss_changes);
   CHECK(run.program().lines_when_looked() == 1);
   CHECK(run.client->estimates_made() == 0);
+}
+
+// The noise follows from the key alone, so what is released tells what one row added.
+TEST_CASE("losses that are not finite add nothing to an estimate", "[client][privacy]") {
+  class OneLoss final : public WatchingProgram {
+   public:
+    OneLoss(std::filesystem::path ledger, double loss)
+        : WatchingProgram(std::move(ledger)), loss_(loss) {}
+    Evaluation evaluate(const Batch& batch) const override {
+      const Evaluation own = WatchingProgram::evaluate(batch);
+      return batch.features.front() == 3.0f ? Evaluation{.loss = loss_, .correct = 0} : own;
+    }
+
+   private:
+    double loss_;
+  };
+  const auto released = [](double loss) {
+    const TempDir dir;
+    Federation run(dir, 10.0, true);
+    run.bench.program = std::make_unique<OneLoss>(run.ledger, loss);
+    const auto sent = run.round(1);
+    REQUIRE(sent);
+    REQUIRE(sent->loss_changes);
+    return *sent->loss_changes;
+  };
+  const auto steady = released(1.0);
+  for (const double loss : {HUGE_VAL, -HUGE_VAL, std::nan("")}) CHECK(released(loss) == steady);
 }
 
 TEST_CASE("no estimate is made beyond those of the plan", "[client][privacy]") {
