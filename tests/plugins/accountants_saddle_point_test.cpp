@@ -466,7 +466,14 @@ TEST_CASE("saddle_point: out of range is an error, not an answer", "[accountant]
   for (const double epsilon : {-1e-9, kInfinity, nan}) {
     CHECK_THROWS_AS(accountant->delta(epsilon), privgrad::ConfigError);
   }
-  CHECK_THROWS_AS(saddle_of(sampled(0.01, 1e-9))->epsilon(1e-5), privgrad::NumericError);
+  // Too little noise to compute with: an infinite bound, which searches take as too little.
+  for (const double noise : {1e-9, 0.0199}) {
+    const auto little = saddle_of(sampled(0.01, noise));
+    CHECK(little->epsilon(1e-5).value == std::numeric_limits<double>::infinity());
+    CHECK(little->epsilon(1e-5).bound == privgrad::BoundKind::upper);
+    CHECK(little->delta(1.0).value == 1.0);
+  }
+  CHECK(std::isfinite(saddle_of(sampled(0.01, 0.02))->epsilon(1e-5).value));
   CHECK_THROWS_AS(saddle_of(sampled(0.01, 1e9))->epsilon(1e-5), privgrad::NumericError);
   CHECK(saddle_of(Event::gaussian(1e-200))->epsilon(1e-5).value == kInfinity);
   // Counts that a double cannot represent: refused before anything is added.

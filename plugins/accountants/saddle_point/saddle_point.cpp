@@ -206,10 +206,9 @@ class SaddlePoint final : public Accountant {
     for (const auto& [step, count] : spent_.steps) {
       if (step.q == 1.0) continue;
       const double noise = noise_of(step, end);
-      if (!(noise >= kLeastSampledNoise && noise <= kMostSampledNoise)) {
+      if (!(noise <= kMostSampledNoise)) {
         throw NumericError("saddle_point: the noise multiplier of a sampled gaussian is " +
-                           format_number(noise) + ", which is integrated between " +
-                           format_number(kLeastSampledNoise) + " and " +
+                           format_number(noise) + ", which is integrated up to " +
                            format_number(kMostSampledNoise) + " only");
       }
       steps.push_back({step.q, noise, static_cast<double>(count)});
@@ -227,13 +226,18 @@ class SaddlePoint final : public Accountant {
   /// The larger of the results of `compute` for each direction. `most` is the result without noise.
   template <class Compute>
   PrivacyAnswer answer(double most, const Compute& compute) const {
-    const double square = gaussian_square(End::low);
-    if (spent_.no_noise || !std::isfinite(square)) {
+    // An infinite upper bound is true of everything; a search for a scale takes it as too little.
+    const bool has_next_to_none =
+        !std::isfinite(gaussian_square(End::low)) ||
+        std::ranges::any_of(spent_.steps, [&](const auto& one) {
+          return one.first.q < 1.0 && noise_of(one.first, End::low) < kLeastSampledNoise;
+        });
+    if (spent_.no_noise || has_next_to_none) {
       return {.value = most,
               .bound = spent_.no_noise ? BoundKind::exact : BoundKind::upper,
               .lower = {},
               .note = spent_.no_noise ? "something was released without noise"
-                                      : "next to no noise: the privacy loss overflows"};
+                                      : "next to no noise: the privacy loss is not computed"};
     }
     if (spent_.steps.empty()) {
       return {.value = 0.0, .bound = BoundKind::exact, .lower = 0.0, .note = ""};
