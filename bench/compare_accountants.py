@@ -5,7 +5,7 @@
     bench/compare_accountants.py PROGRAM     privgrad: the whole command, start-up included
 
 Sampling rate 0.01, noise multipliers from 2 to 0.8, delta 1e-5, add or remove one. Prints epsilon and
-the seconds of processor time of a first call, without imports.
+the seconds of processor time of a first call, without imports, as JSON.
 """
 
 import json
@@ -83,7 +83,7 @@ def main():
     answer = known[sys.argv[1]]() if sys.argv[1] in known else by_command(sys.argv[1])
     before = seconds()
     epsilon = answer()
-    print(f"{sys.argv[1]}: epsilon {epsilon:.6f}, {seconds() - before:.2f} s of processor time")
+    print(json.dumps({"library": sys.argv[1], "epsilon": epsilon, "seconds": seconds() - before}))
 
 
 if __name__ == "__main__":

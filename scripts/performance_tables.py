@@ -2,10 +2,11 @@
 """Makes the tables of docs/performance.md, each with the commit, the date, the machine and its load.
 
     scripts/performance_tables.py --build build [--torch PYTHON] [--kymatio PYTHON] [TABLE...]   # all, or these
+    scripts/performance_tables.py --build build --torch PYTHON front      # the first table: `make bench-table`
     scripts/performance_tables.py --stale                    # which tables are older than what they measure
 
-PYTHON: an interpreter with torch and opacus, for the table `torch`, and one with kymatio, for
-`scattering`. A table is between `<!-- table NAME COMMIT -->` and `<!-- end -->`; it was measured
+PYTHON: an interpreter with torch and opacus, for the tables `torch` and `front` (which also compares
+dp_accounting and opake where it has them), and one with kymatio, for `scattering`. A table is between `<!-- table NAME COMMIT -->` and `<!-- end -->`; it was measured
 with the code of COMMIT, and the line below it names the machine. A working tree with changes is
 refused, because nobody could reproduce its figures. The figures come from each program's own clocks
 and ratios, so that other programs on the machine do little harm; their load is stated.
@@ -20,6 +21,8 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/performance.md"
@@ -87,6 +90,22 @@ def steps_at(level, json_of):
                          three(one["private_over_plain"]), goal(one), "", "", ""])
     return table([f"network, {level}", "batch", "plain, ms", "private, ms", "private over plain, one thread", "goal",
                   "two threads over one, plain", "private", "goal"], rows) + "\n\n" + yardstick(trained["machine"])
+
+
+def front(json_of):
+    """What users ask first, beside other libraries; empty: the interpreter lacks it, or it has no such thing."""
+    networks = json_of("compare_torch.py", "--rounds", "2")["networks"]
+    rows = []
+    for one in networks[:2]:
+        rows.append([f"private step, {one['network']}, one thread", f"{three(one['privgrad_private_ms'])} ms",
+                     f"{three(one['opacus_ghost_ms'])} ms", "", ""])
+        rows.append(["the same over the library's plain step", three(one["privgrad_private_ms"] / one["privgrad_ms"]),
+                     three(one["opacus_ghost_ms"] / one["torch_ms"]), "", ""])
+    answers = [json_of("compare_accountants.py", name) for name in ("privgrad", "opacus", "dp_accounting", "opake")]
+    rows.append(["epsilon of 100 different sampled steps", *(one and f"{three(one['seconds'])} s" for one in answers)])
+    rows.append(["the same, epsilon", *(one and f"{one['epsilon']:.5f}" for one in answers)])
+    rows.append(["a first model: the whole command", f"{three(json_of('quickstart')['seconds'])} s", "", "", ""])
+    return table(["", "PrivGrad", "Opacus", "dp_accounting", "Opake"], rows)
 
 
 def floors(json_of):
@@ -180,7 +199,7 @@ def clients(json_of):
 
 
 # The function for each table that can be made here.
-TABLES = {"floors": floors, "steps": steps, "parts": parts, "growth": growth, "noise_terms": noise_terms, "torch": torch,
+TABLES = {"front": front, "floors": floors, "steps": steps, "parts": parts, "growth": growth, "noise_terms": noise_terms, "torch": torch,
           "scattering": scattering, "correlated": correlated, "clients": clients}
 # For a Python program of bench/: the option that names its interpreter, and the program that it
 # receives.
@@ -188,6 +207,7 @@ PEERS = {"compare_torch.py": ("torch", "training"), "compare_kymatio.py": ("kyma
 # The folders whose changes may affect a table's figures; ALL for other tables.
 ALL = ["bench", "framework", "plugins"]
 FOLDERS = {
+    "front": ALL,
     **{name: STEPS for name in ("floors", "steps", "parts", "growth", "torch")},
     "noise_terms": ["bench/noise.cpp", "framework/trust"],
     "correlated": ["bench/correlated.cpp", "plugins/aggregators", "framework/trust"],
@@ -207,6 +227,18 @@ def processor():
     facts = dict(re.findall(r"^(vendor_id|cpu family|model|model name)\s*: (.*)$", text, re.M))
     return (f"{facts.get('model name', 'unknown processor')} (family {facts.get('cpu family')}, model {facts.get('model')}), "
             f"{os.cpu_count()} cores")
+
+
+def best_of_five(program):
+    """The shortest time of a whole run of the quickstart."""
+    times = []
+    for _ in range(5):
+        with tempfile.TemporaryDirectory() as folder:
+            begin = time.monotonic()
+            subprocess.run([program, "run", ROOT / "examples/manifests/quickstart.yaml", "--out", f"{folder}/run", "--quiet"],
+                           check=True, stdout=subprocess.DEVNULL)
+            times.append(time.monotonic() - begin)
+    return {"seconds": min(times)}, (os.getloadavg()[0],)
 
 
 def stale():
@@ -236,7 +268,15 @@ def main():
         """A program's output, and the loads before and after. LEVEL: the instructions; None: the best."""
         bench = words.build.resolve() / "bench"
         command = [bench / program]
-        if program in PEERS:
+        if program == "quickstart":
+            return best_of_five(bench.parent / "bin/privgrad")
+        if program == "compare_accountants.py":
+            own = arguments[0] == "privgrad"
+            command = [sys.executable if own else words.torch, ROOT / "bench" / program]
+            arguments = [bench.parent / "bin/privgrad"] if own else arguments
+            if not own and subprocess.run([words.torch, "-c", f"import {arguments[0]}"], stderr=subprocess.DEVNULL).returncode:
+                return "", (os.getloadavg()[0],)
+        elif program in PEERS:
             option, measured = PEERS[program]
             command = [getattr(words, option), ROOT / "bench" / program, "--program", bench / measured]
         before = os.getloadavg()[0]
@@ -244,7 +284,7 @@ def main():
         run = subprocess.run([*command, *arguments], check=True, stdout=subprocess.PIPE, timeout=1200, env=os.environ | chosen)
         return json.loads(run.stdout), (before, os.getloadavg()[0])
 
-    given = {"torch": words.torch, "scattering": words.kymatio}
+    given = {"torch": words.torch, "front": words.torch, "scattering": words.kymatio}
     for name in words.tables or (name for name in TABLES if given.get(name, True)):
         if not given.get(name, True):
             parser.error(f"the table {name} needs the interpreter that compares")
