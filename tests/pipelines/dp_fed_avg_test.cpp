@@ -39,12 +39,65 @@ class WatchedSampler final : public Sampler {
   std::uint64_t size_ = 0;
 };
 
+/// Breaks its contract: the first unit is drawn twice.
+class TwiceSampler final : public Sampler {
+ public:
+  explicit TwiceSampler(const Params&) {}
+  void start(const SamplingPlan& plan) override { size_ = plan.dataset_size; }
+  double expected_batch_size(std::uint64_t) const override { return static_cast<double>(size_); }
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    return {releases.begin(), releases.end()};
+  }
+  void sample(std::uint64_t, std::size_t rows, const RandomSource&,
+              std::vector<std::uint32_t>& batch) override {
+    batch.resize(rows);
+    for (std::uint32_t row = 0; row < rows; ++row) batch[row] = row;
+    batch.push_back(0);
+  }
+
+ private:
+  std::uint64_t size_ = 0;
+};
+
 const Catalog& watching_clients() {
-  static const Catalog catalog = house_with({offer<Sampler, WatchedSampler>("watched")});
+  static const Catalog catalog = house_with(
+      {offer<Sampler, WatchedSampler>("watched"), offer<Sampler, TwiceSampler>("twice")});
   return catalog;
 }
 
 }  // namespace
+
+TEST_CASE("participation that draws a client twice ends a run", "[federated][privacy]") {
+  for (const char* aggregation : {"fed_avg", "dp_fed_avg, client_clip_norm: 1"}) {
+    std::string yaml = kBase;
+    yaml.replace(
+        yaml.find("local_iterations: 3"), 19,
+        std::string("local_iterations: 3, participation: twice, aggregation: ") + aggregation);
+    const core::Manifest manifest = core::parse_manifest(
+        yaml, "/nowhere/m.yaml", {"privacy.target_epsilon=1000"}, watching_clients());
+    const core::Plan plan = core::make_plan(manifest);
+    const TempDir dir;
+    CHECK_THROWS_AS(
+        core::run(plan,
+                  {.directory = dir.path() / "run", .lock = "", .threads = 1, .on_progress = {}}),
+        PluginError);
+  }
+}
+
+// The noise follows from the seed, so two runs differ by what clients send alone. With a learning
+// rate of 1e-30, they send the model that they received.
+TEST_CASE("dp_fed_avg: the change of a client that drops out is not in the sum", "[federated]") {
+  const auto parameters = [](const char* more) {
+    Experiment experiment(kBase,
+                          {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+                           "privacy.target_epsilon=200", more});
+    experiment.run();
+    return experiment.parameters();
+  };
+  const auto unchanged = parameters("schedules.learning_rate=1e-30");
+  CHECK(parameters("federated.client_drop_rate=0.999999999") == unchanged);
+  CHECK(parameters("federated.client_drop_rate=0") != unchanged);
+}
 
 TEST_CASE("dp_fed_avg: the server's ledger is not above its budget, whatever happens",
           "[federated][privacy]") {
