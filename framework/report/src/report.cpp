@@ -73,10 +73,10 @@ Figures write_figures(const fs::path& directory, const fs::path& folder) {
   fs::create_directories(folder, failure);
   if (failure) throw IoError(folder.string() + ": cannot be made: " + failure.message());
   Figures written;
-  for (const auto& [name, chart] : figures) {
-    const auto file = [&](const char* extension) { return folder / (name + extension); };
-    core::write_atomically(file(".csv"), csv(*chart));
-    core::write_atomically(file(".svg"), svg_chart(*chart, Place::file));
+  for (const auto& figure : figures) {
+    const auto file = [&](const char* extension) { return folder / (figure.first + extension); };
+    core::write_atomically(file(".csv"), csv(*figure.second));
+    core::write_atomically(file(".svg"), svg_chart(*figure.second, Place::file));
     written.files.insert(written.files.end(), {file(".csv"), file(".svg")});
     written.has_pdf = written.has_pdf && write_pdf(file(".svg"), file(".pdf"));
     if (written.has_pdf) written.files.push_back(file(".pdf"));

@@ -81,8 +81,8 @@ class Checker {
 
   void check_list(const Json& schema, const Value& node, const std::string& where) {
     const Value::List& items = *items_of(node);
-    check_size(items.size(), schema.value("minItems", 0), schema.value("maxItems", items.size()),
-               node.mark, where);
+    check_size(items.size(), schema.value("minItems", std::size_t{0}),
+               schema.value("maxItems", items.size()), node.mark, where);
     for (auto item = items.begin(); item != items.end(); ++item) {
       check(schema["items"], *item, where + "." + std::to_string(item - items.begin()));
       const bool is_there = std::any_of(
@@ -94,7 +94,8 @@ class Checker {
 
   void check_object(const Json& schema, const Value& node, const std::string& where) {
     const Value::Object& members = *members_of(node);
-    check_size(members.size(), schema.value("minProperties", 0), members.size(), node.mark, where);
+    check_size(members.size(), schema.value("minProperties", std::size_t{0}), members.size(),
+               node.mark, where);
     if (schema.contains("not") && node.find("kind") != nullptr)
       problems_.add(node.mark, where,
                     "is one component, expected a list of values or {NAME: VALUE, ...}");

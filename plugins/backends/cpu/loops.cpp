@@ -53,7 +53,7 @@ PRIVGRAD_INLINE void add_scaled_body(float factor, const float* values, std::siz
 PRIVGRAD_INLINE void keep_larger(const float* __restrict values, std::size_t count,
                                  float* __restrict top) {
   for (std::size_t i = 0; i < count; ++i) {
-    const bool larger = (values[i] > top[i]) | (values[i] != values[i]);
+    const bool larger = (values[i] > top[i]) | std::isnan(values[i]);
     top[i] = larger ? values[i] : top[i];
   }
 }

@@ -330,7 +330,8 @@ bool CorrelatedMechanism::pays_for(const Event& paid, std::uint64_t step) const 
     if (step < part.first_step) continue;
     releases.push_back(Event::gaussian(part.recipes.own_multiplier(step - part.first_step)));
   }
-  return paid == (releases.size() == 1 ? releases.front() : Event::composed(std::move(releases)));
+  if (releases.size() == 1) return paid == releases.front();
+  return paid == Event::composed(std::move(releases));
 }
 
 template <class Sum>
