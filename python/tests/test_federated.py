@@ -248,6 +248,26 @@ def test_an_older_state_that_is_brought_back_is_refused(small: dict[str, Any]) -
         federated.Client(manifest, who, "client-1", state=Path("state"))
 
 
+def test_a_damaged_state_is_not_replaced_by_the_one_before_it(small: dict[str, Any]) -> None:
+    manifest = manifest_of(small)
+    clients = clients_of(manifest, state=Path("state"))
+    rounds = orders_of(manifest, clients)
+    (who, first), (_, second) = rounds[0][1], rounds[1][1]
+    clients[who].answer(first)
+    clients[who].answer(second)
+    del clients
+    refused = []
+    for slot in Path("state").rglob("checkpoint-*"):  # two of each client that answered
+        whole = slot.read_bytes()
+        slot.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        with pytest.raises(privgrad.DataError, match="damaged"):
+            federated.Client(manifest, who, "client-1", state=Path("state"))
+        slot.write_bytes(whole)
+        refused.append(slot.name)
+    assert sorted(refused) == ["checkpoint-a", "checkpoint-b"]
+    federated.Client(manifest, who, "client-1", state=Path("state"))
+
+
 def last_line(ledger: Path) -> dict[str, Any]:
     return json.loads(ledger.read_text().splitlines()[-1])
 
