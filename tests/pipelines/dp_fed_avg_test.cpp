@@ -16,7 +16,7 @@ namespace federated {
 namespace {
 
 /// Every unit in every step, after a draw that the test can see.
-class WatchedSampler final : public Sampler {
+class WatchedSampler : public Sampler {
  public:
   static inline std::vector<double> draws;
   static inline std::vector<std::uint64_t> steps;
@@ -40,23 +40,14 @@ class WatchedSampler final : public Sampler {
 };
 
 /// Breaks its contract: the first unit is drawn twice.
-class TwiceSampler final : public Sampler {
+class TwiceSampler final : public WatchedSampler {
  public:
-  explicit TwiceSampler(const Params&) {}
-  void start(const SamplingPlan& plan) override { size_ = plan.dataset_size; }
-  double expected_batch_size(std::uint64_t) const override { return static_cast<double>(size_); }
-  std::vector<Event> charges(std::span<const Event> releases) const override {
-    return {releases.begin(), releases.end()};
-  }
-  void sample(std::uint64_t, std::size_t rows, const RandomSource&,
+  using WatchedSampler::WatchedSampler;
+  void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
               std::vector<std::uint32_t>& batch) override {
-    batch.resize(rows);
-    for (std::uint32_t row = 0; row < rows; ++row) batch[row] = row;
+    WatchedSampler::sample(step, rows, random, batch);
     batch.push_back(0);
   }
-
- private:
-  std::uint64_t size_ = 0;
 };
 
 const Catalog& watching_clients() {
