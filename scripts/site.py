@@ -6,11 +6,11 @@
 Pages link to each other and to sources by their paths in the repository, so that links work in a
 clone and on the site. The site therefore has the same paths: this script copies README.md, docs/,
 and everything to which they link, directly or indirectly, and nothing else. A link to a folder
-leads to its README.md, or to a list of its files. Two pages are generated from sources: that of the
-Python package from its docstrings, and that of the SDK from its headers, by Doxygen if it is
-installed. Notebooks become pages with outputs, and code without a language gets that of its first line. The link
-to the repository is PRIVGRAD_REPOSITORY, or the address of git's `origin`. What scripts write below
-a page of experiments is folded.
+leads to its README.md, or to a list of its files. Some pages are generated from sources: those of
+the Python package from its docstrings, one for each module, and that of the SDK from its headers,
+by Doxygen if it is installed. Notebooks become pages with outputs, and code without a language gets
+that of its first line. The link to the repository is PRIVGRAD_REPOSITORY, or the address of git's
+`origin`. The sections that a script has written below a page are folded.
 """
 
 import json
@@ -22,17 +22,20 @@ import subprocess
 import sys
 import tempfile
 
+import griffe
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGINNINGS = ["README.md", "docs", "scripts/iframe-worker.js"]
 MODULES = ["privgrad", "privgrad.sklearn", "privgrad.torch", "privgrad.flower",
            "privgrad.federated", "privgrad.prototypes", "privgrad.trackers"]
 HEADERS = pathlib.PurePosixPath("framework/sdk/include/privgrad")
-WRITTEN = "<!-- Below, scripts/study-page.sh writes what the studies found. Above, a person does. -->"
+WRITTEN = re.compile(r"<!-- Below, .* Above, a person does\. -->\n(?:\n## .*\n(?=\n### ))?")
 NOTEBOOK = re.compile(r"\]\(([^)\s#:]+)\.ipynb\)")
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
 SHELL = re.compile(r"(privgrad|cmake|ctest|make|export|cd|git|pip|python3|apt-get|mpirun|srun|sed|cat|for"
                    r"|docker|[A-Z_]+=\S*|(build|bench|scripts|tests|examples|\.ci)/\S+)( |$)")
 YAML = re.compile(r"(- )?[\"a-z_.]+:( |$)")
+PARAMETERS = re.compile(r"^\|.*\| meaning \|\n(?:\|.*\n)+", re.MULTILINE)
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 
 
@@ -129,15 +132,25 @@ def in_list(lines):
     return False
 
 
-def with_folded_studies(text):
-    """A page of experiments whose studies, which a script wrote, open one by one."""
-    if WRITTEN not in text:
+def folded(title, text):
+    return f'<details class="folded" markdown="1"><summary>{title}</summary>\n\n{text}\n</details>\n\n'
+
+
+def with_folded_sections(text):
+    """A page whose sections that a script wrote open one by one."""
+    written = WRITTEN.search(text)
+    if not written:
         return text
-    head, studies = text.split(WRITTEN, 1)
-    parts = re.split(r"^## (.+)$", studies, flags=re.MULTILINE)
-    return head + "## Studies\n\nEach opens, with its figures and tables.\n\n" + "".join(
-        f'<details class="study" markdown="1"><summary>{name}</summary>\n\n## {name}\n{study}\n</details>\n\n'
-        for name, study in zip(parts[1::2], parts[2::2]))
+    title = written[0].strip().partition("\n\n## ")[2]
+    level = "###" if title else "##"
+    parts = re.split(f"^{level} (.+)$", text[written.end():], flags=re.MULTILINE)
+    return text[:written.start()] + f"## {title or 'Studies'}\n\nEach section opens with a click.\n\n" + "".join(
+        folded(name, f"{level} {name}\n{section}") for name, section in zip(parts[1::2], parts[2::2]))
+
+
+def with_marked_parameters(text):
+    """A page whose tables of parameters have a class, because they wrap on narrow screens."""
+    return PARAMETERS.sub(r'<div class="parameters" markdown="1">\n\n\g<0>\n</div>\n', text)
 
 
 def page_of_notebook(file):
@@ -176,7 +189,7 @@ def stage(place):
         if file.suffix == ".md":
             text = (ROOT / file).read_text(encoding="utf-8")
             text = with_languages(with_folders_as_files(file, text, folders))
-            text = with_folded_studies(text)
+            text = with_marked_parameters(with_folded_sections(text))
             to.write_text(NOTEBOOK.sub(r"](\1.md)", text), encoding="utf-8")
         elif file.suffix == ".ipynb":
             to.with_suffix(".md").write_text(page_of_notebook(file), encoding="utf-8")
@@ -187,19 +200,31 @@ def stage(place):
         if not readme.exists():
             readme.parent.mkdir(parents=True, exist_ok=True)
             readme.write_text(list_of(folder, files), encoding="utf-8")
-    python_page(place)
+    python_pages(place)
     sdk_page(place, files)
 
 
-def python_page(place):
-    """The page of the package, which mkdocstrings fills by reading the modules without importing them."""
+def python_pages(place):
+    """A page for each module, which mkdocstrings fills by reading the modules without importing them."""
     if not (ROOT / "python").is_dir():
         return
-    page = place / "api" / "python.md"
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text("# The Python package\n\nMade of its docstrings; [Python](../docs/python.md) says how "
-                    "it is used.\n\n" + "".join(f"::: {module}\n\n" for module in MODULES),
-                    encoding="utf-8")
+    (place / "api").mkdir(exist_ok=True)
+    package = griffe.load("privgrad", search_paths=[str(ROOT / "python")])
+    text = "# The Python package\n\nMade of its docstrings; [Python](../docs/python.md) says how it is used.\n\n"
+    for module in MODULES:
+        held = package[module.removeprefix("privgrad").lstrip(".")] if module != "privgrad" else package
+        text += f"- [{module}]({module}.md): {purpose_of(held)}\n"
+        page = f"::: {module}\n"
+        if held is package:  # Has many names, whose texts are long: each opens.
+            page += "    options: {members: false}\n\n" + "".join(
+                folded(f"<code>{name}</code>: {purpose_of(package[name])}", f"::: privgrad.{name}\n    options: {{heading_level: 2}}\n")
+                for name in sorted(package.exports, key=lambda name: (package[name].is_class, name)))
+        (place / "api" / f"{module}.md").write_text(page, encoding="utf-8")
+    (place / "api" / "python.md").write_text(text, encoding="utf-8")
+
+
+def purpose_of(thing):
+    return re.sub("``(.*?)``", r"<code>\1</code>", thing.docstring.value.partition("\n")[0])
 
 
 def doxygen(out):

@@ -12,7 +12,9 @@ git ls-files 'docs/*.md' | while read -r page; do
   [ -e "$place/site/${page%.md}.html" ] || [ -e "$place/site/$(dirname "$page")/index.html" ] ||
     expect "the site has all pages" "no $page" '^all$'
 done || exit 1
-expect "the package's functions are there" "$(cat "$place/site/api/python.html")" 'privgrad\.calibrate'
+expect "the package's modules have pages" "$(cat "$place/site/api/python.html")" 'href="privgrad\.sklearn\.html"'
+expect "the package's functions are there, folded" \
+  "$(grep -A9 '^<summary><code>calibrate</code>: ' "$place/site/api/privgrad.html")" '<h2 id="privgrad\.calibrate"'
 expect "the SDK's headers are there" "$(cat "$place/site/api/sdk.html")" 'privgrad/schedule\.hpp'
 if command -v doxygen >/dev/null; then
   expect "Doxygen's pages are there" "$(cat "$place/site/api/sdk/classprivgrad_1_1Schedule.html")" 'is_shape'
@@ -36,6 +38,10 @@ expect "a notebook is a page, with what its cells show" \
   "$(tr '\n' ' ' <"$place/site/docs/notebooks/quickstart.html" | grep -o '<div class="output">.*' | head -c 4000)" 'epsilon</td>'
 expect "studies are folded, and keep their anchors" \
   "$(grep -A1 '^<summary>at-size</summary>' "$place/site/docs/experiments/tran2022.html")" '^<h2 id="at-size">'
+expect "rows of faults are folded, and keep their anchors" \
+  "$(grep -A1 '^<summary>Samplers</summary>' "$place/site/docs/falsify.html")" '^<h3 id="samplers">'
+expect "tables of parameters are marked, because they wrap on phones" \
+  "$(cat "$place/site/docs/components/sampler.poisson.html")" '<div class="parameters">'
 
 # A small repository with the same script.
 mkdir -p "$place/small/docs" "$place/small/scripts" "$place/small/src"
