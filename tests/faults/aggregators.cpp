@@ -76,8 +76,7 @@ const std::array kTable = std::to_array<Row>({
            at.recipe.noise.push_back({at.step, -at.multiplier()});
          }},
     {.told = {"takes_back", "continues the noise of the step before with the other sign",
-              Let::harmless,
-              "nothing is kept, so nothing is carried: the recipe is charged as a matrix"},
+              Let::harmless, "keep is 0, so nothing is carried: the recipe is charged as a matrix"},
      .change =
          [](const Step& at) {
            if (at.step > 0) at.recipe.earlier.push_back({at.step - 1, -1.0});
@@ -161,7 +160,7 @@ const std::array kTable = std::to_array<Row>({
            if (at.step >= 2000) at.multiplier() = 0.0;
          }},
     {.told = {"negative", "a multiplier below 0: as good as its opposite", Let::harmless,
-              "noise is symmetric, and charged by its square"},
+              "noise is symmetric, and its square is charged"},
      .change = [](const Step& at) { at.multiplier() *= -1.0; }},
     {.told = {"nan", "a multiplier of NaN"},
      .change = [](const Step& at) { at.multiplier() = std::nan(""); }},

@@ -125,7 +125,7 @@ const std::array kTable = std::to_array<Row>({
            one.fill(static_cast<double>(state) * 0x1p-32 * one.right());
          }},
     {.told = {"normalises", "every example at the full clip norm", Let::harmless,
-              "longer is not too long: normalised descent"},
+              "a longer vector within the bound is normalised descent"},
      .rule =
          [](const Example& one) { one.fill(one.norm() > 0.0 ? one.clip_norm / one.norm() : 0.0); }},
 });

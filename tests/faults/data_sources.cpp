@@ -60,7 +60,7 @@ const std::array kTable = std::to_array<Row>({
      .info = [](Base& self,
                 DataInfo& info) { info.train_rows += static_cast<std::size_t>(self.calls_++); }},
     {.told = {"rows_from_the_last_one_on", "rows in another order", Let::harmless,
-              "rows have no order that anything is promised of"},
+              "no promise depends on the order of rows"},
      .read =
          [](Base& self, Split split) {
            const Dataset rows = self.right(split);
@@ -87,7 +87,7 @@ const std::array kTable = std::to_array<Row>({
      .info = [](Base&,
                 DataInfo& info) { info.unaccounted.emplace_back("number of classes (classes)"); }},
     {.told = {"normalises_in_secret", "features less the mean of all rows", Let::trusted,
-              "which conclusions a source draws is what it says in DataInfo (docs/trust.md)"},
+              "a source declares in DataInfo what it computes from all rows (docs/trust.md)"},
      .read =
          [](Base& self, Split split) {
            Dataset data = self.right(split);
@@ -97,7 +97,7 @@ const std::array kTable = std::to_array<Row>({
            return self.right(split, -mean);
          }},
     {.told = {"doubles_a_row", "an example stands in two rows: each of them is protected, not both",
-              Let::trusted, "a row is what a source calls one (docs/trust.md)"},
+              Let::trusted, "the source defines what a row is (docs/trust.md)"},
      .read =
          [](Base& self, Split split) {
            Dataset data = self.right(split);

@@ -54,7 +54,7 @@ const std::array kTable = std::to_array<Row>({
            return static_cast<double>(asked.count_call()) > asked.self.steps_ ? 0.5 : 2.0;
          }},
     {.told = {"quieter_at_each_start", "instances that are started again answer otherwise",
-              Let::harmless, "a run starts its noise from the plan's values, and asks no schedule"},
+              Let::harmless, "a run takes its noise from the plan, not from the schedule"},
      .value = [](const Asked& asked) { return 2.0 / static_cast<double>(asked.self.starts_); }},
     {.told = {"thread_decides", "another value on another thread"},
      .value = [](const Asked&) { return std::this_thread::get_id() == kHome ? 2.0 : 1.0; }},

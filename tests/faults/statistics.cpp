@@ -60,7 +60,7 @@ const std::array kTable =
         {.told = {"statistic_of_no_numbers", "asks for nothing at all"},
          .request = [](const Base&, StatisticRequest& one) { one.size = 0; }},
         {.told = {"statistic_of_another_bound_later", "asks for a larger bound when asked again",
-                  Let::harmless, "it is asked once: sum, noise and charge are of that answer"},
+                  Let::harmless, "it is asked once: sum, noise and charge use that answer"},
          .request =
              [](const Base& self, StatisticRequest& one) {
                self.see({});
