@@ -14,13 +14,13 @@ class CountingAccountant : public privgrad::Accountant {
       : bound_(bound) {}
   void start(privgrad::Adjacency) override { spent_ = 0.0; }
   std::optional<std::string> refuses(const privgrad::Event& event) const override {
-    if (std::holds_alternative<privgrad::GaussianEvent>(event.kind()) || is_nothing(event))
+    if (std::holds_alternative<privgrad::GaussianEvent>(event.kind()) || event.is_nothing())
       return std::nullopt;
     return "counts Gaussians only";
   }
   void compose(const privgrad::Event& event, std::uint64_t count) override {
     if (const auto why = refuses(event)) throw privgrad::PrivacyError(*why);
-    if (is_nothing(event)) return;
+    if (event.is_nothing()) return;
     const double sigma = std::get<privgrad::GaussianEvent>(event.kind()).noise_multiplier;
     spent_ += static_cast<double>(count) / (sigma * sigma);
   }
@@ -37,10 +37,6 @@ class CountingAccountant : public privgrad::Accountant {
   }
 
  private:
-  static bool is_nothing(const privgrad::Event& event) {
-    return event == privgrad::Event::nothing();
-  }
-
   privgrad::BoundKind bound_;
   double spent_ = 0.0;
   mutable int asked_ = 0;

@@ -73,15 +73,7 @@ double releases_paid(const Event& event, Adjacency adjacency) {
                ? 0.0
                : static_cast<double>(repeated->count) * releases_paid(*repeated->of, adjacency);
   }
-  if (const auto* poisson = std::get_if<PoissonSampledEvent>(&event.kind())) {
-    return releases_paid(*poisson->of, adjacency);
-  }
-  if (const auto* subset = std::get_if<SampledWithoutReplacementEvent>(&event.kind())) {
-    return releases_paid(*subset->of, adjacency);
-  }
-  if (const auto* epoch = std::get_if<RandomAllocationEvent>(&event.kind())) {
-    return releases_paid(*epoch->of, adjacency);
-  }
+  if (const auto sampling = sampling_of(event)) return releases_paid(*sampling->of, adjacency);
   // No finite epsilon exists.
   if (std::holds_alternative<NonPrivateEvent>(event.kind()) ||
       std::holds_alternative<UnsupportedEvent>(event.kind())) {
@@ -110,9 +102,9 @@ void require_participation_paid(const std::vector<Batch>& chosen, const std::vec
 /// Compares the draws of sample() over many steps with the charge: how often each example is
 /// chosen, how batch sizes vary, and how much consecutive batches share. The last two distinguish
 /// shuffled batches, whose steps are not independent, from subsampled ones.
-void require_drawn_as_charged(const std::vector<Batch>& chosen, const Amplification& amplification,
+void require_drawn_as_charged(const std::vector<Batch>& chosen, const Sampling& how,
                               const SamplingPlan& plan) {
-  const double q = amplification.probability;
+  const double q = how.rate;
   const auto n = static_cast<double>(plan.dataset_size);
   const auto steps = static_cast<double>(chosen.size());
   std::vector<double> counts(plan.dataset_size, 0.0);
@@ -138,7 +130,7 @@ void require_drawn_as_charged(const std::vector<Batch>& chosen, const Amplificat
         "the number of batches of " + std::to_string(chosen.size()) + " that hold one example");
   }
   const double size_variance = n * q * (1.0 - q);
-  if (amplification.fixed_size) {
+  if (how.draw == Sampling::Draw::subset) {
     require(squares <= 1e-9 * steps, "the batch size varies, but the charge says that it is fixed");
     // Overlap of two independent subsets is hypergeometric.
     const double variance = n > 1.0 ? n * q * q * (1.0 - q) * (1.0 - q) * n / (n - 1.0) : 0.0;
@@ -160,12 +152,12 @@ void require_drawn_as_charged(const std::vector<Batch>& chosen, const Amplificat
 
 /// The same for cycles: there, the rows of one step are drawn like all rows without cycles.
 void require_cycles_as_charged(const std::vector<Batch>& chosen, std::uint64_t cycle,
-                               const Amplification& amplification, const SamplingPlan& plan) {
+                               const Sampling& how, const SamplingPlan& plan) {
   const auto of_groups = batches_of_groups(chosen, cycle);
   for (std::uint64_t group = 0; group < cycle; ++group) {
     SamplingPlan own = plan;
     own.dataset_size = (plan.dataset_size + cycle - 1 - group) / cycle;
-    require_drawn_as_charged(of_groups[group], amplification, own);
+    require_drawn_as_charged(of_groups[group], how, own);
   }
 }
 
@@ -233,14 +225,12 @@ void require_drawn_by_stream(const Checker& checker, double q, std::uint64_t cyc
 
 void require_stated_population(const Event& event, const SamplingPlan& plan, std::uint64_t cycle,
                                double expected) {
-  if (const auto* subset = std::get_if<SampledWithoutReplacementEvent>(&event.kind())) {
-    require(static_cast<std::uint64_t>(subset->source_dataset_size) == plan.dataset_size,
-            "the charge names a data set of " + std::to_string(subset->source_dataset_size) +
-                ", the plan one of " + std::to_string(plan.dataset_size));
-  }
-  if (const auto how = amplification(event)) {
+  if (const auto how = sampling_of(event)) {
+    require(how->draw != Sampling::Draw::subset || how->rows == plan.dataset_size,
+            "the charge names a data set of " + std::to_string(how->rows) + ", the plan one of " +
+                std::to_string(plan.dataset_size));
     const double stated =
-        how->probability * static_cast<double>(plan.dataset_size) / static_cast<double>(cycle);
+        how->rate * static_cast<double>(plan.dataset_size) / static_cast<double>(cycle);
     require(close(stated, expected, 1e-9),
             "the charge implies batches of " + format_number(stated) +
                 " on average, expected_batch_size() is " + format_number(expected));
@@ -377,30 +367,30 @@ void check_charges(Checker& checker, const std::vector<SamplingPlan>& plans) {
       const auto paid = charges(*sampler, plan, plan.steps);
       if (!paid) continue;
       require_participation_paid(batches(*started(checker, plan), plan), *paid, plan);
-      if (!amplification(paid->front())) continue;
-      const Amplification how = *amplification(paid->front());
-      if (how.epoch_steps > 0) {
+      const auto how = sampling_of(paid->front());
+      if (!how) continue;
+      if (how->draw == Sampling::Draw::epoch) {
         compared = true;
-        require_epochs_as_charged(checker, how.epoch_steps, plan);
+        require_epochs_as_charged(checker, how->steps, plan);
         continue;
       }
       if (!is_steady(*paid)) throw NotChecked{"its charges differ from step to step"};
       compared = true;
       if (const std::uint64_t cycle = cycle_of(*paid); cycle > 1) {
-        require_cycles_as_charged(batches(*sampler, plan), cycle, how, plan);
+        require_cycles_as_charged(batches(*sampler, plan), cycle, *how, plan);
         continue;
       }
-      require_drawn_as_charged(batches(*sampler, plan), how, plan);
-      if (!how.fixed_size)
-        require_drawn_from_any_rows(*started(checker, plan), how.probability, plan);
+      require_drawn_as_charged(batches(*sampler, plan), *how, plan);
+      if (how->draw == Sampling::Draw::coins)
+        require_drawn_from_any_rows(*started(checker, plan), how->rate, plan);
     }
     if (!compared) throw NotChecked{"it claims no amplification by sampling"};
   });
   checker.rule("batches_are_drawn_by_the_stream", [&] {
     for_each_amplified(
         checker, {.dataset_size = 100, .steps = 25},
-        [&](const SamplingPlan& plan, const Amplification& how, const std::vector<Event>& paid) {
-          require_drawn_by_stream(checker, how.probability, cycle_of(paid), plan);
+        [&](const SamplingPlan& plan, const Sampling& how, const std::vector<Event>& paid) {
+          require_drawn_by_stream(checker, how.rate, cycle_of(paid), plan);
         });
   });
 }

@@ -118,7 +118,7 @@ DrawnAmong drawn_by_key(const Checker& checker, SamplingPlan plan, std::size_t k
   plan.dataset_size = rows;
   const auto sampler = started(checker, plan);
   const auto paid = charges(*sampler, plan, plan.steps);
-  const auto how = paid ? amplification(paid->front()) : std::nullopt;
+  const auto how = paid ? sampling_of(paid->front()) : std::nullopt;
   require(how.has_value(), "it claims amplification for some numbers of examples, and none for " +
                                std::to_string(rows));
   const std::uint64_t cycle = cycle_of(*paid);
@@ -129,7 +129,7 @@ DrawnAmong drawn_by_key(const Checker& checker, SamplingPlan plan, std::size_t k
   sampler->sample(step, rows, PublicSource(5000 + key), batch);
   require_rows(batch, rows, " in " + text_of(plan));
   if (cycle > 1) batch = batches_of_groups(std::vector<Batch>{batch}, cycle).front().front();
-  return {.rows = (rows + cycle - 1) / cycle, .probability = how->probability, .batch = batch};
+  return {.rows = (rows + cycle - 1) / cycle, .probability = how->rate, .batch = batch};
 }
 
 /// Breaks the rule if the coins of a batch are fewer, or less independent, than each coin by itself

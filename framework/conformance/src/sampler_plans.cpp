@@ -1,7 +1,6 @@
 #include "sampler_plans.hpp"
 
 #include <algorithm>
-#include <variant>
 
 #include "rules.hpp"
 
@@ -46,26 +45,11 @@ std::optional<std::vector<Event>> charges(const Sampler& sampler, const Sampling
   return result;
 }
 
-std::optional<Amplification> amplification(const Event& event) {
-  if (const auto* poisson = std::get_if<PoissonSampledEvent>(&event.kind())) {
-    return Amplification{poisson->sampling_probability, false};
-  }
-  if (const auto* subset = std::get_if<SampledWithoutReplacementEvent>(&event.kind())) {
-    return Amplification{
-        static_cast<double>(subset->sample_size) / static_cast<double>(subset->source_dataset_size),
-        true};
-  }
-  if (const auto* epoch = std::get_if<RandomAllocationEvent>(&event.kind())) {
-    return Amplification{1.0 / static_cast<double>(epoch->steps), false,
-                         static_cast<std::uint64_t>(epoch->steps)};
-  }
-  return std::nullopt;
-}
-
 std::uint64_t cycle_of(const std::vector<Event>& paid) {
-  if (paid.empty() || !std::holds_alternative<PoissonSampledEvent>(paid.front().kind())) return 1;
+  const auto how = paid.empty() ? std::nullopt : sampling_of(paid.front());
+  if (!how || how->draw != Sampling::Draw::coins) return 1;
   std::uint64_t steps = 1;
-  while (steps < paid.size() && paid[steps] == Event::nothing()) ++steps;
+  while (steps < paid.size() && paid[steps].is_nothing()) ++steps;
   return steps;
 }
 
@@ -77,7 +61,7 @@ bool is_steady(const std::vector<Event>& paid) {
 }
 
 void for_each_amplified(const Checker& checker, SamplingPlan plan,
-                        const std::function<void(const SamplingPlan& plan, const Amplification& how,
+                        const std::function<void(const SamplingPlan& plan, const Sampling& how,
                                                  const std::vector<Event>& paid)>& look) {
   bool any = false;
   for (const Adjacency adjacency : kAdjacencies) {
@@ -86,8 +70,8 @@ void for_each_amplified(const Checker& checker, SamplingPlan plan,
     if (!starts(*sampler, plan)) continue;
     const auto paid = charges(*sampler, plan, plan.steps);
     if (!paid) continue;
-    const auto how = amplification(paid->front());
-    if (!how || !(is_steady(*paid) || how->epoch_steps > 0)) continue;
+    const auto how = sampling_of(paid->front());
+    if (!how || !(is_steady(*paid) || how->draw == Sampling::Draw::epoch)) continue;
     any = true;
     look(plan, *how, *paid);
   }

@@ -33,16 +33,6 @@ void require_rows(const Batch& batch, std::size_t rows, const std::string& where
 std::optional<std::vector<Event>> charges(const Sampler& sampler, const SamplingPlan& plan,
                                           std::size_t count);
 
-/// The events that promise a way of drawing batches.
-struct Amplification {
-  double probability = 0.0;  ///< Probability that a given example is in a given batch.
-  bool fixed_size = false;
-  std::uint64_t epoch_steps = 0;  ///< In an epoch, of which each example draws one; 0: no epochs.
-};
-
-/// The promise of an event; nothing if it promises none.
-std::optional<Amplification> amplification(const Event& event);
-
 /// The length of a cycle, for which one "poisson_sampled" pays: the number of steps from one draw
 /// of an example to its next draw.
 std::uint64_t cycle_of(const std::vector<Event>& paid);
@@ -55,7 +45,7 @@ bool is_steady(const std::vector<Event>& paid);
 /// \param plan  for each adjacency in turn.
 /// \throws NotChecked if there is none.
 void for_each_amplified(const Checker& checker, SamplingPlan plan,
-                        const std::function<void(const SamplingPlan& plan, const Amplification& how,
+                        const std::function<void(const SamplingPlan& plan, const Sampling& how,
                                                  const std::vector<Event>& paid)>& look);
 
 }  // namespace privgrad::testing

@@ -26,11 +26,9 @@ constexpr std::uint64_t kMostSeeds = 1000;
 /// For federated runs, whose participants are known only after a run.
 constexpr std::uint64_t kMostRuns = 16;
 
-bool is_amplified(const Event& event) {
-  const auto* coins = std::get_if<PoissonSampledEvent>(&event.kind());
-  return (coins != nullptr && coins->sampling_probability < 1.0) ||
-         std::holds_alternative<SampledWithoutReplacementEvent>(event.kind()) ||
-         std::holds_alternative<RandomAllocationEvent>(event.kind());
+bool is_amplified(const Charge& charge) {
+  const auto sampling = sampling_of(charge.cost);
+  return sampling && sampling->rate < 1.0;
 }
 
 bool is_before_steps(ReleaseSeen::What what) {
@@ -165,8 +163,7 @@ class Comparison {
   }
 
   void compare_keys() {
-    const bool drawn = std::any_of(plan_.charges.begin(), plan_.charges.end(),
-                                   [](const Charge& charge) { return is_amplified(charge.cost); });
+    const bool drawn = std::ranges::any_of(plan_.charges, is_amplified);
     if (!drawn || plan_.public_order() != nullptr || plan_.federated) return;
     now_ = to_text(LastRow::as_it_is);
     for (const std::uint64_t other : {seed_ + 1, seed_ + 2, seed_ + 3}) {

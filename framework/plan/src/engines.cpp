@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <utility>
-#include <variant>
 
 #include "privgrad/error.hpp"
 #include "privgrad/model.hpp"
@@ -11,6 +10,7 @@
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/plan.hpp"
 #include "privgrad/traits.hpp"
+#include "privgrad/trust/sampling_watch.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -254,12 +254,7 @@ std::vector<PlannedTrait> traits_of(const Plan& plan) {
   traits.add(plan.clip_norm_adapts(), Trait::adaptive_clip_norm, manifest.clipping);
   traits.add(plan.setting->scales_coordinates, Trait::coordinate_scaling, manifest.clipping);
   traits.add(plan.noise_adapts.has_value(), Trait::adaptive_noise, manifest.noise_multiplier);
-  traits.add(std::ranges::any_of(plan.charges,
-                                 [](const Charge& charge) {
-                                   return std::holds_alternative<RandomAllocationEvent>(
-                                       charge.cost.kind());
-                                 }),
-             Trait::epoch_coins, manifest.sampler);
+  traits.add(draw_epochs(plan.charges), Trait::epoch_coins, manifest.sampler);
   add_statistics(traits, plan);
   traits.add(manifest.noise_off, Trait::no_noise);
   traits.add(plan.arithmetic == Arithmetic::floating, Trait::floating_sums);

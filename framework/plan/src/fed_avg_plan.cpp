@@ -5,11 +5,11 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "guard.hpp"
 #include "owner_plan.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/trust/sampling_watch.hpp"
 #include "step_schedules.hpp"
 
 namespace privgrad::core {
@@ -41,11 +41,7 @@ void refuse_correlated(const Manifest& manifest, const Plan& plan) {
 /// A client that misses a round has paid for steps that it never makes: in an epoch of random
 /// allocation, the rest of it would be drawn by coins that no longer exist.
 void refuse_epochs(const Manifest& manifest, const Plan& plan) {
-  const bool has_epochs =
-      std::any_of(plan.charges.begin(), plan.charges.end(), [](const Charge& charge) {
-        return std::holds_alternative<RandomAllocationEvent>(charge.cost.kind());
-      });
-  if (!has_epochs) return;
+  if (!draw_epochs(plan.charges)) return;
   manifest.sampler.with_position([&] {
     throw ConfigError(
         manifest.sampler.name() +

@@ -16,13 +16,9 @@
 namespace privgrad::core {
 namespace {
 
-bool is_nothing(const Event& event) {
-  const auto* composed = std::get_if<ComposedEvent>(&event.kind());
-  return composed != nullptr && composed->of.empty();
-}
-
 bool is_epoch(const Event& cost) {
-  return std::holds_alternative<RandomAllocationEvent>(cost.kind());
+  const auto sampling = sampling_of(cost);
+  return sampling && sampling->draw == Sampling::Draw::epoch;
 }
 
 /// Whether an epoch of random allocation is charged as part of a larger event.
@@ -34,30 +30,23 @@ bool hides_epoch(const Event& cost) {
   return false;
 }
 
-/// Whether the epoch's event covers these steps. Steps with more noise than the event are covered,
-/// because adding noise to what the event releases yields their releases. Fewer steps than the
-/// event has may remain at the end of a run; elsewhere, examples would draw from fewer steps than
-/// are charged.
-bool covers(const RandomAllocationEvent& epoch, std::span<const Charge> steps, bool at_end) {
-  const auto count = static_cast<std::uint64_t>(epoch.steps);
-  const auto* own = std::get_if<GaussianEvent>(&epoch.of->kind());
-  return (steps.size() == count || (at_end && steps.size() < count)) &&
-         std::all_of(steps.begin(), steps.end(), [&](const Charge& step) {
-           const auto* noise = std::get_if<GaussianEvent>(&step.release.kind());
-           return step.release == *epoch.of || is_nothing(step.release) ||
-                  (own != nullptr && noise != nullptr &&
-                   noise->noise_multiplier >= own->noise_multiplier);
-         });
-}
-
-/// Whether the cycle's event covers each of these steps: they have no less noise.
-bool covers(const PoissonSampledEvent& cycle, std::span<const Charge> steps) {
-  const auto* own = std::get_if<GaussianEvent>(&cycle.of->kind());
+/// Whether the event that is charged for steps together covers each of them. Steps with more noise
+/// than the event are covered, because adding noise to what the event releases yields their
+/// releases.
+bool covers(const Event& paid, std::span<const Charge> steps) {
+  const auto* own = std::get_if<GaussianEvent>(&paid.kind());
   return std::all_of(steps.begin(), steps.end(), [&](const Charge& step) {
     const auto* noise = std::get_if<GaussianEvent>(&step.release.kind());
-    return step.release == *cycle.of || is_nothing(step.release) ||
+    return step.release == paid || step.release.is_nothing() ||
            (own != nullptr && noise != nullptr && noise->noise_multiplier >= own->noise_multiplier);
   });
+}
+
+/// Whether the steps that are charged together are as many as a whole epoch or cycle. Fewer may
+/// remain at the end of a run; elsewhere, examples would draw from fewer steps than are charged.
+bool is_whole(const SamplingLaw& law, std::size_t charges) {
+  const std::uint64_t steps = law.last - law.first + 1;
+  return steps == law.steps || (law.last + 1 == charges && steps < law.steps);
 }
 
 /// A poisson_sampled that pays for several steps is for a cycle of them (Sampler::charges()). If
@@ -68,23 +57,22 @@ void check_cycles(const std::string& sampler, std::span<const Charge> charges,
   const SamplingLaw first = charges.empty() ? SamplingLaw{} : sampling_law(charges, 0);
   const bool in_cycles = first.kind == SamplingLaw::Kind::poisson && first.steps > 1;
   for (const Charge& charge : charges) {
-    const auto* coins = std::get_if<PoissonSampledEvent>(&charge.cost.kind());
-    if (coins == nullptr) {
-      if (!in_cycles || is_nothing(charge.cost)) continue;
+    const auto sampling = sampling_of(charge.cost);
+    if (!sampling || sampling->draw != Sampling::Draw::coins) {
+      if (!in_cycles || charge.cost.is_nothing()) continue;
       throw PluginError(sampler + ": broke its contract: charges cycles, and step " +
                         std::to_string(charge.step) + " as no cycle");
     }
     const SamplingLaw law = sampling_law(charges, charge.step);
-    const std::uint64_t steps = law.last - law.first + 1;
-    const bool at_end = law.last + 1 == charges.size();
     if (law.steps > 1 && adjacency == Adjacency::add_or_remove_one) {
       throw PrivacyError(sampler +
                          ": draws rows in cycles by their numbers, which change under "
                          "add_or_remove_one where one is missing; use adjacency zero_out or "
                          "replace_one, or sampler poisson");
     }
-    if (charge.step % law.steps == 0 && (steps == law.steps || (at_end && steps < law.steps)) &&
-        (law.steps == 1 || covers(*coins, charges.subspan(law.first, steps))))
+    const auto steps = charges.subspan(law.first, law.last - law.first + 1);
+    if (charge.step % law.steps == 0 && is_whole(law, charges.size()) &&
+        (law.steps == 1 || covers(*sampling->of, steps)))
       continue;
     throw PluginError(
         sampler + ": broke its contract: the cycle that is charged at step " +
@@ -102,11 +90,10 @@ void check_epochs(const std::string& sampler, std::span<const Charge> charges) {
                          ": charges random_allocation together with others; batches are held "
                          "against it only where it is charged by itself");
     }
-    const auto* epoch = std::get_if<RandomAllocationEvent>(&charge.cost.kind());
-    if (epoch == nullptr) continue;
+    if (!is_epoch(charge.cost)) continue;
     const SamplingLaw law = sampling_law(charges, charge.step);
-    if (covers(*epoch, charges.subspan(law.first, law.last - law.first + 1),
-               law.last + 1 == charges.size()))
+    if (is_whole(law, charges.size()) &&
+        covers(*sampling_of(charge.cost)->of, charges.subspan(law.first, law.last - law.first + 1)))
       continue;
     throw PluginError(sampler + ": broke its contract: the epoch that is charged at step " +
                       std::to_string(charge.step) +
@@ -120,7 +107,7 @@ ComponentPtr<Accountant> accountant_after(ComponentPtr<Accountant> accountant,
                                           std::span<const Charge> beside,
                                           std::span<const Charge> charges) {
   const auto compose = [&](const Charge& charge) {
-    if (is_nothing(charge.cost)) return;
+    if (charge.cost.is_nothing()) return;
     if (const auto why = accountant->refuses(charge.cost)) {
       throw PrivacyError(
           with_alternatives(*why, charge.cost, adjacency, *use.catalog, *use.component));
@@ -147,7 +134,7 @@ std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sam
                       std::to_string(releases.size()) + " steps");
   }
   // The charges must bound the cost of every prefix; the cost before the first release is zero.
-  if (!costs.empty() && is_nothing(costs.front()) && !is_nothing(releases.front())) {
+  if (!costs.empty() && costs.front().is_nothing() && !releases.front().is_nothing()) {
     throw PluginError(manifest.sampler.component->full_name() +
                       ": broke its contract: charges nothing for the first release");
   }

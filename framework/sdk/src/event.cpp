@@ -1,8 +1,8 @@
 #include "privgrad/event.hpp"
 
 #include <cmath>
-#include <iterator>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "privgrad/error.hpp"
@@ -91,9 +91,17 @@ std::shared_ptr<const Event> shared(Event event) {
   return std::make_shared<const Event>(std::move(event));
 }
 
-bool is_nothing(const Event& event) {
-  const auto* composed = std::get_if<ComposedEvent>(&event.kind());
-  return composed != nullptr && composed->of.empty();
+template <class Kind>
+constexpr bool runs_another = requires(const Kind& e) {
+  e.of.get();
+};
+
+template <class Member>
+bool same(const Member& a, const Member& b) {
+  return a == b;
+}
+bool same(const std::shared_ptr<const Event>& a, const std::shared_ptr<const Event>& b) {
+  return *a == *b;
 }
 
 void flatten_into(const Event& event, std::uint64_t count, std::vector<CountedEvent>& out) {
@@ -152,60 +160,40 @@ Event Event::non_private() { return Event(NonPrivateEvent{}); }
 Event Event::unsupported(std::string reason) { return Event(UnsupportedEvent{std::move(reason)}); }
 
 std::string_view Event::name() const noexcept {
-  constexpr std::string_view kNames[] = {"gaussian",          "laplace",
-                                         "discrete_gaussian", "zcdp",
-                                         "poisson_sampled",   "sampled_without_replacement",
-                                         "random_allocation", "repeat_and_select",
-                                         "composed",          "self_composed",
-                                         "non_private",       "unsupported"};
-  static_assert(std::size(kNames) == std::variant_size_v<Kind>);
-  return kNames[kind_.index()];
+  return std::visit([](const auto& e) { return e.kKind; }, kind_);
+}
+
+bool Event::is_nothing() const noexcept {
+  const auto* composed = std::get_if<ComposedEvent>(&kind_);
+  return composed != nullptr && composed->of.empty();
 }
 
 bool operator==(const Event& a, const Event& b) {
   if (a.kind().index() != b.kind().index()) return false;
   return std::visit(
-      Overloaded{
-          [&](const GaussianEvent& e) {
-            return e.noise_multiplier == std::get<GaussianEvent>(b.kind()).noise_multiplier;
-          },
-          [&](const LaplaceEvent& e) {
-            return e.noise_multiplier == std::get<LaplaceEvent>(b.kind()).noise_multiplier;
-          },
-          [&](const DiscreteGaussianEvent& e) {
-            const auto& other = std::get<DiscreteGaussianEvent>(b.kind());
-            return e.sigma == other.sigma && e.sensitivity == other.sensitivity;
-          },
-          [&](const ZcdpEvent& e) { return e.rho == std::get<ZcdpEvent>(b.kind()).rho; },
-          [&](const PoissonSampledEvent& e) {
-            const auto& other = std::get<PoissonSampledEvent>(b.kind());
-            return e.sampling_probability == other.sampling_probability && *e.of == *other.of;
-          },
-          [&](const SampledWithoutReplacementEvent& e) {
-            const auto& other = std::get<SampledWithoutReplacementEvent>(b.kind());
-            return e.source_dataset_size == other.source_dataset_size &&
-                   e.sample_size == other.sample_size && *e.of == *other.of;
-          },
-          [&](const RandomAllocationEvent& e) {
-            const auto& other = std::get<RandomAllocationEvent>(b.kind());
-            return e.steps == other.steps && *e.of == *other.of;
-          },
-          [&](const RepeatAndSelectEvent& e) {
-            const auto& other = std::get<RepeatAndSelectEvent>(b.kind());
-            return e.mean == other.mean && e.shape == other.shape &&
-                   e.candidates == other.candidates;
-          },
-          [&](const ComposedEvent& e) { return e.of == std::get<ComposedEvent>(b.kind()).of; },
-          [&](const SelfComposedEvent& e) {
-            const auto& other = std::get<SelfComposedEvent>(b.kind());
-            return e.count == other.count && *e.of == *other.of;
-          },
-          [](const NonPrivateEvent&) { return true; },
-          [&](const UnsupportedEvent& e) {
-            return e.reason == std::get<UnsupportedEvent>(b.kind()).reason;
-          },
+      [&](const auto& e) {
+        bool equal = true;
+        e.members([&](const char*, const auto& mine,
+                      const auto& other) { equal = equal && same(mine, other); },
+                  e, std::get<std::decay_t<decltype(e)>>(b.kind()));
+        return equal;
       },
       a.kind());
+}
+
+std::optional<Sampling> sampling_of(const Event& event) {
+  return std::visit(
+      [](const auto& e) -> std::optional<Sampling> {
+        using Kind = std::decay_t<decltype(e)>;
+        if constexpr (requires { e.sampling(); }) {
+          return e.sampling();
+        } else {
+          static_assert(std::is_same_v<Kind, SelfComposedEvent> || !runs_another<Kind>,
+                        "an event that runs another one says in sampling() on which batches");
+          return std::nullopt;
+        }
+      },
+      event.kind());
 }
 
 std::vector<CountedEvent> flatten(const Event& event) {
@@ -217,7 +205,7 @@ std::vector<CountedEvent> flatten(const Event& event) {
 Event compose_runs(const std::vector<Event>& sequence) {
   std::vector<const Event*> charged;
   for (const Event& event : sequence)
-    if (!is_nothing(event)) charged.push_back(&event);
+    if (!event.is_nothing()) charged.push_back(&event);
   std::vector<Event> runs;
   for (std::size_t begin = 0, end = 0; begin < charged.size(); begin = end) {
     const Event& event = *charged[begin];

@@ -5,7 +5,6 @@
 #include <numeric>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "device_steps.hpp"
 #include "host_steps.hpp"
@@ -37,19 +36,7 @@ RandomKey key_with_coins(const RandomKey& key, const RandomKey& coins) {
   return key.derive("coins\n" + std::string(bytes.begin(), bytes.end()));
 }
 
-bool allocates(const Charge& charge) {
-  return std::holds_alternative<RandomAllocationEvent>(charge.cost.kind());
-}
-
 }  // namespace
-
-bool rest_on_secret_draws(std::span<const Charge> charges) {
-  return std::any_of(charges.begin(), charges.end(), [](const Charge& charge) {
-    return std::holds_alternative<PoissonSampledEvent>(charge.cost.kind()) ||
-           std::holds_alternative<SampledWithoutReplacementEvent>(charge.cost.kind()) ||
-           allocates(charge);
-  });
-}
 
 Trainer::Trainer(const Plan& plan, const Dataset& data,
                  std::optional<std::span<const std::uint32_t>> rows, const RandomKey& key,
@@ -65,7 +52,7 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
       sampler_random_(plan.public_order() != nullptr ? plan.public_order()->random
                                                      : make_random_source(sampler_key_)),
       secret_draws_(plan.public_order() == nullptr && rest_on_secret_draws(plan.charges)),
-      draws_epochs_(std::any_of(plan.charges.begin(), plan.charges.end(), allocates)) {
+      draws_epochs_(draw_epochs(plan.charges)) {
   if (plan.noise_adapts)
     adaptive_noise_.emplace(plan, *state_->made.aggregator, data, key, executor);
   std::size_t optimizer_size = plan.parameters;

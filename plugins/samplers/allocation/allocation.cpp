@@ -82,8 +82,7 @@ class Allocation final : public Sampler {
   };
 
   Event charge_of_epoch(std::span<const Event> releases) const {
-    const auto is_nothing = [](const Event& event) { return event == Event::nothing(); };
-    if (std::ranges::all_of(releases, is_nothing)) return Event::nothing();
+    if (std::ranges::all_of(releases, &Event::is_nothing)) return Event::nothing();
     for (const Event& release : releases) {
       if (std::holds_alternative<GaussianEvent>(release.kind())) continue;
       throw PrivacyError(

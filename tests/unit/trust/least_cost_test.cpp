@@ -56,6 +56,14 @@ TEST_CASE("what one release spends at least is what it spends", "[least_cost][pr
                    2.7320092615461311e-09, 1e-6);
   check_just_below(least_of(Event::random_allocation(1, Event::gaussian(1.0))).delta(1.0),
                    0.12693673750664395);
+  // All examples are no sample, and one of 100 is a coin of probability 0.01.
+  check_just_below(least_of(Event::sampled_without_replacement(10, 10, Event::gaussian(2.0)), 1,
+                            Adjacency::replace_one)
+                       .delta(1.0),
+                   0.12693673750664395);
+  check_just_below(
+      least_of(Event::sampled_without_replacement(100, 1, Event::gaussian(1.0))).delta(0.0),
+      0.0038292492254802623);
   check_just_below(least_of(Event::laplace(0.5)).delta(1.0), 0.39346934028736658);
   check_just_below(least_of(Event::zcdp(0.5)).delta(1.0), 0.12693673750664395);
   // Far out, where e^epsilon exceeds doubles: mu = 50 at epsilon 1000 and 2000.

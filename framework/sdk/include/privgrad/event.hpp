@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -15,35 +16,98 @@ namespace privgrad {
 
 class Event;
 
+/// How an event says that its batches are drawn. Its cost rests on a draw that is secret, whichever
+/// it is.
+struct Sampling {
+  enum class Draw {
+    coins = 1,  ///< Each example by a coin of its own.
+    subset,     ///< `size` of `rows` examples, each such set equally likely.
+    epoch,      ///< Each example in one of `steps` steps, drawn for each example by itself.
+  };
+  Draw draw = Draw::coins;
+  double rate = 1.0;  ///< The probability that a given example is in a given batch.
+  std::uint64_t rows = 0, size = 0;
+  std::uint64_t steps = 1;
+  std::shared_ptr<const Event> of;  ///< What is run on each batch.
+};
+
+// Each kind of event has its name, kKind, and members(), which calls use(name, member...) for each
+// of its members, with that member of each of the events: so events are written, read and compared
+// without knowing the kinds. An event whose batches are drawn says so in sampling(). One that many
+// accountants do not know, and whose cost is not that of its parts, may say in kUnproved what they
+// have no theorem for (first_refusal()).
+
 /// Gaussian noise of standard deviation `noise_multiplier` times the L2 bound of one unit's
 /// contribution. The accountant turns the bound into a sensitivity under its adjacency (replace_one
 /// doubles it).
 struct GaussianEvent {
   double noise_multiplier = 0.0;  ///< > 0.
+
+  static constexpr std::string_view kKind = "gaussian";
+  static void members(const auto& use, auto&... self) {
+    use("noise_multiplier", self.noise_multiplier...);
+  }
 };
 /// Laplace noise of scale `noise_multiplier` times the L1 bound.
 struct LaplaceEvent {
   double noise_multiplier = 0.0;  ///< > 0.
+
+  static constexpr std::string_view kKind = "laplace";
+  static void members(const auto& use, auto&... self) {
+    use("noise_multiplier", self.noise_multiplier...);
+  }
 };
 /// Discrete Gaussian noise on the integers (Canonne, Kamath, Steinke 2020).
 struct DiscreteGaussianEvent {
   double sigma = 0.0;            ///< > 0, in grid units.
   std::int64_t sensitivity = 1;  ///< >= 0, in grid units.
+
+  static constexpr std::string_view kKind = "discrete_gaussian";
+  static void members(const auto& use, auto&... self) {
+    use("sigma", self.sigma...);
+    use("sensitivity", self.sensitivity...);
+  }
 };
 /// Any mechanism known to be rho-zCDP under the accountant's adjacency.
 struct ZcdpEvent {
   double rho = 0.0;  ///< >= 0.
+
+  static constexpr std::string_view kKind = "zcdp";
+  static void members(const auto& use, auto&... self) { use("rho", self.rho...); }
 };
 /// `of`, run on a batch that contains every example independently with this probability.
 struct PoissonSampledEvent {
   double sampling_probability = 0.0;  ///< In [0, 1].
   std::shared_ptr<const Event> of;
+
+  static constexpr std::string_view kKind = "poisson_sampled";
+  static void members(const auto& use, auto&... self) {
+    use("sampling_probability", self.sampling_probability...);
+    use("of", self.of...);
+  }
+  Sampling sampling() const {
+    return {.draw = Sampling::Draw::coins, .rate = sampling_probability, .of = of};
+  }
 };
 /// `of`, run on a uniformly random subset of fixed size.
 struct SampledWithoutReplacementEvent {
   std::int64_t source_dataset_size = 0;
   std::int64_t sample_size = 0;
   std::shared_ptr<const Event> of;
+
+  static constexpr std::string_view kKind = "sampled_without_replacement";
+  static void members(const auto& use, auto&... self) {
+    use("source_dataset_size", self.source_dataset_size...);
+    use("sample_size", self.sample_size...);
+    use("of", self.of...);
+  }
+  Sampling sampling() const {
+    return {.draw = Sampling::Draw::subset,
+            .rate = static_cast<double>(sample_size) / static_cast<double>(source_dataset_size),
+            .rows = static_cast<std::uint64_t>(source_dataset_size),
+            .size = static_cast<std::uint64_t>(sample_size),
+            .of = of};
+  }
 };
 /// An epoch of `steps` steps, each of which runs `of` on its own batch: before the epoch, every
 /// example draws one of the steps uniformly, independently of all other examples and of the data,
@@ -51,6 +115,20 @@ struct SampledWithoutReplacementEvent {
 struct RandomAllocationEvent {
   std::int64_t steps = 0;  ///< >= 1.
   std::shared_ptr<const Event> of;
+
+  static constexpr std::string_view kKind = "random_allocation";
+  static void members(const auto& use, auto&... self) {
+    use("steps", self.steps...);
+    use("of", self.of...);
+  }
+  static constexpr std::string_view kUnproved =
+      "no theorem here bounds an epoch in which each example draws its step";
+  Sampling sampling() const {
+    return {.draw = Sampling::Draw::epoch,
+            .rate = 1.0 / static_cast<double>(steps),
+            .steps = static_cast<std::uint64_t>(steps),
+            .of = of};
+  }
 };
 /// A random number K of runs, of which the one with the best score is released: its output and its
 /// score are released, but not K, the other runs, or which candidate any run used. K is drawn in
@@ -66,20 +144,44 @@ struct RepeatAndSelectEvent {
 
   static constexpr double kPoisson = std::numeric_limits<double>::infinity();
   bool is_poisson() const noexcept { return shape == kPoisson; }
+
+  static constexpr std::string_view kKind = "repeat_and_select";
+  static void members(const auto& use, auto&... self) {
+    use("mean", self.mean...);
+    use("shape", self.shape...);
+    use("candidates", self.candidates...);
+  }
+  static constexpr std::string_view kUnproved =
+      "no theorem here bounds the best of a random number of runs";
 };
 /// Several events, one after another, on the same data. Empty: nothing was released.
 struct ComposedEvent {
   std::vector<Event> of;
+
+  static constexpr std::string_view kKind = "composed";
+  static void members(const auto& use, auto&... self) { use("of", self.of...); }
 };
 struct SelfComposedEvent {
   std::int64_t count = 0;  ///< >= 0.
   std::shared_ptr<const Event> of;
+
+  static constexpr std::string_view kKind = "self_composed";
+  static void members(const auto& use, auto&... self) {
+    use("count", self.count...);
+    use("of", self.of...);
+  }
 };
 /// A release without noise: no finite epsilon.
-struct NonPrivateEvent {};
+struct NonPrivateEvent {
+  static constexpr std::string_view kKind = "non_private";
+  static void members(const auto&, auto&...) {}
+};
 /// A mechanism about which nothing is proved, and the reason.
 struct UnsupportedEvent {
   std::string reason;
+
+  static constexpr std::string_view kKind = "unsupported";
+  static void members(const auto& use, auto&... self) { use("reason", self.reason...); }
 };
 
 /// A description of what a mechanism did to the data, in the field's
@@ -116,12 +218,18 @@ class PRIVGRAD_API Event {
   /// The name in JSON: "gaussian", "poisson_sampled", ...
   std::string_view name() const noexcept;
 
+  /// Whether this is nothing().
+  bool is_nothing() const noexcept;
+
  private:
   Kind kind_;
 };
 
 /// Whether both describe the same mechanism with equal numbers.
 PRIVGRAD_API bool operator==(const Event& a, const Event& b);
+
+/// How the event says that its batches are drawn; nothing if it does not sample.
+PRIVGRAD_API std::optional<Sampling> sampling_of(const Event& event);
 
 /// An event and how often it happens.
 struct CountedEvent {

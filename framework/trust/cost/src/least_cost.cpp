@@ -100,23 +100,13 @@ void LeastCost::compose(const Event& event, std::uint64_t count) {
   for (const CountedEvent& release : flatten(event)) {
     double q = 1.0;
     const Event* of = &release.event;
-    // A sample of a sample contains the example with the product of the probabilities.
-    while (true) {
-      if (const auto* poisson = std::get_if<PoissonSampledEvent>(&of->kind())) {
-        q *= poisson->sampling_probability;
-        of = poisson->of.get();
-      } else if (const auto* subset = std::get_if<SampledWithoutReplacementEvent>(&of->kind())) {
-        q *= static_cast<double>(subset->sample_size) /
-             static_cast<double>(subset->source_dataset_size) * (1.0 - kRounding);
-        of = subset->of.get();
-      } else if (const auto* epoch = std::get_if<RandomAllocationEvent>(&of->kind())) {
-        // Considering only the epoch's first step, its batch contains the example with probability
-        // 1 / steps.
-        q *= 1.0 / static_cast<double>(epoch->steps) * (epoch->steps == 1 ? 1.0 : 1.0 - kRounding);
-        of = epoch->of.get();
-      } else {
-        break;
-      }
+    // A sample of a sample contains the example with the product of the probabilities. Of several
+    // steps, only the first is considered.
+    while (const auto sampling = sampling_of(*of)) {
+      q *= sampling->rate;
+      const bool is_quotient = sampling->size < sampling->rows || sampling->steps > 1;
+      if (is_quotient) q *= 1.0 - kRounding;
+      of = sampling->of.get();
     }
     if (q == 1.0) {
       const double times = static_cast<double>(release.count) * static_cast<double>(count);

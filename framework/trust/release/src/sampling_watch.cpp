@@ -6,7 +6,6 @@
 #include <numbers>
 #include <numeric>
 #include <utility>
-#include <variant>
 
 #include "gradient_rows.hpp"
 #include "privgrad/digest/sha256.hpp"
@@ -50,38 +49,44 @@ double bits_of_subset(double rows, double size) {
   return ways * std::numbers::log2e;
 }
 
-bool is_nothing(const Event& event) {
-  const auto* composed = std::get_if<ComposedEvent>(&event.kind());
-  return composed != nullptr && composed->of.empty();
-}
-
 }  // namespace
 
+bool rest_on_secret_draws(std::span<const Charge> charges) {
+  return std::ranges::any_of(
+      charges, [](const Charge& charge) { return sampling_of(charge.cost).has_value(); });
+}
+
+bool draw_epochs(std::span<const Charge> charges) {
+  return std::ranges::any_of(charges, [](const Charge& charge) {
+    const auto sampling = sampling_of(charge.cost);
+    return sampling && sampling->draw == Sampling::Draw::epoch;
+  });
+}
+
 SamplingLaw sampling_law(std::span<const Charge> charges, std::uint64_t step) {
-  SamplingLaw law;
-  const Event::Kind& cost = charges[step].cost.kind();
-  if (const auto* subset = std::get_if<SampledWithoutReplacementEvent>(&cost)) {
-    law.kind = SamplingLaw::Kind::without_replacement;
-    law.rows = static_cast<std::uint64_t>(subset->source_dataset_size);
-    law.size = static_cast<std::uint64_t>(subset->sample_size);
-    law.rate = static_cast<double>(law.size) / static_cast<double>(law.rows);
-    return law;
-  }
-  law.first = law.last = step;
-  while (law.first > 0 && is_nothing(charges[law.first].cost)) --law.first;
-  while (law.last + 1 < charges.size() && is_nothing(charges[law.last + 1].cost)) ++law.last;
+  SamplingLaw law{.first = step, .last = step};
+  while (law.first > 0 && charges[law.first].cost.is_nothing()) --law.first;
+  while (law.last + 1 < charges.size() && charges[law.last + 1].cost.is_nothing()) ++law.last;
   const Event& paid = charges[law.first].cost;
-  if (const auto* coins = std::get_if<PoissonSampledEvent>(&paid.kind())) {
-    law.kind = SamplingLaw::Kind::poisson;
-    law.rate = coins->sampling_probability;
-    law.steps = 1;  // of the first cycle: the last one may be incomplete
-    while (law.steps < charges.size() && is_nothing(charges[law.steps].cost)) ++law.steps;
-    return law;
-  }
-  if (const auto* epoch = std::get_if<RandomAllocationEvent>(&paid.kind())) {
-    law.kind = SamplingLaw::Kind::allocated;
-    law.steps = static_cast<std::uint64_t>(epoch->steps);
-    return law;
+  if (const auto sampling = sampling_of(paid)) {
+    law.rate = sampling->rate;
+    switch (sampling->draw) {
+      case Sampling::Draw::coins:
+        law.kind = SamplingLaw::Kind::poisson;
+        law.steps = 1;  // of the first cycle: the last one may be incomplete
+        while (law.steps < charges.size() && charges[law.steps].cost.is_nothing()) ++law.steps;
+        return law;
+      case Sampling::Draw::subset:
+        if (law.first != step) return law;
+        return {.kind = SamplingLaw::Kind::without_replacement,
+                .rate = sampling->rate,
+                .rows = sampling->rows,
+                .size = sampling->size};
+      case Sampling::Draw::epoch:
+        law.kind = SamplingLaw::Kind::allocated;
+        law.steps = sampling->steps;
+        return law;
+    }
   }
   if (law.first == law.last) return law;
   for (std::uint64_t other = law.first; other <= law.last; ++other)

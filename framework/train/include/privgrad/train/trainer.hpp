@@ -34,10 +34,6 @@ class StepEngine;
 struct StepOrder;
 struct StepState;
 
-/// Whether the steps cost less because nobody knows which examples they use. Otherwise the order
-/// may be public, and a sampler may draw it for many steps at once.
-bool rest_on_secret_draws(std::span<const Charge> charges);
-
 /// Trains on the data of one owner, and is responsible for the privacy cost to that owner: it draws
 /// the batches, holds the ledger and its receipts, and lets an engine make the steps. A central run
 /// has one trainer, a federated run one per client.

@@ -42,6 +42,13 @@ struct SamplingLaw {
 /// \param step  below charges.size().
 SamplingLaw sampling_law(std::span<const Charge> charges, std::uint64_t step);
 
+/// Whether the steps cost less because nobody knows which examples they use. Otherwise the order
+/// may be public, and a sampler may draw it for many steps at once.
+bool rest_on_secret_draws(std::span<const Charge> charges);
+
+/// Whether a charge is for an epoch, in which each row draws its step.
+bool draw_epochs(std::span<const Charge> charges);
+
 /// A count, step by step, tested against its claimed law: at each step, given the past, it is
 /// Bin(trials, rate), or a sum of negatively associated indicators with that mean (as in a draw
 /// without replacement: Joag-Dev and Proschan 1983).
