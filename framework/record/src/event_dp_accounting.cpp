@@ -41,6 +41,11 @@ struct Writer {
         "calls so has not been compared with this one; what that release can account for is "
         "poisson_sampled with sampling probability 1 / steps, which is another mechanism");
   }
+  template <class Kind>
+  std::string operator()(const Kind&) const {
+    throw ConfigError(std::string(Kind::kKind) +
+                      ": dp_accounting has no event for it as of release 0.6.0");
+  }
   std::string operator()(const RepeatAndSelectEvent& e) const {
     if (e.candidates.size() > 1) {
       throw ConfigError(

@@ -1,5 +1,6 @@
 #include "privgrad/record/event_words.hpp"
 
+#include <algorithm>
 #include <variant>
 
 #include "privgrad/record/short_numbers.hpp"
@@ -7,19 +8,24 @@
 namespace privgrad::core {
 namespace {
 
+std::string with_spaces(std::string_view name) {
+  std::string words(name);
+  std::ranges::replace(words, '_', ' ');
+  return words;
+}
+
 struct Describer {
-  std::string operator()(const GaussianEvent& e) const {
-    return "gaussian of noise multiplier " + short_number(e.noise_multiplier, 6);
-  }
-  std::string operator()(const LaplaceEvent& e) const {
-    return "laplace of noise multiplier " + short_number(e.noise_multiplier, 6);
-  }
-  std::string operator()(const DiscreteGaussianEvent& e) const {
-    return "discrete gaussian of sigma " + short_number(e.sigma, 6) + " and sensitivity " +
-           std::to_string(e.sensitivity);
-  }
-  std::string operator()(const ZcdpEvent& e) const {
-    return "zcdp of rho " + short_number(e.rho, 6);
+  /// The name and each member, such as "discrete gaussian of sigma 2 and sensitivity 1".
+  template <class Kind>
+  std::string operator()(const Kind& e) const {
+    std::string words = with_spaces(Kind::kKind);
+    std::string before = " of ";
+    const auto add = [&](const char* name, const auto& value) {
+      words += before + with_spaces(name) + " " + text(value);
+      before = " and ";
+    };
+    e.members(add, e);
+    return words;
   }
   std::string operator()(const PoissonSampledEvent& e) const {
     return "Poisson sampled at " + short_number(e.sampling_probability, 6) + " of " +
@@ -57,6 +63,11 @@ struct Describer {
   }
   std::string operator()(const NonPrivateEvent&) const { return "not private"; }
   std::string operator()(const UnsupportedEvent& e) const { return "unsupported: " + e.reason; }
+
+ private:
+  static std::string text(double value) { return short_number(value, 6); }
+  static std::string text(std::int64_t value) { return std::to_string(value); }
+  static std::string text(const std::shared_ptr<const Event>& of) { return describe(*of); }
 };
 
 }  // namespace

@@ -6,60 +6,34 @@
 namespace privgrad::core {
 namespace {
 
-struct Writer {
-  nlohmann::json operator()(const GaussianEvent& e) const {
-    return {{"noise_multiplier", e.noise_multiplier}};
-  }
-  nlohmann::json operator()(const LaplaceEvent& e) const {
-    return {{"noise_multiplier", e.noise_multiplier}};
-  }
-  nlohmann::json operator()(const DiscreteGaussianEvent& e) const {
-    return {{"sigma", e.sigma}, {"sensitivity", e.sensitivity}};
-  }
-  nlohmann::json operator()(const ZcdpEvent& e) const { return {{"rho", e.rho}}; }
-  nlohmann::json operator()(const PoissonSampledEvent& e) const {
-    return {{"sampling_probability", e.sampling_probability}, {"of", to_json(*e.of)}};
-  }
-  nlohmann::json operator()(const SampledWithoutReplacementEvent& e) const {
-    return {{"source_dataset_size", e.source_dataset_size},
-            {"sample_size", e.sample_size},
-            {"of", to_json(*e.of)}};
-  }
-  nlohmann::json operator()(const RandomAllocationEvent& e) const {
-    return {{"steps", e.steps}, {"of", to_json(*e.of)}};
-  }
-  nlohmann::json operator()(const RepeatAndSelectEvent& e) const {
-    nlohmann::json json{{"mean", e.mean}, {"candidates", list(e.candidates)}};
-    if (e.is_poisson()) {
-      json["distribution"] = "poisson";
-    } else if (e.shape == 1.0) {
-      json["distribution"] = "geometric";
-    } else {
-      json["distribution"] = "truncated_negative_binomial";
-      json["shape"] = e.shape;
-    }
-    return json;
-  }
-  nlohmann::json operator()(const ComposedEvent& e) const { return {{"of", list(e.of)}}; }
-  nlohmann::json operator()(const SelfComposedEvent& e) const {
-    return {{"count", e.count}, {"of", to_json(*e.of)}};
-  }
-  nlohmann::json operator()(const NonPrivateEvent&) const { return nlohmann::json::object(); }
-  nlohmann::json operator()(const UnsupportedEvent& e) const { return {{"reason", e.reason}}; }
+template <class Number>
+nlohmann::json json_of(const Number& value) {
+  return value;
+}
+nlohmann::json json_of(const std::shared_ptr<const Event>& of) { return to_json(*of); }
+nlohmann::json json_of(const std::vector<Event>& events) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const Event& event : events) all.push_back(to_json(event));
+  return all;
+}
 
- private:
-  static nlohmann::json list(const std::vector<Event>& events) {
-    nlohmann::json all = nlohmann::json::array();
-    for (const Event& event : events) all.push_back(to_json(event));
-    return all;
-  }
-};
+/// The shape, where the name of the distribution says it.
+void name_distribution(const RepeatAndSelectEvent& e, nlohmann::json& json) {
+  const bool is_named = e.is_poisson() || e.shape == 1.0;
+  json["distribution"] = e.is_poisson()   ? "poisson"
+                         : e.shape == 1.0 ? "geometric"
+                                          : "truncated_negative_binomial";
+  if (is_named) json.erase("shape");
+}
 
 }  // namespace
 
 nlohmann::json to_json(const Event& event) {
-  nlohmann::json json = std::visit(Writer{}, event.kind());
-  json["event"] = event.name();
+  nlohmann::json json{{"event", event.name()}};
+  const auto write = [&](const char* name, const auto& value) { json[name] = json_of(value); };
+  std::visit([&](const auto& e) { e.members(write, e); }, event.kind());
+  if (const auto* best = std::get_if<RepeatAndSelectEvent>(&event.kind()))
+    name_distribution(*best, json);
   return json;
 }
 

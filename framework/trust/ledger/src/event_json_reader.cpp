@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "privgrad/error.hpp"
@@ -19,12 +20,6 @@ using Json = nlohmann::json;
 
 constexpr int kDeepest = 64;
 
-const std::vector<std::string> kEvents{"gaussian",          "laplace",
-                                       "discrete_gaussian", "zcdp",
-                                       "poisson_sampled",   "sampled_without_replacement",
-                                       "random_allocation", "repeat_and_select",
-                                       "composed",          "self_composed",
-                                       "non_private",       "unsupported"};
 const std::vector<std::string> kDistributions{"geometric", "poisson",
                                               "truncated_negative_binomial"};
 
@@ -52,7 +47,7 @@ class Reader {
       fail(place, "is " + kind_of(json) + ", expected an object with a member \"event\"");
     const std::string name = text(json, "event", place);
     try {
-      return of_name(name, json, place);
+      return of_name(std::type_identity<Event::Kind>{}, name, json, place);
     } catch (const PlacedError&) {
       throw;
     } catch (const ConfigError& problem) {  // a range that Event itself checks
@@ -67,60 +62,47 @@ class Reader {
     using ConfigError::ConfigError;
   };
 
-  Event of_name(const std::string& name, const Json& json, const Place& place) const {
-    if (name == "gaussian" || name == "laplace") {
-      only(json, {"noise_multiplier"}, place);
-      const double multiplier = real(json, "noise_multiplier", place);
-      return name == "gaussian" ? Event::gaussian(multiplier) : Event::laplace(multiplier);
-    }
-    if (name == "discrete_gaussian") {
-      only(json, {"sigma", "sensitivity"}, place);
-      return Event::discrete_gaussian(real(json, "sigma", place),
-                                      integer(json, "sensitivity", place));
-    }
-    if (name == "zcdp") {
-      only(json, {"rho"}, place);
-      return Event::zcdp(real(json, "rho", place));
-    }
-    if (name == "poisson_sampled") {
-      only(json, {"sampling_probability", "of"}, place);
-      return Event::poisson_sampled(real(json, "sampling_probability", place), inner(json, place));
-    }
-    if (name == "sampled_without_replacement") {
-      only(json, {"source_dataset_size", "sample_size", "of"}, place);
-      return Event::sampled_without_replacement(integer(json, "source_dataset_size", place),
-                                                integer(json, "sample_size", place),
-                                                inner(json, place));
-    }
-    if (name == "random_allocation") {
-      only(json, {"steps", "of"}, place);
-      return Event::random_allocation(integer(json, "steps", place), inner(json, place));
-    }
-    if (name == "repeat_and_select") return selection(json, place);
-    if (name == "self_composed") {
-      only(json, {"count", "of"}, place);
-      return Event::self_composed(integer(json, "count", place), inner(json, place));
-    }
-    if (name == "composed") {
-      only(json, {"of"}, place);
-      return Event::composed(parts(json, "of", place));
-    }
-    if (name == "non_private") {
-      only(json, {}, place);
-      return Event::non_private();
-    }
-    if (name == "unsupported") {
-      only(json, {"reason"}, place);
-      return Event::unsupported(text(json, "reason", place));
-    }
-    const std::string nearest = nearest_name(name, kEvents);
+  template <class... Kinds>
+  Event of_name(std::type_identity<std::variant<Kinds...>>, const std::string& name,
+                const Json& json, const Place& place) const {
+    std::optional<Event> read;
+    if (((name == Kinds::kKind && (read = of_kind<Kinds>(json, place))) || ...)) return *read;
+    const std::string nearest = nearest_name(name, {std::string(Kinds::kKind)...});
     fail({&place, "event"}, "is '" + name + "', which is not an event" +
                                 (nearest.empty() ? std::string("; see docs/accounting.md")
                                                  : "; did you mean '" + nearest + "'?"));
   }
 
-  Event inner(const Json& json, const Place& place) const {
-    return event(member(json, "of", place), {&place, "of"});
+  template <class Kind>
+  Event of_kind(const Json& json, const Place& place) const {
+    if constexpr (std::is_same_v<Kind, RepeatAndSelectEvent>) {
+      return selection(json, place);
+    } else {
+      Kind read;
+      std::vector<std::string> names;
+      Kind::members([&](const char* name, const auto&) { names.emplace_back(name); }, read);
+      only(json, names, place);
+      Kind::members([&](const char* name, auto& value) { get(json, name, place, value); }, read);
+      return Event(std::move(read));
+    }
+  }
+
+  void get(const Json& json, const char* name, const Place& place, double& value) const {
+    value = real(json, name, place);
+  }
+  void get(const Json& json, const char* name, const Place& place, std::int64_t& value) const {
+    value = integer(json, name, place);
+  }
+  void get(const Json& json, const char* name, const Place& place, std::string& value) const {
+    value = text(json, name, place);
+  }
+  void get(const Json& json, const char* name, const Place& place,
+           std::shared_ptr<const Event>& value) const {
+    value = std::make_shared<const Event>(event(member(json, name, place), {&place, name}));
+  }
+  void get(const Json& json, const char* name, const Place& place,
+           std::vector<Event>& value) const {
+    value = parts(json, name, place);
   }
 
   Event selection(const Json& json, const Place& place) const {
@@ -182,8 +164,7 @@ class Reader {
     return value.get<std::string>();
   }
 
-  void only(const Json& json, std::initializer_list<const char*> names, const Place& place) const {
-    std::vector<std::string> known(names.begin(), names.end());
+  void only(const Json& json, const std::vector<std::string>& known, const Place& place) const {
     for (const auto& [key, value] : json.items()) {
       if (key == "event" || std::find(known.begin(), known.end(), key) != known.end()) continue;
       const std::string nearest = nearest_name(key, known);
