@@ -12,11 +12,8 @@ class SumFilter final : public privgrad::Accountant {
  public:
   void start(privgrad::Adjacency) override { spent_ = 0.0; }
   std::optional<std::string> refuses(const privgrad::Event& event) const override {
-    return privgrad::first_refusal(
-        event, [](const privgrad::Event& release) -> std::optional<std::string> {
-          if (std::holds_alternative<privgrad::GaussianEvent>(release.kind())) return std::nullopt;
-          return "sums Gaussians only";
-        });
+    return privgrad::first_refusal(event, privgrad::Accepts<privgrad::GaussianEvent>{},
+                                   "sums Gaussians only");
   }
   void compose(const privgrad::Event& event, std::uint64_t count) override {
     if (const auto why = refuses(event)) throw privgrad::PrivacyError(*why);

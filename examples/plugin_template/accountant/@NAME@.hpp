@@ -38,7 +38,9 @@ class @CLASS@ final : public privgrad::Accountant {
   }
 
   std::optional<std::string> refuses(const privgrad::Event& event) const override {
-    return privgrad::first_refusal(event, refuses_release);
+    using namespace privgrad;
+    return first_refusal(event, Accepts<GaussianEvent, ZcdpEvent, NonPrivateEvent>{},
+                         "@NAME@ accounts gaussian, zcdp and their compositions");
   }
 
   void compose(const privgrad::Event& event, std::uint64_t count) override {
@@ -80,20 +82,8 @@ class @CLASS@ final : public privgrad::Accountant {
     return answer;
   }
 
-  /// For an event that is not a composition.
-  static std::optional<std::string> refuses_release(const privgrad::Event& event) {
-    const auto& kind = event.kind();
-    if (std::holds_alternative<privgrad::GaussianEvent>(kind) ||
-        std::holds_alternative<privgrad::ZcdpEvent>(kind) ||
-        std::holds_alternative<privgrad::NonPrivateEvent>(kind)) {
-      return std::nullopt;
-    }
-    return "@NAME@ has no proof for " + std::string(event.name()) +
-           "; it accounts gaussian, zcdp and their compositions";
-  }
-
   /// The cost of one release, rounded up.
-  /// \param event  an event that refuses_release() accepts.
+  /// \param event  one that refuses() accepts, and no composition.
   double rho_of(const privgrad::Event& event) const {
     if (const auto* gaussian = std::get_if<privgrad::GaussianEvent>(&event.kind())) {
       const double ratio = sensitivity_ / gaussian->noise_multiplier;

@@ -39,7 +39,18 @@ class Gdp final : public Accountant {
   }
 
   Reason refuses(const Event& event) const override {
-    return first_refusal(event, [this](const Event& release) { return refuses_release(release); });
+    return first_refusal(
+        event,
+        Overloaded{
+            Accepts<GaussianEvent, NonPrivateEvent>{},
+            [this](const PoissonSampledEvent& e) { return refuses_poisson(e); },
+            [this](const SampledWithoutReplacementEvent& e) -> Reason {
+              if (e.sample_size == 0) return {};
+              if (e.sample_size == e.source_dataset_size) return refuses(*e.of);
+              return "sampled_without_replacement: gdp is exact for Gaussians without sampling "
+                     "only";
+            }},
+        "gdp is exact for Gaussians only");
   }
 
   void compose(const Event& event, std::uint64_t count) override {
@@ -72,25 +83,6 @@ class Gdp final : public Accountant {
   }
 
  private:
-  Reason refuses_release(const Event& event) const {
-    return std::visit(
-        Overloaded{
-            [](const GaussianEvent&) -> Reason { return {}; },
-            [](const NonPrivateEvent&) -> Reason { return {}; },
-            [this](const PoissonSampledEvent& e) { return refuses_poisson(e); },
-            [this](const SampledWithoutReplacementEvent& e) -> Reason {
-              if (e.sample_size == 0) return {};
-              if (e.sample_size == e.source_dataset_size) return refuses(*e.of);
-              return "sampled_without_replacement: gdp is exact for Gaussians without sampling "
-                     "only";
-            },
-            [&](const auto&) -> Reason {
-              return std::string(event.name()) + ": gdp is exact for Gaussians only";
-            },
-        },
-        event.kind());
-  }
-
   Reason refuses_poisson(const PoissonSampledEvent& e) const {
     if (e.sampling_probability == 0.0) return {};
     if (e.sampling_probability == 1.0) return refuses(*e.of);

@@ -95,7 +95,27 @@ class Pld final : public Accountant {
   std::optional<std::string> refuses(const Event& event) const override {
     return first_refusal(
         event,
-        Overloaded{[this](const Event& release) { return refuses_release(release); },
+        Overloaded{Accepts<GaussianEvent, LaplaceEvent, NonPrivateEvent>{},
+                   [this](const PoissonSampledEvent& e) -> Reason {
+                     if (e.sampling_probability == 1.0) return refuses(*e.of);
+                     if (const auto joint = joint_gaussian(*e.of); joint && joint->low > 0.0)
+                       return {};
+                     return refuses_sampled(*e.of);
+                   },
+                   [](const SampledWithoutReplacementEvent&) -> Reason {
+                     return "sampled_without_replacement: no pair of distributions is proven to "
+                            "dominate it at every epsilon and under composition; use poisson "
+                            "sampling";
+                   },
+                   [](const ZcdpEvent&) -> Reason {
+                     return "zcdp: rho bounds the Renyi divergences, which do not determine the "
+                            "privacy loss distribution; compose the mechanism itself";
+                   },
+                   [](const DiscreteGaussianEvent& e) -> Reason {
+                     if (e.sigma <= kLargestDiscreteSigma) return {};
+                     return "discrete_gaussian: sigma is " + format_number(e.sigma) +
+                            ", pld sums over the integers only up to 100000";
+                   },
                    [this](const RandomAllocationEvent& epoch) { return refuses_allocation(epoch); },
                    [this](const RepeatAndSelectEvent& selection) -> Reason {
                      for (const Event& candidate : selection.candidates) {
@@ -208,35 +228,7 @@ class Pld final : public Accountant {
              ": no pair of distributions is proven for it under replace_one; use zero_out or "
              "add_or_remove_one";
     }
-    return refuses_release(*release);
-  }
-
-  Reason refuses_release(const Event& event) const {
-    return std::visit(
-        Overloaded{
-            [this](const PoissonSampledEvent& e) -> Reason {
-              if (e.sampling_probability == 1.0) return refuses(*e.of);
-              if (const auto joint = joint_gaussian(*e.of); joint && joint->low > 0.0) {
-                return {};
-              }
-              return refuses_sampled(*e.of);
-            },
-            [](const SampledWithoutReplacementEvent&) -> Reason {
-              return "sampled_without_replacement: no pair of distributions is proven to dominate "
-                     "it at every epsilon and under composition; use poisson sampling";
-            },
-            [](const ZcdpEvent&) -> Reason {
-              return "zcdp: rho bounds the Renyi divergences, which do not determine the privacy "
-                     "loss distribution; compose the mechanism itself";
-            },
-            [](const DiscreteGaussianEvent& e) -> Reason {
-              if (e.sigma <= kLargestDiscreteSigma) return {};
-              return "discrete_gaussian: sigma is " + format_number(e.sigma) +
-                     ", pld sums over the integers only up to 100000";
-            },
-            [](const auto&) -> Reason { return {}; },
-        },
-        event.kind());
+    return refuses(*release);
   }
 
   /// \param probability  that an example is in the batch.

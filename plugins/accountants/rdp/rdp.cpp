@@ -91,21 +91,18 @@ class Rdp : public Accountant {
 
   Reason refuses(const Event& event) const override {
     return first_refusal(
-        event, Overloaded{[this](const Event& release) -> Reason {
-                            const auto& kind = release.kind();
-                            if (const auto* e = std::get_if<PoissonSampledEvent>(&kind))
-                              return refuses_poisson(*e);
-                            if (const auto* e = std::get_if<SampledWithoutReplacementEvent>(&kind))
-                              return refuses_subset(*e);
-                            return std::nullopt;
-                          },
-                          [this](const RepeatAndSelectEvent& e) -> Reason {
-                            for (const Event& candidate : e.candidates) {
-                              if (const Reason why = refuses(candidate))
-                                return "repeat_and_select of " + *why;
-                            }
-                            return std::nullopt;
-                          }});
+        event,
+        Overloaded{Accepts<GaussianEvent, LaplaceEvent, DiscreteGaussianEvent, ZcdpEvent,
+                           NonPrivateEvent>{},
+                   [this](const PoissonSampledEvent& e) { return refuses_poisson(e); },
+                   [this](const SampledWithoutReplacementEvent& e) { return refuses_subset(e); },
+                   [this](const RepeatAndSelectEvent& e) -> Reason {
+                     for (const Event& candidate : e.candidates) {
+                       if (const Reason why = refuses(candidate))
+                         return "repeat_and_select of " + *why;
+                     }
+                     return std::nullopt;
+                   }});
   }
 
   void compose(const Event& event, std::uint64_t count) override {

@@ -62,11 +62,9 @@ struct Spent {
   bool no_noise = false;
 };
 
-std::string no_proof(const Event& event) {
-  return std::string(event.name()) +
-         ": saddle_point needs the privacy loss's moment generating function in closed form, which "
-         "it has for gaussian and poisson_sampled(gaussian) only";
-}
+constexpr const char* kNoProof =
+    "saddle_point needs the privacy loss's moment generating function in closed form, which it has "
+    "for gaussian and poisson_sampled(gaussian) only";
 
 std::string one_digit(double x) {
   std::array<char, 16> text{};
@@ -80,20 +78,9 @@ std::optional<std::string> refuses_sampled(const PoissonSampledEvent& event) {
   if (const auto joint = joint_gaussian(*event.of); joint && joint->low > 0.0) return {};
   for (const auto& [part, count] : flatten(*event.of)) {
     if (std::holds_alternative<GaussianEvent>(part.kind())) continue;
-    return "poisson_sampled: " + no_proof(part);
+    return "poisson_sampled: " + std::string(part.name()) + ": " + kNoProof;
   }
   return "poisson_sampled: next to no noise inside";
-}
-
-std::optional<std::string> refuses_release(const Event& event) {
-  if (const auto* sampled = std::get_if<PoissonSampledEvent>(&event.kind())) {
-    return refuses_sampled(*sampled);
-  }
-  if (std::holds_alternative<GaussianEvent>(event.kind()) ||
-      std::holds_alternative<NonPrivateEvent>(event.kind())) {
-    return std::nullopt;
-  }
-  return no_proof(event);
 }
 
 /// The exact epsilon and delta of composed Gaussian and Poisson-sampled Gaussian releases, from the
@@ -126,7 +113,11 @@ class SaddlePoint final : public Accountant {
   }
 
   std::optional<std::string> refuses(const Event& event) const override {
-    return first_refusal(event, refuses_release);
+    return first_refusal(
+        event,
+        Overloaded{Accepts<GaussianEvent, NonPrivateEvent>{},
+                   [](const PoissonSampledEvent& e) { return refuses_sampled(e); }},
+        kNoProof);
   }
 
   void compose(const Event& event, std::uint64_t count) override {

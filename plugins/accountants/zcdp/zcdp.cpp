@@ -48,13 +48,10 @@ class Zcdp final : public Accountant {
   }
 
   std::optional<std::string> refuses(const Event& event) const override {
-    return first_refusal(event, [](const Event& release) -> std::optional<std::string> {
-      if (std::holds_alternative<PoissonSampledEvent>(release.kind()) ||
-          std::holds_alternative<SampledWithoutReplacementEvent>(release.kind())) {
-        return std::string(release.name()) + ": " + kSubsampled;
-      }
-      return std::nullopt;
-    });
+    return first_refusal(
+        event,
+        Accepts<GaussianEvent, LaplaceEvent, DiscreteGaussianEvent, ZcdpEvent, NonPrivateEvent>{},
+        kSubsampled);
   }
 
   bool is_filter() const override { return true; }

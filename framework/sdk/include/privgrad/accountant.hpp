@@ -41,10 +41,7 @@ struct PrivacyAnswer {
 /// Example: the main part of an accountant that adds up the rho of Gaussian releases (upward.hpp):
 ///
 ///     std::optional<std::string> refuses(const Event& event) const override {
-///       return first_refusal(event, [](const Event& one) -> std::optional<std::string> {
-///         if (std::holds_alternative<GaussianEvent>(one.kind())) return std::nullopt;
-///         return "rho: nothing is proved for " + std::string(one.name());
-///       });
+///       return first_refusal(event, Accepts<GaussianEvent>{}, "rho accounts Gaussians only");
 ///     }
 ///     void compose(const Event& event, std::uint64_t count) override {
 ///       if (const auto reason = refuses(event)) throw PrivacyError(*reason);
@@ -102,49 +99,52 @@ class PRIVGRAD_API Accountant {
   Accountant() = default;
 };
 
+/// For first_refusal(): the kinds of events that a method accounts for, whatever their numbers.
+template <class Kind>
+struct AcceptsOne {
+  std::optional<std::string> operator()(const Kind&) const { return std::nullopt; }
+};
+template <class... Kinds>
+using Accepts = Overloaded<AcceptsOne<Kinds>...>;
+
 /// Implements Accountant::refuses() for a method that can compose whatever it can account for:
 /// returns the first reason among the event's releases, which are found by unfolding "composed" and
 /// "self_composed". An event that happens zero times is not a release. "unsupported" is refused
-/// with the reason that it contains; "random_allocation" and "repeat_and_select" too, because their
-/// cost is not that of their parts, unless the method knows them.
-/// \param refuses_release  callable as `std::optional<std::string>(const Event&)`; called for every
-///   other event in order, until the first reason. It must examine sampled events itself. A method
-///   with a theorem for "random_allocation" also makes it callable as
-///   `std::optional<std::string>(const RandomAllocationEvent&)`, and a method with a theorem for
-///   "repeat_and_select" as `std::optional<std::string>(const RepeatAndSelectEvent&)`; it examines
-///   the candidates itself.
+/// with the reason that it contains.
+/// \param refuses_release  callable with each kind of event that the method knows, as
+///   `std::optional<std::string>(const GaussianEvent&)`; called in order, until the first reason.
+///   Every other kind is refused, so a kind that is added later is, too. It must examine the events
+///   inside of sampled events and of candidates itself.
+/// \param otherwise  why the other kinds are refused.
 template <class RefusesRelease>
-std::optional<std::string> first_refusal(const Event& event,
-                                         const RefusesRelease& refuses_release) {
-  if (const auto* composed = std::get_if<ComposedEvent>(&event.kind())) {
-    for (const Event& part : composed->of) {
-      if (auto reason = first_refusal(part, refuses_release)) return reason;
-    }
-    return std::nullopt;
-  }
-  if (const auto* repeated = std::get_if<SelfComposedEvent>(&event.kind())) {
-    return repeated->count == 0 ? std::nullopt : first_refusal(*repeated->of, refuses_release);
-  }
-  if (const auto* unsupported = std::get_if<UnsupportedEvent>(&event.kind())) {
-    return "unsupported: " +
-           (unsupported->reason.empty() ? "nothing is proved about it" : unsupported->reason);
-  }
-  if (const auto* allocated = std::get_if<RandomAllocationEvent>(&event.kind())) {
-    if constexpr (std::is_invocable_v<const RefusesRelease&, const RandomAllocationEvent&>) {
-      return refuses_release(*allocated);
-    } else {
-      return "random_allocation: no theorem here bounds an epoch in which each example draws its "
-             "step";
-    }
-  }
-  if (const auto* selection = std::get_if<RepeatAndSelectEvent>(&event.kind())) {
-    if constexpr (std::is_invocable_v<const RefusesRelease&, const RepeatAndSelectEvent&>) {
-      return refuses_release(*selection);
-    } else {
-      return "repeat_and_select: no theorem here bounds the best of a random number of runs";
-    }
-  }
-  return refuses_release(event);
+std::optional<std::string> first_refusal(const Event& event, const RefusesRelease& refuses_release,
+                                         std::string_view otherwise = "no theorem here bounds it") {
+  using Reason = std::optional<std::string>;
+  return std::visit(
+      Overloaded{[&](const ComposedEvent& e) -> Reason {
+                   for (const Event& part : e.of)
+                     if (auto why = first_refusal(part, refuses_release, otherwise)) return why;
+                   return std::nullopt;
+                 },
+                 [&](const SelfComposedEvent& e) -> Reason {
+                   if (e.count == 0) return std::nullopt;
+                   return first_refusal(*e.of, refuses_release, otherwise);
+                 },
+                 [](const UnsupportedEvent& e) -> Reason {
+                   return "unsupported: " +
+                          (e.reason.empty() ? "nothing is proved about it" : e.reason);
+                 },
+                 [&](const auto& e) -> Reason {
+                   using Kind = std::decay_t<decltype(e)>;
+                   std::string_view why = otherwise;
+                   if constexpr (std::is_invocable_v<const RefusesRelease&, const Kind&>) {
+                     return refuses_release(e);
+                   } else if constexpr (requires { Kind::kUnproved; }) {
+                     why = Kind::kUnproved;
+                   }
+                   return std::string(Kind::kKind) + ": " + std::string(why);
+                 }},
+      event.kind());
 }
 
 }  // namespace privgrad
