@@ -41,10 +41,7 @@ void ManifestReader::read_federated(Manifest& manifest) {
   read_separation(federated, params, node);
   const bool at_server = federated.aggregation == Aggregation::dp_fed_avg;
   Value resolved = empty_object(node.mark);
-  keep(resolved, params,
-       {"clients", "rounds", "aggregation", "client_drop_rate", "straggler_rate", "shards", "sizes",
-        "label_histograms"});
-  keep_federated_of_one_kind(resolved, params, node, at_server);
+  keep(resolved, section.params, of_one_aggregation(params.value(), node, at_server));
   ComponentUse* uses[] = {&federated.partition, &federated.participation,
                           &federated.local_iterations, &federated.client_clipping,
                           &federated.server_optimizer};
@@ -88,38 +85,30 @@ void ManifestReader::read_sizes(Federated& federated, const Params& params, cons
                     std::to_string(federated.clients) + " clients");
 }
 
-void ManifestReader::keep_federated_of_one_kind(Value& resolved, const Params& params,
-                                                const Value& node, bool at_server) {
-  const std::string_view of_clients[] = {"weights",        "estimates",      "estimate_share",
-                                         "estimate_noise", "estimate_bound", "paced_by"};
-  const std::string_view of_server[] = {"client_clip_norm", "server_learning_rate",
-                                        "client_clipping",  "server_optimizer",
-                                        "min_separation",   "max_participations"};
-  const auto refuse = [&](std::string_view key, const char* which) {
+Value ManifestReader::of_one_aggregation(Value own, const Value& node, bool at_server) {
+  const auto refuse = [&](std::string_view key) {
+    own = without(std::move(own), key);
     const Value* given = node.find(key);
     if (given == nullptr) return;
     problems_.add(given->mark, dotted("federated", key),
-                  "is given, but only aggregation " + std::string(which) + " uses it");
+                  "is given, but only aggregation " +
+                      std::string(at_server ? "fed_avg" : "dp_fed_avg") + " uses it");
   };
+  for (const ParamSpec& spec : at_server ? fed_avg_keys() : dp_fed_avg_keys()) refuse(spec.name);
   if (at_server) {
-    for (const std::string_view key : of_clients) refuse(key, "fed_avg");
-    keep(resolved, params,
-         {"client_clip_norm", "server_learning_rate", "min_separation", "max_participations"});
-    if (!params.has("client_clip_norm")) {
+    if (own.find("client_clip_norm") == nullptr) {
       problems_.add(node.mark, "federated.client_clip_norm",
                     "is missing; aggregation dp_fed_avg clips each client's change to it");
     }
-  } else {
-    for (const std::string_view key : of_server) refuse(key, "dp_fed_avg");
-    keep(resolved, params, {"weights", "estimates", "estimate_bound", "paced_by"});
-    const bool by_noise = params.has("estimate_noise");
-    keep(resolved, params, {by_noise ? "estimate_noise" : "estimate_share"});
-    const Value* share = node.find("estimate_share");
-    if (by_noise && share != nullptr) {
-      problems_.add(share->mark, "federated.estimate_share",
-                    "is given beside estimate_noise; give one of the two");
-    }
+    return own;
   }
+  for (const std::string_view slot : {"client_clipping", "server_optimizer"}) refuse(slot);
+  if (own.find("estimate_noise") == nullptr) return own;
+  if (const Value* share = node.find("estimate_share")) {
+    problems_.add(share->mark, "federated.estimate_share",
+                  "is given beside estimate_noise; give one of the two");
+  }
+  return without(std::move(own), "estimate_share");
 }
 
 }  // namespace privgrad::core

@@ -495,11 +495,6 @@ std::vector<ParamSpec> federation_keys() {
                   "change and adds the noise, which is private for whole clients.")
           .one_of({"fed_avg", "dp_fed_avg"})
           .defaults_to("fed_avg"),
-      param::text("weights",
-                  "What fed_avg weighs models by: shard_size, the public number of the "
-                  "client's examples, or equal.")
-          .one_of({"shard_size", "equal"})
-          .defaults_to("shard_size"),
       param::real("client_drop_rate",
                   "Probability of a client that takes part in a round to be lost before its "
                   "model arrives; what it has spent stays spent.")
@@ -534,9 +529,15 @@ std::vector<ParamSpec> federation_keys() {
   };
 }
 
-/// The keys about what adaptive local iterations learn about the losses.
-std::vector<ParamSpec> estimate_keys() {
-  return {
+}  // namespace
+
+const std::vector<ParamSpec>& fed_avg_keys() {
+  static const std::vector<ParamSpec> keys{
+      param::text("weights",
+                  "What fed_avg weighs models by: shard_size, the public number of the "
+                  "client's examples, or equal.")
+          .one_of({"shard_size", "equal"})
+          .defaults_to("shard_size"),
       param::text("estimates",
                   "Where an adaptive local_iterations learns about the losses. private: from "
                   "noised sums that are charged to the clients. from_models: from released "
@@ -544,17 +545,6 @@ std::vector<ParamSpec> estimate_keys() {
                   "examples, which stains every output.")
           .one_of({"private", "from_models", "unaccounted"})
           .defaults_to("private"),
-      param::real("estimate_share",
-                  "Of private estimates: the share of privacy.target_epsilon that all of them "
-                  "together would cost on their own.")
-          .above(0)
-          .below(1)
-          .defaults_to(0.1),
-      param::real("estimate_noise",
-                  "Of private estimates: the noise multiplier of each, instead of "
-                  "estimate_share.")
-          .above(0)
-          .optional(),
       param::real("estimate_bound",
                   "Of private estimates: by how much an example's loss may count as changed "
                   "within a round.")
@@ -569,12 +559,23 @@ std::vector<ParamSpec> estimate_keys() {
                   "budget is spent leaves out the later rounds.")
           .one_of({"smallest_budget", "largest_budget"})
           .defaults_to("smallest_budget"),
+      param::real("estimate_noise",
+                  "Of private estimates: the noise multiplier of each, instead of "
+                  "estimate_share.")
+          .above(0)
+          .optional(),
+      param::real("estimate_share",
+                  "Of private estimates: the share of privacy.target_epsilon that all of them "
+                  "together would cost on their own.")
+          .above(0)
+          .below(1)
+          .defaults_to(0.1),
   };
+  return keys;
 }
 
-/// The keys of dp_fed_avg, whose server makes the noise.
-std::vector<ParamSpec> server_keys() {
-  return {
+const std::vector<ParamSpec>& dp_fed_avg_keys() {
+  static const std::vector<ParamSpec> keys{
       param::real("client_clip_norm",
                   "Of dp_fed_avg: L2 norm to which each client's change of the model is "
                   "clipped.")
@@ -598,7 +599,10 @@ std::vector<ParamSpec> server_keys() {
           .at_most(static_cast<double>(kMostSteps))
           .optional(),
   };
+  return keys;
 }
+
+namespace {
 
 std::vector<ParamSpec> joined(std::initializer_list<std::vector<ParamSpec>> parts) {
   std::vector<ParamSpec> all;
@@ -612,7 +616,7 @@ const Section& federated_section() {
   static const Section section{
       "federated",
       "Trains on many clients, each with examples of its own, which exchange models with a server.",
-      joined({federation_keys(), estimate_keys(), server_keys()}),
+      joined({federation_keys(), fed_avg_keys(), dp_fed_avg_keys()}),
       {
           with_default(
               slot<Transform>("partition", "Which client each training example lies with."), "iid"),

@@ -37,7 +37,10 @@ const Section& model_section();       ///< In addition to the parameters of the 
 const Section& aggregator_section();  ///< In addition to the parameters of the aggregator.
 const Section& schedules_section();
 const Section& privacy_section();
-const Section& federated_section();   ///< May be missing.
+const Section& federated_section();  ///< May be missing.
+/// Those of its keys that only one aggregation has.
+const std::vector<ParamSpec>& fed_avg_keys();
+const std::vector<ParamSpec>& dp_fed_avg_keys();
 const Section& allow_section();       ///< May be missing.
 const Section& checkpoint_section();  ///< May be missing, or the word `off`.
 /// The aggregator of the clients of dp_fed_avg, who make no noise; not a key of a manifest.

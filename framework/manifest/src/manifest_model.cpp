@@ -19,8 +19,7 @@ Value without_names(const Value& node) {
   Value changed = node;
   Value* weights = changed.find("weights");
   auto* members = weights == nullptr ? nullptr : std::get_if<Value::Object>(&weights->data());
-  if (members != nullptr)
-    std::erase_if(*members, [](const Value::Member& member) { return member.key == kNames; });
+  if (members != nullptr) *weights = without(*weights, kNames);
   return changed;
 }
 
@@ -45,8 +44,8 @@ Value ManifestReader::read_model(Manifest& manifest, const Slot& slot) {
                     "adapts weights that were trained before; give them as model.weights");
     }
   }
+  Value own = params.value();
   if (params.has("weights")) {
-    Value own = params.value();
     resolve_paths(section.params, own, std::string(section.key), folders_, problems_);
     Value weights = *own.find("weights");
     const Value* file = weights.find("file");
@@ -59,9 +58,9 @@ Value ManifestReader::read_model(Manifest& manifest, const Slot& slot) {
       weights.set(std::string(kNames), *names);
     }
     manifest.weights = std::move(use);
-    resolved.set("weights", std::move(weights));
+    own.set("weights", std::move(weights));
   }
-  keep(resolved, params, {"train", "lora"});
+  keep(resolved, section.params, own);
   return resolved;
 }
 

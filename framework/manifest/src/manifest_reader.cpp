@@ -85,19 +85,9 @@ void ManifestReader::read_root(Manifest& manifest) {
   } else if (const std::uint64_t count = steps_or_rounds(manifest); count > 0) {
     manifest.evaluate_every = std::max<std::uint64_t>(1, count / 20);
   }
-  keep(manifest.resolved, params, {"privgrad"});
-  manifest.resolved.set("name", marked(manifest.name, root_.find("name")));
-  keep(manifest.resolved, params, {"mode", "seed", "steps", "utility"});
-  if (manifest.evaluate_every > 0) {
-    manifest.resolved.set(
-        "evaluate_every",
-        marked(static_cast<std::int64_t>(manifest.evaluate_every), root_.find("evaluate_every")));
-  }
   manifest.gradient_norm = params.has("gradient_norm") && params.boolean("gradient_norm");
-  keep(manifest.resolved, params, {"gradient_norm"});
   if (params.has("microbatch_size"))
     manifest.microbatch_size = static_cast<std::size_t>(params.integer("microbatch_size"));
-  keep(manifest.resolved, params, {"microbatch_size"});
   manifest.random_iterate = params.text("output") == "random_iterate";
   manifest.keeps_average = params.text("output") == "ema";
   if (params.has("augmentation")) {
@@ -110,15 +100,19 @@ void ManifestReader::read_root(Manifest& manifest) {
                              .flip = has("flip"),
                              .crop = has("crop")};
   }
-  keep(manifest.resolved, params, {"augmentation"});
   read_report(manifest, params);
-  keep(manifest.resolved, params, {"report", "deployment"});
   if (params.has("ema_decay")) manifest.ema_decay = params.real("ema_decay");
   if (manifest.keeps_average && !manifest.ema_decay) {
     problems_.add(root_.find("output")->mark, "output",
                   "is ema, but there is no moving average; give ema_decay");
   }
-  keep(manifest.resolved, params, {"ema_decay", "output"});
+  Value own = params.value();
+  own.set("name", marked(manifest.name, root_.find("name")));
+  if (manifest.evaluate_every > 0) {
+    own.set("evaluate_every", marked(static_cast<std::int64_t>(manifest.evaluate_every),
+                                     root_.find("evaluate_every")));
+  }
+  keep(manifest.resolved, root_section().params, own);
   // `data` comes first and has its own reader.
   manifest.resolved.set("data", Value());
   ComponentUse* uses[] = {nullptr,
@@ -253,8 +247,7 @@ void ManifestReader::read_data(Manifest& manifest) {
   const Value* size = node.find("size");
   const bool is_released = size != nullptr && std::holds_alternative<Value::Object>(size->data());
   if (is_released) {
-    std::erase_if(std::get<Value::Object>(numbers.data()),
-                  [](const Value::Member& member) { return member.key == "size"; });
+    numbers = without(numbers, "size");
     resolved.set("size", read_private_size(manifest, *size));
   }
   const Params params = own_params(section, numbers);
@@ -267,7 +260,7 @@ void ManifestReader::read_data(Manifest& manifest) {
   if (params.has("sample")) read_sample(manifest, params.object("sample"));
   Value list = read_list(section.slots.front(), "data", node, manifest.transforms);
   resolved.set("transforms", std::move(list));
-  keep(resolved, params, {"size", "sample", "test_is_public", "read_off_rows", "streaming"});
+  keep(resolved, section.params, params.value());
   manifest.resolved.set("data", std::move(resolved));
 }
 
@@ -296,7 +289,7 @@ Value ManifestReader::read_private_size(Manifest& manifest, const Value& given) 
   manifest.dataset_size = static_cast<std::uint64_t>(params.integer("about"));
   manifest.size_noise = read_noise(params, given.mark, kWhere);
   Value resolved = empty_object(given.mark);
-  keep(resolved, params, {"about", "statistic", "share", "noise_multiplier"});
+  keep(resolved, fields, params.value());
   return resolved;
 }
 
@@ -318,7 +311,7 @@ Value ManifestReader::read_aggregator(Manifest& manifest, const Slot& slot) {
   const Params params = own_params(section, is_object ? *given : empty_object(root_.mark));
   if (params.text("arithmetic") == to_text(Arithmetic::floating))
     manifest.arithmetic = Arithmetic::floating;
-  keep(resolved, params, {"arithmetic"});
+  keep(resolved, section.params, params.value());
   return resolved;
 }
 

@@ -96,9 +96,8 @@ class ManifestReader {
   void read_federated(Manifest& manifest);
   void read_separation(Federated& federated, const Params& params, const Value& node);
   void read_sizes(Federated& federated, const Params& params, const Value& node);
-  /// Keys that only one kind of aggregation has.
-  void keep_federated_of_one_kind(Value& resolved, const Params& params, const Value& node,
-                                  bool at_server);
+  /// The section's own keys without those of the other aggregation, which are reported if given.
+  Value of_one_aggregation(Value own, const Value& node, bool at_server);
 
   // Components at any place: manifest_components.cpp.
   Value read_slot(const Slot& slot, std::string_view section, const Value& parent,

@@ -79,7 +79,7 @@ void ManifestReader::read_privacy(Manifest& manifest) {
   manifest.noise_off = params.text("noise") == "off";
   manifest.scale_all_noise = params.text("calibrate") == "all";
   Value resolved = empty_object(node.mark);
-  keep(resolved, params, {"target_epsilon", "target_delta", "adjacency", "noise", "calibrate"});
+  keep(resolved, section.params, without(params.value(), "account"));
   resolved.set("accountant", read_slot(section.slots[0], section.key, node, manifest.accountant));
   resolved.set("also", read_list(section.slots[1], section.key, node, manifest.also));
   if (params.has("account")) resolved.set("account", read_account(manifest, section, node));
@@ -144,7 +144,7 @@ void ManifestReader::read_allow(Manifest& manifest) {
                       "digits, as privgrad plugins list --json tells");
   }
   Value resolved = empty_object(node.mark);
-  keep(resolved, params, {"plugins", "large_delta"});
+  keep(resolved, section.params, params.value());
   manifest.resolved.set(section.key, std::move(resolved));
 }
 
@@ -176,7 +176,7 @@ void ManifestReader::read_checkpoint(Manifest& manifest) {
     wish.every_steps = static_cast<std::uint64_t>(params.integer("every_steps"));
   if (params.has("every_seconds")) wish.every_seconds = params.real("every_seconds");
   Value resolved = empty_object(given->mark);
-  keep(resolved, params, {"every_steps", "every_seconds"});
+  keep(resolved, section.params, params.value());
   manifest.resolved.set(section.key, std::move(resolved));
 }
 

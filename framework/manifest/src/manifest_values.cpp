@@ -19,10 +19,15 @@ Value marked(Value value, const Value* given) {
   return value;
 }
 
-void keep(Value& resolved, const Params& params, std::initializer_list<std::string_view> names) {
-  for (const std::string_view name : names) {
-    if (const Value* value = params.value().find(name)) resolved.set(name, *value);
-  }
+Value without(Value object, std::string_view key) {
+  std::erase_if(std::get<Value::Object>(object.data()),
+                [&](const Value::Member& member) { return member.key == key; });
+  return object;
+}
+
+void keep(Value& resolved, const std::vector<ParamSpec>& declared, const Value& values) {
+  for (const ParamSpec& spec : declared)
+    if (const Value* value = values.find(spec.name)) resolved.set(spec.name, *value);
 }
 
 }  // namespace privgrad::core

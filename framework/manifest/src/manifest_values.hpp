@@ -1,9 +1,9 @@
 // Small helpers for keys and values, shared by the files of ManifestReader.
 #pragma once
 
-#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "privgrad/params.hpp"
 #include "privgrad/value.hpp"
@@ -18,7 +18,10 @@ Value empty_object(Mark mark);
 /// `value` with the place of `given`, if that was given.
 Value marked(Value value, const Value* given);
 
-/// Copies the named parameters that have a value into the resolved manifest.
-void keep(Value& resolved, const Params& params, std::initializer_list<std::string_view> names);
+/// The object without this key.
+Value without(Value object, std::string_view key);
+
+/// Copies the values that there are into the resolved manifest, in the order of their declarations.
+void keep(Value& resolved, const std::vector<ParamSpec>& declared, const Value& values);
 
 }  // namespace privgrad::core
