@@ -127,7 +127,7 @@ Clip Replay::clip() const {
   return {.rule = *made_.clipping,
           .groups = plan_.setting->groups,
           .clip_norm = clip_norm_,
-          .count_share = plan_.clip_norm_adapts() ? plan_.count_share[step_] : 0.0};
+          .count_share = plan_.count_share_at(step_)};
 }
 
 std::size_t Replay::parts() const {
@@ -138,7 +138,7 @@ std::size_t Replay::parts() const {
 }
 
 std::size_t Replay::elements() const {
-  return program_->parameter_count() + (plan_.clip_norm_adapts() ? 1 : 0);
+  return program_->parameter_count() + (plan_.releases_count() ? 1 : 0);
 }
 
 const Contribution& Replay::of_row(const Dataset& data, std::uint32_t row) {

@@ -145,7 +145,7 @@ nlohmann::json to_json(const Plan& plan) {
   if (plan.noise_adapts) json["adaptive_noise"] = to_json(*plan.noise_adapts);
   if (!plan.statistics.empty()) json["statistics"] = to_json(plan.statistics);
   if (plan.report) json["reported"] = {{"train_accuracy", to_json(*plan.report)}};
-  if (plan.clip_norm_adapts()) {
+  if (plan.releases_count()) {
     json["count_noise"] = plan.count_noise;
     json["gradient_noise_multiplier"] = plan.gradient_noise_multiplier();
   }

@@ -71,9 +71,9 @@ Json schedule_record(const Plan& plan, const Outcome& outcome) {
              {"clip_norm", record(plan.clip_norm)},
              {"learning_rate", record(plan.learning_rate)},
              {"batch_size", record(plan.batch_size)}};
-  if (plan.clip_norm_adapts()) {
-    // Adaptive clip norms depend on releases, so metrics.jsonl contains the ones that were used.
-    slots.erase("clip_norm");
+  // Adaptive clip norms depend on releases, so metrics.jsonl contains the ones that were used.
+  if (plan.clip_norm_adapts()) slots.erase("clip_norm");
+  if (plan.releases_count()) {
     slots["count_noise"] = record(plan.count_noise);
     slots["gradient_noise_multiplier"] = record(plan.gradient_noise_multiplier());
   }

@@ -61,7 +61,7 @@ std::vector<CommonPart> common_ground(const RunData& data) {
 
 ProcessGroup::ProcessGroup(Cluster& cluster, const Plan& plan, const Program& program)
     : cluster_(cluster),
-      slices_(program, cluster.size(), plan.clip_norm_adapts()),
+      slices_(program, cluster.size(), plan.releases_count()),
       parameter_count_(program.parameter_count()) {}
 
 // ---- at process 0

@@ -288,7 +288,7 @@ class Training final : ResumableRun {
   void report_progress() {
     Json more{{"clip_norm", trainer_->clip_norm()}};
     // Released with the gradients, and charged; otherwise the clipped share is private.
-    if (plan_.clip_norm_adapts())
+    if (plan_.releases_count())
       more["clipped_fraction"] = optional_json(trainer_->clipped_fraction());
     if (const AdaptiveNoise* noise = trainer_->adaptive_noise())
       more["noise_multiplier"] = noise->noise_multiplier();

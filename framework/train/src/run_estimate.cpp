@@ -71,7 +71,7 @@ double estimated_seconds(const Plan& plan) {
   const Clip clip{.rule = *made.clipping,
                   .groups = plan.setting->groups,
                   .clip_norm = plan.clip_norm.front(),
-                  .count_share = plan.count_share.empty() ? 0.0 : plan.count_share.front()};
+                  .count_share = plan.count_share_at(0)};
   const AugmentedStep augmented(*program, RandomKey::from_seed(0), 0);
   const std::unique_ptr<Program> scaled =
       made.scaling == nullptr

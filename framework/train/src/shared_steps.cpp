@@ -61,7 +61,7 @@ bool SharedSteps::take(const DrawnStep& drawn, Workbench& bench) {
     state_.contribution_checks.add(*check);
   }
   state_.gradient_noise = made.noise_stddev;
-  if (state_.plan.clip_norm_adapts()) state_.adapt_clip_norm(made.unclipped);
+  if (state_.plan.releases_count()) state_.adapt_clip_norm(made.unclipped);
   if (!made.whole.empty()) {
     std::optional<Released> combined;
     if (state_.differences)
@@ -128,8 +128,7 @@ SharedSteps::Made SharedSteps::make_slice(const StepOrder& order, Workbench& ben
   made.check_differs = check != nullptr && any_differs(own && own->differs);
   std::vector<Released> released = release_slices(std::move(sums), order);
   made.noise_stddev = released.front().noise_stddev();
-  if (state_.plan.clip_norm_adapts())
-    released.front() = without_count(order, released.front(), made);
+  if (state_.plan.releases_count()) released.front() = without_count(order, released.front(), made);
   if (!takes_slices()) {
     for (const Released& slice : released) {
       if (auto whole =

@@ -72,12 +72,11 @@ void StepState::use_key_of_step(const RandomKey& key) {
 }
 
 Clip StepState::clip_of_step(std::uint64_t step) {
-  const bool adaptive = plan.clip_norm_adapts();
-  if (!adaptive || step == 0) clip_norm = plan.clip_norm[step];
+  if (!plan.clip_norm_adapts() || step == 0) clip_norm = plan.clip_norm[step];
   return {.rule = *made.clipping,
           .groups = plan.setting->groups,
           .clip_norm = clip_norm,
-          .count_share = adaptive ? plan.count_share[step] : 0.0};
+          .count_share = plan.count_share_at(step)};
 }
 
 void StepState::copy_scaling() {
@@ -111,7 +110,7 @@ std::optional<Released> StepState::gradient_of(const Clip& clip, const Released&
     if (second_look != nullptr) second_look->check_scaling(released, *made.public_clipping);
     return gradient;
   }
-  if (!plan.clip_norm_adapts()) return std::nullopt;
+  if (!plan.releases_count()) return std::nullopt;
   JointParts parts = take_apart(released, clip.clip_norm, clip.count_share);
   adapt_clip_norm(parts.unclipped);
   return std::move(parts.gradients);

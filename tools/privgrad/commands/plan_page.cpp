@@ -77,7 +77,7 @@ std::string schedules_section(const core::Plan& plan) {
                short_number(values.back(), 5), sparkline(values, kCurveWidth, speaks_utf8())});
   };
   add(plan.noise_adapts ? "first noise multiplier" : "noise multiplier", plan.noise_multiplier);
-  if (plan.clip_norm_adapts()) {
+  if (plan.releases_count()) {
     add("  of the gradients", plan.gradient_noise_multiplier());
     add("  of the count (examples)", plan.count_noise);
   }

@@ -122,7 +122,14 @@ struct PlanNumbers {
   bool operator==(const PlanNumbers&) const = default;
 
   std::uint64_t steps() const { return planned_steps; }
-  bool clip_norm_adapts() const { return !count_share.empty(); }
+  /// Whether a count is released with the sum of each step.
+  bool releases_count() const { return !count_share.empty(); }
+  /// 0 without a count.
+  double count_share_at(std::uint64_t step) const {
+    return releases_count() ? count_share[step] : 0.0;
+  }
+  /// Whether the clip norm follows releases; clip_norm then holds for the first step only.
+  bool clip_norm_adapts() const { return releases_count(); }
   const PrivacyAnswer& epsilon() const { return accountants.front().epsilon; }
   /// The noise of the gradients alone divided by the clip norm: more than noise_multiplier if a
   /// count takes a share.
