@@ -83,14 +83,13 @@ class PlainSum::Lease {
 
 PlainSum::PlainSum(const Network& network, Executor& executor)
     : network_(network), executor_(executor) {
-  const std::vector<Shape> shapes = layer_shapes(network);
+  const std::vector<Shape> shapes = value_shapes(network);
   std::size_t parameters = 0;
-  first_with_parameters_ = network.layers.size();
-  for (std::size_t s = 0; s < network.layers.size(); ++s) {
-    if (std::holds_alternative<Shortcut>(network.layers[s]))
-      throw ConfigError("the plain step has no shortcuts to be compared with");
-    steps_.push_back(
-        cpu::make_step(network.layers[s], {std::span(shapes).first(s + 1), shapes[s + 1]}));
+  first_with_parameters_ = network.nodes.size();
+  for (std::size_t s = 0; s < network.nodes.size(); ++s) {
+    if (!network.nodes[s].from.empty())
+      throw ConfigError("the plain step is of chains of layers alone");
+    steps_.push_back(cpu::make_step(network.nodes[s].layer, {{shapes[s]}, shapes[s + 1]}));
     steps_[s]->place_at(parameters);
     parameters += steps_[s]->parameter_count();
     if (parameters > 0) first_with_parameters_ = std::min(first_with_parameters_, s);
@@ -116,7 +115,7 @@ const cpu::ConvStep& PlainSum::conv(std::size_t step) const {
 
 void PlainSum::make_stages() {
   const auto is_dense = [&](std::size_t s) {
-    return std::holds_alternative<Dense>(network_.layers[s]);
+    return std::holds_alternative<Dense>(network_.nodes[s].layer);
   };
   for (std::size_t s = 0; s < steps_.size();) {
     Stage stage{s, s + 1, is_dense(s)};
@@ -134,7 +133,7 @@ void PlainSum::make_stages() {
 void PlainSum::choose_sums() {
   constexpr double kRowCost = 40.0;
   for (std::size_t s = 0; s < steps_.size(); ++s) {
-    const Layer& layer = network_.layers[s];
+    const Layer& layer = network_.nodes[s].layer;
     SumBy by = steps_[s]->parameter_count() == 0 ? SumBy::nothing : SumBy::rows;
     if (std::holds_alternative<Dense>(layer)) by = SumBy::product;
     if (std::holds_alternative<Embedding>(layer)) by = SumBy::tokens;
@@ -291,10 +290,10 @@ void PlainSum::block_forward(const Stage& stage) {
       const float* in = entering_[s] + first * steps_[s]->inputs();
       if (leaving_[s] == nullptr) continue;
       float* out = leaving_[s] + first * steps_[s]->outputs();
-      if (std::holds_alternative<Conv2d>(network_.layers[s])) {
+      if (std::holds_alternative<Conv2d>(network_.nodes[s].layer)) {
         conv_forward(conv(s), count, in, out, *scratch);
       } else {
-        steps_[s]->forward(count, in, out, *scratch);
+        steps_[s]->forward(count, {&in, 1}, out, *scratch);
       }
     }
   });
@@ -369,8 +368,8 @@ void PlainSum::block_backward(std::size_t k) {
   }
   for_each_block(batch_.rows(), kBlock, [&](std::size_t first, std::size_t count) {
     const Lease scratch(*this);
-    float* one = at_least(scratch->one, count * widest);
-    float* other = at_least(scratch->other, count * widest);
+    float* one = at_least(scratch->deltas, count * widest);
+    float* other = at_least(scratch->added, count * widest);
     float* delta = deltas_[k].get() + first * steps_[stage.last - 1]->outputs();
     for (std::size_t s = stage.last; s-- > stage.first;) {
       if (s < first_with_parameters_) return;
@@ -388,7 +387,7 @@ float* PlainSum::step_backward(std::size_t s, std::size_t first, std::size_t cou
   const float* in = entering_[s] + first * step.inputs();
   const float* out = entering_[s + 1] + first * step.outputs();
   const bool goes_on = s > first_with_parameters_;
-  if (std::holds_alternative<Conv2d>(network_.layers[s])) {
+  if (std::holds_alternative<Conv2d>(network_.nodes[s].layer)) {
     conv_backward(s, first, count, delta, goes_on ? below : nullptr, scratch);
     return below;
   }
@@ -402,7 +401,10 @@ float* PlainSum::step_backward(std::size_t s, std::size_t first, std::size_t cou
     std::copy_n(rows, parameters, kept);
     for (std::size_t i = 1; i < count; ++i) cpu::add(rows + i * parameters, parameters, kept);
   }
-  return goes_on ? step.backward(count, in, out, delta, below, scratch) : below;
+  if (!goes_on) return below;
+  if (step.hands_down_in_place()) below = delta;
+  step.backward(count, {&in, 1}, out, delta, {&below, 1}, scratch);
+  return below;
 }
 
 void PlainSum::conv_backward(std::size_t s, std::size_t first, std::size_t count,

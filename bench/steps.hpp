@@ -52,11 +52,11 @@ struct Case {
   Noise noise = {};
 };
 
-inline Network network_of(Shape features, std::vector<Layer> layers) {
+inline Network network_of(Shape features, std::vector<Node> nodes) {
   Network network;
   network.input.features = std::move(features);
   network.input.classes = 10;
-  network.layers = std::move(layers);
+  network.nodes = std::move(nodes);
   network.loss = Loss::cross_entropy;
   return network;
 }

@@ -44,16 +44,16 @@ double read_rate() {
 /// Floating-point operations of the three products of a step, per example: forwards, the gradient
 /// of the weights, and backwards to all layers but the first with parameters.
 double flops_per_example(const Network& network) {
-  const auto shapes = layer_shapes(network);
+  const auto shapes = value_shapes(network);
   double flops = 0;
   bool first = true;
-  for (std::size_t i = 0; i < network.layers.size(); ++i) {
+  for (std::size_t i = 0; i < network.nodes.size(); ++i) {
     double products = 0;
-    if (const auto* conv = std::get_if<Conv2d>(&network.layers[i])) {
+    if (const auto* conv = std::get_if<Conv2d>(&network.nodes[i].layer)) {
       const std::size_t depth = shapes[i].size() == 3 ? shapes[i][2] : 1;
       products =
           static_cast<double>(element_count(shapes[i + 1]) * conv->kernel * conv->kernel * depth);
-    } else if (std::holds_alternative<Dense>(network.layers[i])) {
+    } else if (std::holds_alternative<Dense>(network.nodes[i].layer)) {
       products = static_cast<double>(element_count(shapes[i]) * element_count(shapes[i + 1]));
     }
     if (products == 0) continue;
@@ -214,7 +214,7 @@ Json growth_report(const Catalog& catalog, const Floors& floors) {
     widths.push_back(growth_row(catalog, one, floors));
   }
   for (const std::size_t depth : {1, 2, 4, 8}) {
-    std::vector<Layer> layers;
+    std::vector<Node> layers;
     for (std::size_t i = 0; i < depth; ++i) {
       layers.push_back(Dense{500});
       layers.push_back(Activation{});

@@ -1,7 +1,7 @@
 """PrivGrad's networks in PyTorch: the same numbers under the same names, as a ``state_dict``.
 
-``network`` makes a plain ``torch.nn.Sequential`` with the single child ``layers``, so that a tensor
-has the same name in PyTorch and in a model file: ``layers.0.weight``. The layouts differ:
+``network`` makes a ``torch.nn.Module`` in which a tensor has the name that it has in a model file:
+``layers.0.weight``. The layouts differ:
 
 ==================  ====================================  ================================
 tensor              in a model file                       in PyTorch
@@ -24,6 +24,7 @@ Needs ``pip install 'privgrad[torch]'``.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -37,6 +38,7 @@ import safetensors
 import safetensors.numpy
 import torch
 
+from . import _core
 from .errors import ConfigError, DataError
 from .results import Plan
 from .runs import Run
@@ -101,27 +103,30 @@ def _same(*shape: int) -> _Block:
 
 
 class _Layers:
-    """Walks through a network as a model file describes it, layer by layer."""
+    """Walks through a network as a model file describes it, node by node."""
 
     def __init__(self, described: Mapping[str, Any]) -> None:
-        self.modules: list[torch.nn.Module] = []
+        #: Of each node: its name, its module, and the values that it works on.
+        self.nodes: list[tuple[str, torch.nn.Module, list[int]]] = []
         self.blocks: dict[str, _Block] = {}
-        self._shape = tuple(described["input"])
-        # The image shape, if the flattened values are in another order than in PyTorch.
+        # Of each value: its shape, and the image's shape if it is a flattened image, whose values
+        # are in another order in PyTorch. `_shape` and `_flattened` are those of the value that the
+        # current node works on, and then of what it makes.
+        self._shape: tuple[int, ...] = tuple(described["input"])
         self._flattened: tuple[int, int, int] | None = None
-        # The input shape of each layer, and the image shape if its values are in another order than
-        # in PyTorch.
-        self._entering: list[tuple[tuple[int, ...], tuple[int, int, int] | None]] = []
+        self._values = [(self._shape, self._flattened)]
         for number, layer in enumerate(described["layers"]):
-            self._entering.append((self._shape, self._flattened))
             add = getattr(self, f"_add_{layer['layer']}", None)
             if add is None:
                 raise ConfigError(
                     f"layers.{number}: {layer['layer']} has no counterpart in PyTorch here; there are "
                     + ", ".join(sorted(n[5:] for n in dir(self) if n.startswith("_add_")))
                 )
-            self._name = f"layers.{number}"
-            self.modules.append(add(layer))
+            self._name = layer.get("name", f"layers.{number}")
+            self._inputs = layer.get("from", [number])
+            self._shape, self._flattened = self._values[self._inputs[0]]
+            self.nodes.append((self._name, add(layer), self._inputs))
+            self._values.append((self._shape, self._flattened))
 
     def _image(self) -> tuple[int, int, int]:
         height, width, *channels = self._shape
@@ -134,23 +139,30 @@ class _Layers:
 
     def _add_dense(self, layer: Mapping[str, Any]) -> torch.nn.Module:
         if layer.get("per_place", False) and len(self._shape) > 1:
-            return self._add_dense_per_place(layer["units"])
+            return self._add_dense_per_place(layer)
         split, axes = self._order()
         units, inputs = layer["units"], math.prod(self._shape)
         shape = (units, inputs)
         self.blocks[f"{self._name}.weight"] = _Block(
             shape, (units, *split), (0, *(axis + 1 for axis in axes)), shape)
-        self.blocks[f"{self._name}.bias"] = _same(units)
+        self._bias_block(units, layer)
         is_flat = len(self._shape) == 1
         self._shape, self._flattened = (units,), None
-        return torch.nn.Linear(inputs, units) if is_flat else _FlatLinear(inputs, units)
+        kind = torch.nn.Linear if is_flat else _FlatLinear
+        return kind(inputs, units, bias=_has_bias(layer))
 
-    def _add_dense_per_place(self, units: int) -> torch.nn.Module:
+    def _add_dense_per_place(self, layer: Mapping[str, Any]) -> torch.nn.Module:
         *places, width = self._shape
+        units = layer["units"]
         self.blocks[f"{self._name}.weight"] = _same(units, width)
-        self.blocks[f"{self._name}.bias"] = _same(units)
+        self._bias_block(units, layer)
         self._shape = (*places, units)
-        return (ChannelLinear if len(self._shape) == 3 else torch.nn.Linear)(width, units)
+        kind = ChannelLinear if len(self._shape) == 3 else torch.nn.Linear
+        return kind(width, units, bias=_has_bias(layer))
+
+    def _bias_block(self, size: int, layer: Mapping[str, Any]) -> None:
+        if _has_bias(layer):
+            self.blocks[f"{self._name}.bias"] = _same(size)
 
     def _add_activation(self, layer: Mapping[str, Any]) -> torch.nn.Module:
         return _ACTIVATIONS[layer["kind"]]()
@@ -162,10 +174,11 @@ class _Layers:
         shape = (channels, kernel, kernel, inputs)
         self.blocks[f"{self._name}.weight"] = _Block(
             shape, shape, (0, 3, 1, 2), (channels, inputs, kernel, kernel))
-        self.blocks[f"{self._name}.bias"] = _same(channels)
+        self._bias_block(channels, layer)
         self._shape = (*((extent + 2 * padding - kernel) // stride + 1 for extent in (height, width)),
                        channels)
-        return torch.nn.Conv2d(inputs, channels, kernel, stride=stride, padding=padding)
+        return torch.nn.Conv2d(inputs, channels, kernel, stride=stride, padding=padding,
+                               bias=_has_bias(layer))
 
     def _add_pool(self, layer: Mapping[str, Any]) -> torch.nn.Module:
         height, width, channels = self._image()
@@ -194,24 +207,28 @@ class _Layers:
         kind = ChannelNorm if len(self._shape) == 3 else torch.nn.LayerNorm
         return kind(self._shape[-1], eps=layer["epsilon"])
 
-    def _add_shortcut(self, layer: Mapping[str, Any]) -> torch.nn.Module:
-        over, stride = layer["over"], layer["stride"]
-        shape, flattened = self._entering[-1 - over]  # the last entry is the layer's own input
-        if flattened != self._flattened:
+    def _add_add(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        if any(self._values[value][1] != self._flattened for value in self._inputs):
             raise ConfigError(
-                f"{self._name}: shortcut adds values that are in another order in PyTorch, where only one of "
-                "them is a flattened image; it has no counterpart"
+                f"{self._name}: add has values that are in another order in PyTorch, where only one of them "
+                "is a flattened image; it has no counterpart"
             )
-        if stride == 1 and shape == self._shape:
-            return _Shortcut(over)
-        inputs, channels = shape[2] if len(shape) == 3 else 1, self._shape[-1]
-        described = (channels, 1, 1, inputs)
-        self.blocks[f"{self._name}.weight"] = _Block(
-            described, described, (0, 3, 1, 2), (channels, inputs, 1, 1))
-        self.blocks[f"{self._name}.bias"] = _same(channels)
-        projection = _Projection(inputs, channels, 1, stride=stride)
-        projection.over = over
-        return projection
+        return _Add()
+
+    def _add_scale(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        return _Scale(layer["factor"])
+
+    def _add_part(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        if self._flattened is not None:
+            raise ConfigError(f"{self._name}: part of a flattened image has no counterpart in PyTorch, where "
+                              "its values are in another order")
+        self._shape = (*self._shape[:-1], layer["size"])
+        return _Part(1 if len(self._shape) == 3 else -1, layer["first"], layer["size"])
+
+    def _add_reshape(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        image = self._flattened or (self._shape if len(self._shape) == 3 else None)
+        self._shape, self._flattened = tuple(layer["shape"]), None
+        return _Reshape(image, self._shape)
 
     def _norm_blocks(self) -> None:
         channels = self._shape[-1]
@@ -220,38 +237,71 @@ class _Layers:
             self.blocks[f"{self._name}.{name}"] = _Block((channels,), split, axes, (channels,))
 
 
-class _Shortcut(torch.nn.Module):
-    """The end of a residual block: adds the block's input, through `projection`."""
+def _has_bias(layer: Mapping[str, Any]) -> bool:
+    return not layer.get("no_bias", False)
 
-    def __init__(self, over: int) -> None:
+
+class _Add(torch.nn.Module):
+    def forward(self, *values: torch.Tensor) -> torch.Tensor:
+        return functools.reduce(torch.add, values)
+
+
+class _Scale(torch.nn.Module):
+    def __init__(self, factor: float) -> None:
         super().__init__()
-        self.over = over
-
-    def forward(self, input: torch.Tensor, earlier: torch.Tensor) -> torch.Tensor:
-        return input + earlier
-
-
-class _Projection(torch.nn.Conv2d):
-    """A shortcut whose two ends have different shapes."""
-
-    over: int
-
-    def forward(self, input: torch.Tensor, earlier: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
-        return input + super().forward(earlier)
-
-
-class _Chain(torch.nn.Sequential):
-    """Layers in sequence, and shortcuts that refer to earlier ones."""
+        self.factor = factor
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        entering = [input]
-        for module in self:
-            value = entering[-1]
-            if isinstance(module, (_Shortcut, _Projection)):
-                entering.append(module(value, entering[-1 - module.over]))
-            else:
-                entering.append(module(value))
-        return entering[-1]
+        return input * self.factor
+
+
+class _Part(torch.nn.Module):
+    def __init__(self, axis: int, first: int, size: int) -> None:
+        super().__init__()
+        self.axis, self.first, self.size = axis, first, size
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return input.narrow(self.axis, self.first, self.size)
+
+
+class _Reshape(torch.nn.Module):
+    """Gives values other extents, in the order that they have in PrivGrad."""
+
+    def __init__(self, image: tuple[int, ...] | None, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.image, self.shape = image, shape
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        rows = input.shape[0]
+        if self.image is not None:
+            height, width, channels = self.image
+            input = input.reshape(rows, channels, height, width).permute(0, 2, 3, 1)
+        made = input.reshape(rows, *self.shape)
+        return made.permute(0, 3, 1, 2) if len(self.shape) == 3 else made
+
+
+class _Graph(torch.nn.Module):
+    """The nodes of a network in order; those with parameters are submodules under their names."""
+
+    def __init__(self, layers: _Layers) -> None:
+        super().__init__()
+        self._nodes = [(module, inputs) for _, module, inputs in layers.nodes]
+        for name, module, _ in layers.nodes:
+            if next(module.parameters(), None) is None:
+                continue
+            *path, last = name.split(".")
+            parent: torch.nn.Module = self
+            for part in path:
+                if part not in dict(parent.named_children()):
+                    parent.add_module(part, torch.nn.Module())
+                parent = parent.get_submodule(part)
+            parent.add_module(last, module)
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        values = [input]
+        for module, inputs in self._nodes:
+            values.append(module(*(values[value] for value in inputs)))
+        return values[-1]
 
 
 class _FlatLinear(torch.nn.Linear):
@@ -280,13 +330,18 @@ def _read(source: Run | str | os.PathLike[str]) -> tuple[dict[str, str], dict[st
     return about, tensors
 
 
+def _network_of(about: Mapping[str, str]) -> dict[str, Any]:
+    """The network in the form that this version writes, whatever version wrote the file."""
+    return json.loads(_core.network(about["network"]))
+
+
 def _described(source: Source) -> dict[str, Any]:
     if isinstance(source, Plan):
         return source.json["network"]
-    return json.loads(_read(source)[0]["network"])
+    return _network_of(_read(source)[0])
 
 
-def network(source: Source) -> torch.nn.Sequential:
+def network(source: Source) -> torch.nn.Module:
     """Build the network of a run, or of a plan, in PyTorch.
 
     Parameters
@@ -297,9 +352,10 @@ def network(source: Source) -> torch.nn.Sequential:
 
     Returns
     -------
-    torch.nn.Sequential
-        On the CPU, float32. Its input is the result of ``as_input``, and its outputs are those
-        before any softmax, [n, outputs].
+    torch.nn.Module
+        A chain of layers is a ``torch.nn.Sequential`` with the single child ``layers``. On the CPU,
+        float32. Its input is the result of ``as_input``, and its outputs are those before any
+        softmax, [n, outputs].
 
     Raises
     ------
@@ -309,7 +365,11 @@ def network(source: Source) -> torch.nn.Sequential:
         If the file cannot be read, or is no model.
     """
     layers = _Layers(_described(source))
-    made = torch.nn.Sequential(OrderedDict(layers=_Chain(*layers.modules)))
+    is_chain = all(name == f"layers.{i}" and inputs == [i] for i, (name, _, inputs) in enumerate(layers.nodes))
+    made: torch.nn.Module = _Graph(layers)
+    if is_chain:
+        chain = torch.nn.Sequential(*(module for _, module, _ in layers.nodes))
+        made = torch.nn.Sequential(OrderedDict(layers=chain))
     if not isinstance(source, Plan):
         made.load_state_dict(state_dict(source))
     return made
@@ -339,7 +399,7 @@ def state_dict(model: Run | str | os.PathLike[str]) -> OrderedDict[str, torch.Te
         If the file cannot be read, or is no model.
     """
     about, tensors = _read(model)
-    blocks = _Layers(json.loads(about["network"])).blocks
+    blocks = _Layers(_network_of(about)).blocks
     return OrderedDict(
         (name, torch.utils.dlpack.from_dlpack(block.to_torch(np.array(tensors[name]))))
         for name, block in blocks.items()

@@ -17,6 +17,7 @@
 #include "privgrad/api/problem_json.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/manifest.hpp"
+#include "privgrad/model/network_json.hpp"
 #include "privgrad/report/notebook_chart.hpp"
 
 // The module privgrad._core: functions for the surrounding package, which turns their JSON into
@@ -259,6 +260,14 @@ NB_MODULE(_core, module) {
       "chart",
       [](const std::string& json) {
         return privgrad::report::notebook_chart(nlohmann::json::parse(json));
+      },
+      "json"_a);
+  module.def(
+      "network",
+      [](const std::string& json) {
+        const auto described = nlohmann::json::parse(json, nullptr, false);
+        if (described.is_discarded()) throw privgrad::IoError("its network is not JSON");
+        return privgrad::core::to_json(privgrad::core::network_from_json(described)).dump();
       },
       "json"_a);
   module.attr("ABI") = PRIVGRAD_ABI_TAG;

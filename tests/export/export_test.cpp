@@ -8,6 +8,7 @@
 
 #include "../cli/cli.hpp"
 #include "onnxruntime.hpp"
+#include "privgrad/chain.hpp"
 #include "privgrad/model/model_file.hpp"
 #include "privgrad/model/network_json.hpp"
 
@@ -64,7 +65,7 @@ std::string model_of(const Network& network, float size, const ExampleShape& raw
   return core::to_safetensors(
       network, parameters, {},
       {{"format", "privgrad"},
-       {"model_format", std::string(core::kModelFormat)},
+       {"model_format", std::string(core::model_format_of(network))},
        {"input", Json{{"features", shape.features}, {"classes", shape.classes}}.dump()},
        {"classes", Json(core::class_names(shape, {})).dump()},
        {"preprocessing", transforms},
@@ -184,7 +185,7 @@ TEST_CASE("every layer on images gives the same by onnxruntime") {
   const Exporting exporting;
   const Activation relu{ActivationKind::relu};
   // Two extents mean one channel; heights and widths differ, so that they cannot be confused.
-  std::vector<std::pair<Shape, std::vector<Layer>>> networks{
+  std::vector<std::pair<Shape, std::vector<Link>>> networks{
       {{9, 7}, {Conv2d{.channels = 4, .kernel = 3}, relu, Dense{3}}},
       {{9, 7, 2}, {Conv2d{.channels = 4, .kernel = 3, .stride = 2, .padding = 1}, relu, Dense{3}}},
       {{8, 9, 2},
@@ -227,12 +228,34 @@ TEST_CASE("every layer on images gives the same by onnxruntime") {
        {{6, 5, 4}, {each(2), Conv2d{.channels = 3, .kernel = 2}, Dense{3}}},
        {{1, 5}, {each(3)}},
        {{5}, {each(3)}}});
-  for (const auto& [shape, layers] : networks) {
+  const auto check = [&](Network network) {
     std::string words;
-    for (const Layer& layer : layers) words += to_text(layer) + "; ";
-    INFO(to_text(shape) << ": " << words);
-    exporting.check_network({{shape, 3}, layers, Loss::cross_entropy});
+    for (const Node& node : network.nodes) words += to_text(node.layer) + "; ";
+    INFO(to_text(network.input.features) << ": " << words);
+    exporting.check_network(network);
+  };
+  for (const auto& [shape, chain] : networks) {
+    const ExampleShape input{shape, 3};
+    check({input, nodes_of(input, chain), Loss::cross_entropy, {}});
   }
+  // A graph: convolutions beside each other, of which one is used twice and one in another order.
+  check({{{6, 5, 4}, 3},
+         {Conv2d{.channels = 4, .kernel = 3, .padding = 1, .no_bias = true},
+          {relu, {1}},
+          {Flatten{}, {1}},
+          {Reshape{{6, 5, 4}}, {3}},
+          {Scale{-0.5}, {1}},
+          {Add{}, {2, 4, 5, 1}},
+          PartOf{.first = 1, .size = 2},
+          Dense{.units = 3, .per_place = true, .no_bias = true},
+          {Reshape{{5, 6, 2}}, {7}},
+          {Flatten{}, {8}},
+          {Flatten{}, {9}},
+          {Dense{.units = 3, .no_bias = true}, {10}},
+          {Dense{3}, {11}},
+          {Add{}, {12, 13}}},
+         Loss::cross_entropy,
+         {}});
 }
 
 TEST_CASE("tokens that are none have no prediction, by onnxruntime either") {

@@ -141,8 +141,9 @@ class OneLayerBackend : public privgrad::Backend {
   explicit OneLayerBackend(const privgrad::Params&) {}
   std::unique_ptr<privgrad::Program> compile(const privgrad::Network& network,
                                              privgrad::Executor& executor) override {
-    const auto* dense = std::get_if<privgrad::Dense>(&network.layers.front());
-    if (network.layers.size() != 1 || dense == nullptr || dense->per_place)
+    const auto* dense = std::get_if<privgrad::Dense>(&network.nodes.front().layer);
+    if (network.nodes.size() != 1 || dense == nullptr || dense->per_place || dense->no_bias ||
+        !privgrad::is_plain_chain(network))
       throw privgrad::ConfigError("only one dense layer");
     if constexpr (std::is_constructible_v<Impl, privgrad::Network, privgrad::Executor&>) {
       return std::make_unique<Impl>(network, executor);

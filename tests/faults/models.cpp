@@ -35,11 +35,11 @@ struct Row {
 const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"}},
     {.told = {"no_layers", "nothing to train"},
-     .network = [](const Base&, Network& network) { network.layers.clear(); }},
+     .network = [](const Base&, Network& network) { network.nodes.clear(); }},
     {.told = {"too_few_outputs", "fewer outputs than classes"},
      .network =
          [](const Base&, Network& network) {
-           network.layers = {Dense{1}};
+           network.nodes = {Dense{1}};
            network.loss = Loss::cross_entropy;
          }},
     {.told = {"wrong_loss", "a loss for other targets"},
@@ -52,8 +52,8 @@ const std::array kTable = std::to_array<Row>({
     {.told = {"grows", "another network each time"},
      .network =
          [](const Base& self, Network& network) {
-           network.layers.insert(network.layers.begin(),
-                                 Dense{static_cast<std::size_t>(++self.calls_)});
+           network.nodes.insert(network.nodes.begin(),
+                                Dense{static_cast<std::size_t>(++self.calls_)});
          }},
     {.told = {"begins_nan", "weights that are not numbers"},
      .begin = [](const Begin& begin) { begin.fill(std::nanf("")); }},

@@ -14,7 +14,7 @@ class RightModel : public privgrad::Model {
   privgrad::Network network(const privgrad::ExampleShape& input) const override {
     privgrad::Network network;
     network.input = input;
-    network.layers.push_back(privgrad::Dense{std::max<std::size_t>(1, input.classes)});
+    network.nodes.push_back(privgrad::Dense{std::max<std::size_t>(1, input.classes)});
     network.loss = input.classes == 0 ? privgrad::Loss::squared : privgrad::Loss::cross_entropy;
     return network;
   }

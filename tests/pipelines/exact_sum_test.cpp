@@ -54,11 +54,11 @@ long double length(const Cells& cells) {
 
 constexpr auto kWhole = static_cast<long double>(core::kExactLevels);
 
-Network network_of(const Shape& features, std::vector<Layer> layers) {
+Network network_of(const Shape& features, std::vector<Node> nodes) {
   Network network;
   network.input.features = features;
   network.input.classes = 4;
-  network.layers = std::move(layers);
+  network.nodes = std::move(nodes);
   return network;
 }
 
@@ -76,7 +76,7 @@ std::vector<Network> networks() {
 Dataset make_data(const Network& network, std::size_t rows) {
   std::mt19937 random(3);
   std::normal_distribution<float> normal;
-  const bool tokens = std::holds_alternative<Embedding>(network.layers.front());
+  const bool tokens = std::holds_alternative<Embedding>(network.nodes.front().layer);
   std::vector<float> features(rows * element_count(network.input.features));
   for (float& x : features) x = tokens ? static_cast<float>(random() % 11) : normal(random);
   std::vector<float> targets(rows);
@@ -285,7 +285,7 @@ TEST_CASE("crafted neighbours move the sum of a linear model by at most one clip
   const auto executor = core::make_executor(2);
   Network network;
   network.input.features = {2};
-  network.layers = {Dense{1}};
+  network.nodes = {Dense{1}};
   network.loss = Loss::squared;
   const auto program = house().create<Backend>("cpu", Value::Object{})->compile(network, *executor);
   program->load_parameters(std::vector<float>(program->parameter_count(), 0.0f));
@@ -313,7 +313,7 @@ TEST_CASE("one more of many aligned gradients moves the sum by its own cells", "
   const auto executor = core::make_executor(2);
   Network network;
   network.input.features = {3};
-  network.layers = {Dense{1}};
+  network.nodes = {Dense{1}};
   network.loss = Loss::squared;
   const auto program = house().create<Backend>("cpu", Value::Object{})->compile(network, *executor);
   program->load_parameters(std::vector<float>(program->parameter_count(), 0.0f));

@@ -13,13 +13,15 @@
 #include <utility>
 #include <vector>
 
+#include "privgrad/backend.hpp"
 #include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/model/augmented_program.hpp"
 #include "privgrad/model/safetensors.hpp"
+#include "privgrad/row_evaluations.hpp"
 #include "privgrad/studies/study.hpp"
 #include "privgrad/studies/study_plan.hpp"
 #include "privgrad/train/trainer.hpp"
+#include "privgrad/trust/program_around.hpp"
 #include "shared_files.hpp"
 #include "test_random.hpp"
 #include "train.hpp"
@@ -31,28 +33,8 @@ namespace {
 
 using Floats = std::vector<float>;
 
-/// Its "gradient" for an example is the example itself, whatever the parameters are.
-struct Shows : Program, Outputs {
-  explicit Shows(std::size_t numbers) : size(numbers) {}
-  std::size_t parameter_count() const override { return size; }
-  void load_parameters(std::span<const float> values) override {
-    loaded.assign(values.begin(), values.end());
-  }
-  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
-    std::copy(batch.features.begin(), batch.features.end(), rows.begin());
-  }
-  Evaluation evaluate(const Batch&) const override { return {}; }
-  void outputs(std::span<const float>, std::size_t, std::span<float>) const override {}
-  std::size_t size;
-  Floats loaded;
-};
-
-struct Promises final : Shows, ReproducibleRows {
-  using Shows::Shows;
-};
-
-Network classifier(Shape input, std::vector<Layer> layers) {
-  return {.input = {std::move(input), 3}, .layers = std::move(layers), .loss = Loss::cross_entropy};
+Network classifier(Shape input, std::vector<Node> nodes) {
+  return {.input = {std::move(input), 3}, .nodes = std::move(nodes), .loss = Loss::cross_entropy};
 }
 
 /// Adapters for all layers that can have one, and nothing for the others.
@@ -61,12 +43,14 @@ core::LoraLayout layout_of(const Network& network, std::size_t rank, double scal
   for (const ParameterBlock& block : parameter_blocks(network)) {
     if (block.shape.size() < 2) continue;
     const std::size_t rows = block.shape.front();
-    layout.tensors.push_back({.name = block.name,
-                              .rows = rows,
-                              .columns = element_count(block.shape) / rows,
-                              .in_network = block.offset,
-                              .offset = layout.parameters(),
-                              .rank = rank});
+    layout.tensors.push_back(
+        {.name = block.name,
+         .rows = rows,
+         .columns = element_count(block.shape) / rows,
+         .in_network = block.offset,
+         .offset = layout.parameters(),
+         .rank = rank,
+         .is_table = std::holds_alternative<Embedding>(network.nodes[block.node].layer)});
   }
   return layout;
 }
@@ -87,20 +71,24 @@ struct Examples {
 Examples examples_of(const Network& network, std::size_t rows) {
   Examples examples{normals(rows * element_count(network.input.features), 5, 1.0f), Floats(rows)};
   std::mt19937 random(6);
-  if (std::holds_alternative<Embedding>(network.layers.front())) {
-    const auto tokens = std::get<Embedding>(network.layers.front()).vocabulary;
+  if (const std::size_t tokens = vocabulary_of(network); tokens > 0) {
     for (float& x : examples.features) x = static_cast<float>(random() % tokens);
   }
   for (float& target : examples.targets) target = static_cast<float>(random() % 3);
   return examples;
 }
 
-std::unique_ptr<core::LoraProgram> program_of(const Network& network,
-                                              const core::LoraLayout& layout) {
+/// The parameters of the network before training.
+Floats base_of(const Network& network) { return normals(parameter_count(network), 7, 0.4f); }
+
+std::unique_ptr<Program> compiled(const Network& network) {
   static const auto executor = core::make_executor(1);
-  return std::make_unique<core::LoraProgram>(
-      house().create<Backend>("cpu", Value::Object{})->compile(network, *executor), layout,
-      normals(parameter_count(network), 7, 0.4f));
+  static const auto backend = house().create<Backend>("cpu", Value::Object{});
+  return backend->compile(network, *executor);
+}
+
+std::unique_ptr<Program> program_of(const Network& network, const core::LoraLayout& layout) {
+  return compiled(core::network_with_adapters(network, layout, base_of(network)));
 }
 
 /// Dense layers, one of them applied at each place, a convolution with strides and padding, and an
@@ -118,35 +106,52 @@ std::vector<Network> small_networks() {
 
 // ---- gradients
 
-TEST_CASE("the gradients of an adapter are two products of its tensor's", "[lora]") {
-  // By hand, G = [[1, 2], [3, 4], [5, 6]], A = [1, -1], B = [2, 0, 1]', scale 3:
-  //   scale B'G = 3 [2 + 0 + 5, 4 + 0 + 6] = [21, 30]; scale G A' = 3 [-1, -1, -1]'.
-  // W = 1 becomes 1 + 3 B A = [[7, -5], [1, 1], [4, -2]]. The last number is an unused bias, and
-  // the one before it is trained directly.
-  const core::LoraLayout layout{.tensors = {{.name = "layers.0.weight",
-                                             .rows = 3,
-                                             .columns = 2,
-                                             .in_network = 0,
-                                             .offset = 0,
-                                             .rank = 1},
-                                            {.name = "layers.1.weight",
-                                             .rows = 1,
-                                             .columns = 1,
-                                             .in_network = 6,
-                                             .offset = 5,
-                                             .rank = 0}},
-                                .scale = 3.0};
-  auto inside = std::make_unique<Shows>(8);
-  const Shows& seen = *inside;
-  const auto program =
-      std::make_unique<core::LoraProgram>(std::move(inside), layout, Floats(8, 1.0f));
-  REQUIRE(program->parameter_count() == 6);
-  program->load_parameters(Floats{1, -1, 2, 0, 1, 9});
-  CHECK(seen.loaded == Floats{7, -5, 1, 1, 4, -2, 9, 1});
-  const Floats gradient{1, 2, 3, 4, 5, 6, 7, 8}, target{0};
-  Floats row(6);
-  program->gradient_rows({gradient, target}, row);
-  CHECK(row == Floats{21, 30, -3, -3, -3, 7});
+TEST_CASE("an adapter is added to its tensor as the product of its two parts", "[lora]") {
+  // By hand: A = [1, -1], B = [2, 0, 1]', scale 3, so W = 1 becomes 1 + 3 B A = [[7, -5], [1, 1],
+  // [4, -2]]. The last number is an unused bias, and the one before it is trained directly.
+  core::LoraLayout layout{.tensors = {{.name = "layers.0.weight",
+                                       .rows = 3,
+                                       .columns = 2,
+                                       .in_network = 0,
+                                       .offset = 0,
+                                       .rank = 1},
+                                      {.name = "layers.1.weight",
+                                       .rows = 1,
+                                       .columns = 1,
+                                       .in_network = 6,
+                                       .offset = 5,
+                                       .rank = 0}},
+                          .scale = 3.0};
+  REQUIRE(layout.parameters() == 6);
+  const Floats expected{7, -5, 1, 1, 4, -2, 9, 1};
+  Floats network(8, 1.0f);
+  layout.merge(Floats{1, -1, 2, 0, 1, 9}, network);
+  CHECK(network == expected);
+  // Of a table, B comes first.
+  layout.tensors[0].is_table = true;
+  network.assign(8, 1.0f);
+  layout.merge(Floats{2, 0, 1, 1, -1, 9}, network);
+  CHECK(network == expected);
+}
+
+TEST_CASE("the adapted network computes what the merged one does", "[lora]") {
+  for (const Network& network : small_networks()) {
+    const core::LoraLayout layout = layout_of(network, 2, 1.5);
+    const auto adapted = program_of(network, layout);
+    REQUIRE(adapted->parameter_count() == layout.parameters());
+    const Floats trained = normals(layout.parameters(), 8, 0.5f);
+    adapted->load_parameters(trained);
+    Floats whole = base_of(network);
+    layout.merge(trained, whole);
+    const auto merged = compiled(network);
+    merged->load_parameters(whole);
+    const Examples many = examples_of(network, 20);
+    Floats found(60), expected(60);
+    core::ability_of<Outputs>(*adapted)->outputs(many.features, 20, found);
+    core::ability_of<Outputs>(*merged)->outputs(many.features, 20, expected);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      CHECK_THAT(found[i], WithinAbs(expected[i], 2e-5 * (1.0 + std::fabs(expected[i]))));
+  }
 }
 
 TEST_CASE("the gradients of adapters are the derivatives of the loss", "[lora]") {
@@ -179,7 +184,9 @@ TEST_CASE("an example's row in adapters is its own, bit for bit", "[lora][privac
     const core::LoraLayout layout = layout_of(network, 2, 0.7);
     const auto program = program_of(network, layout);
     CHECK(core::ability_of<ReproducibleRows>(*program) != nullptr);
-    CHECK(core::ability_of<ExactClipping>(*program) == nullptr);
+    const auto* exact = core::ability_of<ExactClipping>(*program);
+    REQUIRE(exact != nullptr);
+    CHECK(exact->groups() == 2 * layout.tensors.size());
     program->load_parameters(normals(layout.parameters(), 9, 0.5f));
     Examples many = examples_of(network, 41);
     const std::size_t inputs = element_count(network.input.features), own = layout.parameters();
@@ -224,27 +231,10 @@ TEST_CASE("many examples are evaluated at once behind adapters, each as if alone
   }
 }
 
-TEST_CASE("what is around a program promises no more than the program", "[lora][privacy]") {
-  const core::LoraLayout layout = layout_of(small_networks().front(), 2, 0.7);
-  const auto around = [&](std::unique_ptr<Program> inside) {
-    const Floats base(inside->parameter_count(), 1.0f);
-    return std::make_unique<core::LoraProgram>(std::move(inside), layout, base);
-  };
-  const std::size_t size = parameter_count(small_networks().front());
-  const auto bits = [](const Program& program) {
-    return core::ability_of<ReproducibleRows>(program) != nullptr;
-  };
-  CHECK_FALSE(bits(*around(std::make_unique<Shows>(size))));
-  CHECK(bits(*around(std::make_unique<Promises>(size))));
-  CHECK_FALSE(bits(core::AugmentedProgram(around(std::make_unique<Shows>(size)), Shape{5, 1},
-                                          {.copies = 2, .flip = true, .crop = false})));
-  CHECK(core::ability_of<RowEvaluations>(*around(std::make_unique<Promises>(size))) == nullptr);
-}
-
 TEST_CASE("a model with adapters begins as it was", "[lora]") {
   for (const Network& network : small_networks()) {
     const core::LoraLayout layout = layout_of(network, 2, 4.0);
-    const Floats before = normals(parameter_count(network), 7, 0.4f);
+    const Floats before = base_of(network);
     TestStream random(1, 0);
     const Floats trained = layout.beginning(before, random);
     Floats merged = before;
@@ -253,8 +243,9 @@ TEST_CASE("a model with adapters begins as it was", "[lora]") {
     // A must not be zero, because its gradient would then stay zero.
     for (const core::TrainedTensor& tensor : layout.tensors) {
       const double limit = 1.0 / std::sqrt(static_cast<double>(tensor.columns));
+      const std::size_t a = tensor.offset + (tensor.is_table ? tensor.rank * tensor.rows : 0);
       for (std::size_t i = 0; i < tensor.rank * tensor.columns; ++i) {
-        const double value = trained[tensor.offset + i];
+        const double value = trained[a + i];
         CHECK(value != 0.0);
         CHECK(std::fabs(value) <= limit);
       }
@@ -306,7 +297,7 @@ double step_error(const Floats& before, const Floats& after) {
 struct Adapted : Experiment {
   explicit Adapted(const std::vector<std::string>& overrides) : Experiment(kAdapted, overrides) {
     const Network network{.input = {{3}, 2},
-                          .layers = {Dense{6}, Activation{}, Dense{5}, Activation{}, Dense{2}},
+                          .nodes = {Dense{6}, Activation{}, Dense{5}, Activation{}, Dense{2}},
                           .loss = Loss::cross_entropy};
     write_file(dir() / "base.safetensors",
                core::to_safetensors(network, normals(parameter_count(network), 3, 0.5f), {}, {}));
@@ -357,6 +348,34 @@ TEST_CASE("a step of an adapter is that of its tensor, seen through A", "[lora]"
     CHECK(adapted.left().at(same) == adapted.base().at(same));
 }
 
+TEST_CASE("every trained tensor has moved after two steps", "[lora]") {
+  // The first step moves B, which begins at 0, and only then has A a gradient. If A had not moved,
+  // every row of the change would be a multiple of its initial row.
+  Adapted experiment(with(kQuiet, {"model.lora={rank: 1, alpha: 2, targets: ['*']}", "steps=2",
+                                   "schedules.learning_rate=1"}));
+  experiment.run();
+  const core::Plan& plan = experiment.plan();
+  const Floats begun = core::initial_parameters(plan, core::run_key(*plan.manifest));
+  for (const core::TrainedTensor& tensor : plan.setting->lora->tensors) {
+    INFO(tensor.name);
+    const Floats before = experiment.base().at(tensor.name);
+    const Floats after = experiment.left().at(tensor.name);
+    double changed = 0.0, askew = 0.0;
+    for (std::size_t i = 0; i < before.size(); i += tensor.columns) {
+      const auto change = [&](std::size_t k) {
+        return static_cast<double>(after[i + k]) - static_cast<double>(before[i + k]);
+      };
+      for (std::size_t k = 1; k < tensor.columns; ++k) {
+        const double first = begun[tensor.offset], other = begun[tensor.offset + k];
+        changed = std::max(changed, std::fabs(change(k)));
+        askew = std::max(askew, std::fabs(change(k) * first - change(0) * other));
+      }
+    }
+    CHECK(changed > 1e-3);
+    CHECK(askew > 1e-5);
+  }
+}
+
 TEST_CASE("layers are trained beside adapters, and frozen behind them", "[lora][frozen]") {
   // The initial model is unchanged, so the last layer changes as in the whole model.
   Adapted whole(kQuiet), both(with(kQuiet, {kLora, "model.train=[last]"}));
@@ -384,11 +403,14 @@ TEST_CASE("adapters are all that norms, noise and cost are about", "[lora][priva
   // The first layer comes before all trained ones, and is applied to the examples once.
   CHECK(plan.setting->frozen_layers == 2);
   CHECK(core::untrained_parameters(*plan.setting) == 24 + 30 + 5);
-  REQUIRE(plan.setting->groups.size() == 2);
-  CHECK(plan.setting->groups[0].name == "layers.2");
-  CHECK(plan.setting->groups[0].size == 11);
-  CHECK(plan.setting->groups[1].offset == 11);
-  CHECK(plan.setting->groups[1].size == 12);
+  REQUIRE(plan.setting->groups.size() == 3);
+  CHECK(plan.setting->groups[0].name == "layers.2.lora_a");
+  CHECK(plan.setting->groups[0].size == 6);
+  CHECK(plan.setting->groups[1].name == "layers.2.lora_b");
+  CHECK(plan.setting->groups[1].size == 5);
+  CHECK(plan.setting->groups[2].name == "layers.4");
+  CHECK(plan.setting->groups[2].offset == 11);
+  CHECK(plan.setting->groups[2].size == 12);
   CHECK(plan.epsilon().value == whole.plan().epsilon().value);
   CHECK(plan.covers_bits());
   const core::RunResult run = adapted.run();

@@ -237,7 +237,7 @@ TEST_CASE("a model file with numbers that are not finite is refused by the tenso
 
 TEST_CASE(
     "a model file that does not say what it is, or says what this version cannot, is refused") {
-  check_refused(file_refusal([](Parts& p) { p.meta("model_format") = "2"; }), "version 2");
+  check_refused(file_refusal([](Parts& p) { p.meta("model_format") = "3"; }), "version 3");
   check_refused(file_refusal([](Parts& p) { p.header["__metadata__"].erase("model_format"); }),
                 "how it is applied");
   check_refused(file_refusal([](Parts& p) { p.header.erase("__metadata__"); }),
@@ -267,10 +267,11 @@ TEST_CASE("a described network comes back, and those of versions before can be r
   const Dense each{.units = 4, .per_place = true};
   const Network network{
       {{6, 5, 2}, 3},
-      {each, Conv2d{.channels = 4, .kernel = 3, .stride = 1, .padding = 1}, Activation{},
-       Shortcut{.over = 2}, GroupNorm{.groups = 2, .epsilon = 0.5},
-       Pool{.kind = PoolKind::average, .window = 2, .stride = 1}, Flatten{}, Dense{3}},
-      Loss::squared};
+      {each, Conv2d{.channels = 4, .kernel = 3, .stride = 1, .padding = 1}, Activation{}, Flatten{},
+       GroupNorm{.groups = 2, .epsilon = 0.5}, Reshape{{6, 5, 4}},
+       Pool{.kind = PoolKind::average, .window = 2, .stride = 1}, Dense{3}},
+      Loss::squared,
+      {}};
   const Json described = core::to_json(network);
   CHECK(core::to_json(core::network_from_json(described)) == described);
   CHECK(described["layers"][0] == Json({{"layer", "dense"}, {"units", 4}, {"per_place", true}}));

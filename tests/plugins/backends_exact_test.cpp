@@ -119,7 +119,8 @@ TEST_CASE("cpu exact: cells are near the scaled gradient, and lengths are theirs
     // A feature that is equal everywhere makes sums over places as large as possible, but after
     // norms the errors would add up to 0.
     const bool takes_part =
-        std::none_of(network.layers.begin(), network.layers.end(), [](const Layer& layer) {
+        std::none_of(network.nodes.begin(), network.nodes.end(), [](const Node& node) {
+          const Layer& layer = node.layer;
           return std::holds_alternative<Embedding>(layer) ||
                  std::holds_alternative<GroupNorm>(layer);
         });

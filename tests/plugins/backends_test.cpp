@@ -79,7 +79,8 @@ bool are_finite(std::span<const float> values) {
 
 Doubles reference_outputs(const Network& network, const Doubles& parameters, Doubles values) {
   std::size_t at = 0;
-  for (const Layer& layer : network.layers) {
+  for (const Node& node : network.nodes) {
+    const Layer& layer = node.layer;
     if (const auto* dense = std::get_if<Dense>(&layer)) {
       Doubles out(dense->units);
       const std::size_t bias = at + dense->units * values.size();
@@ -159,11 +160,11 @@ Doubles reference_gradient(const Network& network, Doubles parameters, const Dou
 }
 
 /// Takes its parts by value, because gcc 12 considers nested braces uninitialised memory.
-Network make_network(Shape features, std::size_t classes, std::vector<Layer> layers, Loss loss) {
+Network make_network(Shape features, std::size_t classes, std::vector<Node> nodes, Loss loss) {
   Network network;
   network.input.features = std::move(features);
   network.input.classes = classes;
-  network.layers = std::move(layers);
+  network.nodes = std::move(nodes);
   network.loss = loss;
   return network;
 }
@@ -179,13 +180,13 @@ Network random_network(Generator& generator, Case chosen, ActivationKind activat
     return static_cast<std::size_t>(generator() % bound);
   };
   Network network = make_network({1 + below(4), 1 + below(6)}, chosen.classes, {}, chosen.loss);
-  if (below(4) == 0) network.layers.push_back(Activation{activation});
+  if (below(4) == 0) network.nodes.push_back(Activation{activation});
   for (std::size_t hidden = below(4); hidden > 0; --hidden) {
-    network.layers.push_back(Dense{1 + below(40)});
-    network.layers.push_back(Activation{activation});
+    network.nodes.push_back(Dense{1 + below(40)});
+    network.nodes.push_back(Activation{activation});
   }
   const bool single = chosen.classes == 0 || chosen.loss == Loss::logistic;
-  network.layers.push_back(Dense{single ? 1 : chosen.classes});
+  network.nodes.push_back(Dense{single ? 1 : chosen.classes});
   return network;
 }
 

@@ -13,6 +13,7 @@
 
 #include "house_plugins.hpp"
 #include "privgrad/backend.hpp"
+#include "privgrad/chain.hpp"
 #include "privgrad/model.hpp"
 
 namespace exact_programs {
@@ -53,12 +54,12 @@ class ThreadExecutor final : public Executor {
 };
 
 /// Takes its parts by value, because gcc 12 considers nested braces uninitialised memory.
-inline Network make_network(Shape features, std::vector<Layer> layers,
+inline Network make_network(Shape features, std::vector<Link> chain,
                             Loss loss = Loss::cross_entropy, std::size_t classes = 3) {
   Network network;
   network.input.features = std::move(features);
   network.input.classes = classes;
-  network.layers = std::move(layers);
+  network.nodes = nodes_of(network.input, chain);
   network.loss = loss;
   return network;
 }
@@ -85,11 +86,11 @@ inline Network small_residual_network() {
   const Value::Object preset{{"preset", "wrn_16_4", {}}};
   Network network = house().create<Model>("cnn", preset)->network(images);
   network.input.features = {8, 8, 3};
-  for (Layer& layer : network.layers) {
-    if (auto* own = std::get_if<Conv2d>(&layer))
+  for (Node& node : network.nodes) {
+    if (auto* own = std::get_if<Conv2d>(&node.layer))
       own->channels = std::max<std::size_t>(4, own->channels / 16);
-    if (auto* own = std::get_if<GroupNorm>(&layer)) own->groups = 2;
-    if (auto* own = std::get_if<Pool>(&layer)) own->window = own->stride = 2;
+    if (auto* own = std::get_if<GroupNorm>(&node.layer)) own->groups = 2;
+    if (auto* own = std::get_if<Pool>(&node.layer)) own->window = own->stride = 2;
   }
   return network;
 }
@@ -195,10 +196,8 @@ inline Floats normals(Generator& generator, std::size_t count, double deviation 
 
 inline Examples random_examples(Generator& generator, const Network& network, std::size_t rows) {
   Examples examples{normals(generator, rows * element_count(network.input.features)), {}};
-  if (const auto* table = std::get_if<Embedding>(&network.layers.front())) {
-    for (float& token : examples.features) {
-      token = static_cast<float>(generator() % table->vocabulary);
-    }
+  if (const std::size_t vocabulary = vocabulary_of(network); vocabulary > 0) {
+    for (float& token : examples.features) token = static_cast<float>(generator() % vocabulary);
   }
   for (std::size_t i = 0; i < rows; ++i) {
     examples.targets.push_back(network.input.classes == 0
@@ -226,19 +225,17 @@ struct Compiled {
       }
     }
     program->load_parameters(parameters);
-    const std::vector<Shape> shapes = layer_shapes(network);
-    for (std::size_t layer = 0; layer < network.layers.size(); ++layer) {
-      for (const ParameterBlock& block : parameter_blocks(network)) {
-        if (block.name != "layers." + std::to_string(layer) + ".weight") continue;
-        offsets.push_back(block.offset);
-        const auto* own = std::get_if<Dense>(&network.layers[layer]);
-        const Shape& in = shapes[layer];
-        const bool at_places = own != nullptr && own->per_place && element_count(in) > in.back();
-        dense.push_back(own != nullptr && !at_places);
-        convolution.push_back(at_places || std::holds_alternative<Conv2d>(network.layers[layer]) ||
-                              std::holds_alternative<Shortcut>(network.layers[layer]));
-        weights.push_back(element_count(block.shape));
-      }
+    const std::vector<Shape> shapes = value_shapes(network);
+    for (const ParameterBlock& block : parameter_blocks(network)) {
+      if (!block.name.ends_with(".weight")) continue;
+      offsets.push_back(block.offset);
+      const Layer& layer = network.nodes[block.node].layer;
+      const auto* own = std::get_if<Dense>(&layer);
+      const Shape& in = shapes[inputs_of(network, block.node).front()];
+      const bool at_places = own != nullptr && own->per_place && element_count(in) > in.back();
+      dense.push_back(own != nullptr && !at_places);
+      convolution.push_back(at_places || std::holds_alternative<Conv2d>(layer));
+      weights.push_back(element_count(block.shape));
     }
     offsets.push_back(size);
   }

@@ -67,8 +67,8 @@ TEST_CASE("mlp: layers and layout", "[model]") {
   const auto mlp =
       model("mlp", {{"hidden", Value::List{300, 100}, {}}, {"activation", "tanh", {}}});
   const Network network = mlp->network(mnist);
-  REQUIRE(network.layers.size() == 5);
-  CHECK(std::get<Activation>(network.layers[1]).kind == ActivationKind::tanh);
+  REQUIRE(network.nodes.size() == 5);
+  CHECK(std::get<Activation>(network.nodes[1].layer).kind == ActivationKind::tanh);
   CHECK(network.loss == Loss::cross_entropy);
   const auto blocks = parameter_blocks(network);
   REQUIRE(blocks.size() == 6);
@@ -84,9 +84,9 @@ TEST_CASE("mlp: layers and layout", "[model]") {
 
 TEST_CASE("mlp: one hidden layer of 1000 relu units unless told otherwise", "[model]") {
   const Network network = model("mlp")->network({{60}, 2});
-  REQUIRE(network.layers.size() == 3);
-  CHECK(std::get<Dense>(network.layers[0]).units == 1000);
-  CHECK(std::get<Activation>(network.layers[1]).kind == ActivationKind::relu);
+  REQUIRE(network.nodes.size() == 3);
+  CHECK(std::get<Dense>(network.nodes[0].layer).units == 1000);
+  CHECK(std::get<Activation>(network.nodes[1].layer).kind == ActivationKind::relu);
   CHECK(parameter_count(network) == 63002);
 }
 
@@ -158,12 +158,13 @@ TEST_CASE("cnn: the presets have the parameters that their layers come to", "[mo
     const Network network = model("cnn", given("preset", preset.name))->network({image, 10});
     CHECK(parameter_count(network) == preset.parameters);
     CHECK(network.loss == Loss::cross_entropy);
-    CHECK(std::get<Activation>(network.layers[1]).kind == preset.activation);
+    CHECK(std::get<Activation>(network.nodes[1].layer).kind == preset.activation);
   }
   const auto other = model("cnn", {{"preset", preset.name, {}}, {"activation", "sigmoid", {}}})
                          ->network({{28, 28}, 10});
-  for (const Layer& one : other.layers) {
-    if (const auto* f = std::get_if<Activation>(&one)) CHECK(f->kind == ActivationKind::sigmoid);
+  for (const Node& one : other.nodes) {
+    if (const auto* f = std::get_if<Activation>(&one.layer))
+      CHECK(f->kind == ActivationKind::sigmoid);
   }
   CHECK_THROWS_WITH(model("cnn", given("preset", preset.name))->network({{28}, 10}),
                     ContainsSubstring("needs an image"));
@@ -188,7 +189,7 @@ TEST_CASE("cnn: wrn_16_4 has the parameters of its convolutions, norms and proje
   const Network network = model("cnn", given("preset", "wrn_16_4"))->network({{32, 32, 3}, 10});
   CHECK(parameter_count(network) == parameters);
   // 32 -> 32 -> 16 -> 8 pixels, of which the pool takes the mean.
-  CHECK(layer_shapes(network)[network.layers.size() - 1] == Shape{1, 1, 256});
+  CHECK(value_shapes(network)[network.nodes.size() - 1] == Shape{1, 1, 256});
   CHECK_THROWS_WITH(model("cnn", given("preset", "wrn_16_4"))->network({{28, 28}, 10}),
                     ContainsSubstring("window that is larger than the image"));
 }
@@ -213,13 +214,13 @@ TEST_CASE("cnn: any stack of layers, as listed", "[model]") {
        layer({{"kind", "layer_norm", {}}}), layer({{"kind", "shortcut", {}}, {"over", 1, {}}})});
   const Network network = cnn->network({{12, 12, 3}, 7});
   std::string text;
-  for (const Layer& one : network.layers) text += to_text(one) + "; ";
+  for (const Node& one : network.nodes) text += to_text(one.layer) + "; ";
   CHECK(text ==
         "conv2d 4 kernel 3 stride 2 padding 1; group_norm 2; sigmoid; max pool 2 stride 2; "
         "conv2d 6 kernel 1 stride 1 padding 0; average pool 2 stride 1; flatten; dense 5; "
-        "layer_norm; shortcut over 1 stride 1; dense 7; ");
+        "layer_norm; add; dense 7; ");
   // 12 -> 6 -> 3 -> 3 -> 2 pixels.
-  CHECK(layer_shapes(network)[7] == Shape{2 * 2 * 6});
+  CHECK(value_shapes(network)[7] == Shape{2 * 2 * 6});
   CHECK(parameter_count(network) ==
         (27 + 1) * 4 + 2 * 4 + (4 + 1) * 6 + (24 + 1) * 5 + 2 * 5 + (5 + 1) * 7);
 }
@@ -229,8 +230,8 @@ TEST_CASE("cnn: dense layers at each place, if it is said", "[model]") {
       cnn_of({layer({{"kind", "dense", {}}, {"units", 5, {}}, {"per_place", true, {}}}),
               layer({{"kind", "dense", {}}, {"units", 4, {}}, {"per_place", false, {}}})});
   const Network network = cnn->network({{12, 12, 3}, 7});
-  CHECK(to_text(network.layers[0]) == "dense 5 per place");
-  CHECK(to_text(network.layers[1]) == "dense 4");
+  CHECK(to_text(network.nodes[0].layer) == "dense 5 per place");
+  CHECK(to_text(network.nodes[1].layer) == "dense 4");
   CHECK(parameter_count(network) == (3 + 1) * 5 + (144 * 5 + 1) * 4 + (4 + 1) * 7);
 }
 
@@ -251,6 +252,54 @@ TEST_CASE("cnn: a layer without what it needs, or with what it has not, is named
   CHECK_THROWS_WITH(model("cnn", {{"activation", "relu", {}},
                                   {"layers", Value::List{layer({{"kind", "flatten", {}}})}, {}}}),
                     ContainsSubstring("activation is for presets"));
+}
+
+TEST_CASE("graph: layers name the values that they work on", "[model]") {
+  const auto graph_of = [](Value::List nodes) {
+    return model("graph", given("nodes", std::move(nodes)));
+  };
+  const auto dense = [](const char* name, Value::List from, std::int64_t units = 4) {
+    Value::Object members{{"kind", "dense", {}}, {"units", units, {}}, {"name", name, {}}};
+    if (!from.empty()) members.push_back({"from", std::move(from), {}});
+    return layer(std::move(members));
+  };
+  const auto sum_of = [](Value::List from) {
+    return layer({{"kind", "add", {}}, {"from", std::move(from), {}}});
+  };
+  const Network network =
+      graph_of({dense("stem", {}),
+                layer({{"kind", "dense", {}},
+                       {"units", 4, {}},
+                       {"bias", false, {}},
+                       {"name", "main", {}}}),
+                dense("side", {"input"}), sum_of({"side", "main"}),
+                layer({{"kind", "scale", {}}, {"factor", 0.5, {}}}),
+                layer({{"kind", "part", {}}, {"first", 1, {}}, {"size", 2, {}}}),
+                layer({{"kind", "reshape", {}}, {"shape", Value::List{1, 2}, {}}})})
+          ->network({{3}, 5});
+  std::string text;
+  for (const Node& one : network.nodes) text += to_text(one.layer) + "; ";
+  CHECK(text ==
+        "dense 4; dense 4 without bias; dense 4; add; scale 0.5; part 1 to 3; reshape 1 x 2; "
+        "dense 5; ");
+  CHECK(inputs_of(network, 1) == std::vector<std::size_t>{1});
+  CHECK(inputs_of(network, 2) == std::vector<std::size_t>{0});
+  CHECK(inputs_of(network, 3) == std::vector<std::size_t>{3, 2});
+  const auto blocks = parameter_blocks(network);
+  REQUIRE(blocks.size() == 7);
+  CHECK(blocks[2].name == "main.weight");
+  CHECK(blocks[3].name == "side.weight");
+  CHECK(blocks[5].name == "layers.7.weight");
+
+  CHECK_THROWS_WITH(graph_of({dense("stem", {}), dense("side", {"stm"})}),
+                    ContainsSubstring("nodes.1, dense, works on 'stm', which no node before it is "
+                                      "called; did you mean 'stem'?"));
+  CHECK_THROWS_WITH(graph_of({dense("a", {}), dense("a", {})}),
+                    ContainsSubstring("nodes.1, dense, has the name 'a', which an earlier value"));
+  CHECK_THROWS_WITH(graph_of({dense("input", {})}), ContainsSubstring("has the name 'input'"));
+  CHECK_THROWS_WITH(graph_of({layer({{"kind", "shortcut", {}}})}), ContainsSubstring("add"));
+  CHECK_THROWS_WITH(graph_of({dense("a", {}), dense("b", {"input"})})->network({{3}, 5}),
+                    ContainsSubstring("no node uses what node 0, dense 4, makes"));
 }
 
 TEST_CASE("cnn: kernels begin by their rule, norms at 1, biases at 0", "[model]") {

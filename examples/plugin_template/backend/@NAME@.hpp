@@ -23,7 +23,7 @@ class @CLASS@Program final : public privgrad::Program {
         parameters_(privgrad::parameter_count(network_)) {
     std::size_t size = input_size_;
     std::size_t offset = 0;
-    for (const privgrad::Layer& layer : network_.layers) {
+    for (const auto& [layer, from, name, is_frozen] : network_.nodes) {
       Step step{.layer = layer, .inputs = size, .outputs = size, .offset = offset};
       if (const auto* dense = std::get_if<privgrad::Dense>(&layer)) {
         step.outputs = dense->units;
@@ -264,7 +264,9 @@ class @CLASS@ final : public privgrad::Backend {
   std::unique_ptr<privgrad::Program> compile(const privgrad::Network& network,
                                              privgrad::Executor& executor) override {
     privgrad::check_network(network);
-    for (const privgrad::Layer& layer : network.layers) {
+    if (!privgrad::is_plain_chain(network))
+      throw privgrad::ConfigError("@NAME@: executes chains of layers that are all trained");
+    for (const auto& [layer, from, name, is_frozen] : network.nodes) {
       // A backend may refuse any layer, but it must name it.
       if (!executes(layer)) {
         throw privgrad::ConfigError("@NAME@: cannot execute the layer " +
@@ -278,7 +280,8 @@ class @CLASS@ final : public privgrad::Backend {
 
  private:
   static bool executes(const privgrad::Layer& layer) {
-    if (const auto* dense = std::get_if<privgrad::Dense>(&layer)) return !dense->per_place;
+    if (const auto* dense = std::get_if<privgrad::Dense>(&layer))
+      return !dense->per_place && !dense->no_bias;
     const auto* activation = std::get_if<privgrad::Activation>(&layer);
     if (activation == nullptr) return false;
     switch (activation->kind) {

@@ -30,9 +30,9 @@ class @CLASS@ final : public privgrad::Model {
     const bool classifies = input.classes > 0;
     privgrad::Network network;
     network.input = input;
-    network.layers = {privgrad::Dense{hidden_},
-                      privgrad::Activation{privgrad::ActivationKind::tanh},
-                      privgrad::Dense{classifies ? input.classes : 1}};
+    network.nodes = {privgrad::Dense{hidden_},
+                     privgrad::Activation{privgrad::ActivationKind::tanh},
+                     privgrad::Dense{classifies ? input.classes : 1}};
     network.loss = classifies ? privgrad::Loss::cross_entropy : privgrad::Loss::squared;
     privgrad::check_network(network);
     return network;

@@ -7,12 +7,16 @@
 namespace privgrad::testing {
 namespace {
 
-Network network_of(Shape features, std::size_t classes, std::vector<Layer> layers, Loss loss) {
+Network network_of(Shape features, std::size_t classes, std::vector<Node> nodes, Loss loss) {
   Network network;
   network.input.features = std::move(features);
   network.input.classes = classes;
-  network.layers = std::move(layers);
+  network.nodes = std::move(nodes);
   network.loss = loss;
+  std::size_t constants = 0;
+  for (const ParameterBlock& block : frozen_blocks(network))
+    constants += element_count(block.shape);
+  network.frozen = normal_values(33, constants, 0.5);
   return network;
 }
 
@@ -22,8 +26,8 @@ std::vector<Network> sample_networks() {
   const Activation tanh{ActivationKind::tanh};
   const Activation sigmoid{ActivationKind::sigmoid};
   std::vector<Network> networks;
-  const auto add = [&](Shape features, std::size_t classes, std::vector<Layer> layers, Loss loss) {
-    networks.push_back(network_of(std::move(features), classes, std::move(layers), loss));
+  const auto add = [&](Shape features, std::size_t classes, std::vector<Node> nodes, Loss loss) {
+    networks.push_back(network_of(std::move(features), classes, std::move(nodes), loss));
   };
   add({3}, 2, {Dense{1}}, Loss::logistic);
   add({5}, 3, {Dense{3}}, Loss::cross_entropy);
@@ -45,24 +49,86 @@ std::vector<Network> sample_networks() {
        Dense{2}},
       Loss::cross_entropy);
   add({5}, 3, {Dense{6}, LayerNorm{}, tanh, Dense{3}}, Loss::cross_entropy);
-  // Residual blocks: one that keeps its shape, one that changes it, two that begin at one place,
+  // Residual blocks: one that keeps its shape, one that changes it, two that begin at one value,
   // two around dense layers, one to an activation and one to a dense layer.
   const Conv2d same{.channels = 2, .kernel = 3, .padding = 1};
+  const Conv2d projection{.channels = 4, .kernel = 1, .stride = 2};
   add({4, 4, 2}, 3,
-      {same, GroupNorm{.groups = 2}, tanh, same, sigmoid, same, Shortcut{.over = 5},
-       Conv2d{.channels = 4, .kernel = 3, .stride = 2, .padding = 1}, tanh,
-       Shortcut{.over = 2, .stride = 2}, Shortcut{.over = 3, .stride = 2}, Dense{3}},
+      {same,
+       GroupNorm{.groups = 2},
+       tanh,
+       same,
+       sigmoid,
+       same,
+       {Add{}, {6, 1}},
+       Conv2d{.channels = 4, .kernel = 3, .stride = 2, .padding = 1},
+       tanh,
+       {projection, {7}},
+       {Add{}, {9, 10}},
+       {projection, {7}},
+       {Add{}, {11, 12}},
+       Dense{3}},
       Loss::cross_entropy);
   add({5}, 0,
-      {Dense{4}, tanh, Dense{4}, sigmoid, Dense{4}, Shortcut{.over = 4}, Shortcut{.over = 4}, tanh,
+      {Dense{4},
+       tanh,
+       Dense{4},
+       sigmoid,
+       Dense{4},
+       {Add{}, {5, 1}},
+       {Add{}, {6, 2}},
+       tanh,
        Dense{1}},
       Loss::squared);
   add({4}, 2, {Embedding{.vocabulary = 7, .width = 3}, LayerNorm{}, Dense{1}}, Loss::logistic);
+  // A diamond; a value that three nodes use, one of them twice; the features beside what is made of
+  // them; a dense layer and a convolution whose value is not used by them first.
+  add({4}, 3, {Dense{5}, {Dense{3}, {1}}, {Dense{3}, {1}}, {Add{}, {2, 3}}}, Loss::cross_entropy);
+  add({3}, 0,
+      {Dense{3},
+       {tanh, {1}},
+       {Scale{-0.75}, {1}},
+       {Add{}, {3, 1, 2, 1}},
+       {Add{}, {4, 0}},
+       Dense{1}},
+      Loss::squared);
+  add({3, 3, 2}, 2,
+      {Conv2d{.channels = 2, .kernel = 2, .padding = 1, .no_bias = true},
+       Flatten{},
+       {Activation{ActivationKind::gelu}, {1}},
+       {Flatten{}, {3}},
+       {relu, {2}},
+       {Add{}, {4, 5, 2}},
+       Reshape{{2, 8, 2}},
+       PartOf{.first = 1, .size = 1},
+       Dense{.units = 2, .no_bias = true}},
+      Loss::cross_entropy);
+  // Tokens beside numbers, as the values that cross a frozen front.
+  add({7}, 3,
+      {PartOf{.first = 0, .size = 3},
+       Embedding{.vocabulary = 7, .width = 2},
+       Flatten{},
+       {PartOf{.first = 3, .size = 4}, {0}},
+       Dense{6},
+       {Add{}, {3, 5}},
+       Dense{3}},
+      Loss::cross_entropy);
+  // Frozen layers: at the end, in the middle, and beside trained ones, as adapters are.
+  const auto frozen = [](Layer layer) {
+    Node node(std::move(layer));
+    node.is_frozen = true;
+    return node;
+  };
+  add({4}, 3, {frozen(Dense{4}), tanh, Dense{5}, frozen(LayerNorm{}), tanh, frozen(Dense{3})},
+      Loss::cross_entropy);
+  const Dense down{.units = 2, .no_bias = true}, up{.units = 4, .no_bias = true};
+  add({3}, 2,
+      {frozen(Dense{4}), {down, {0}}, up, Scale{1.5}, {Add{}, {1, 4}}, tanh, frozen(Dense{2})},
+      Loss::cross_entropy);
   // Dense layers at each place: for tokens, for the pixels of an image, for a single place.
   const auto each = [](std::size_t units) { return Dense{.units = units, .per_place = true}; };
   add({5}, 2,
-      {Embedding{.vocabulary = 7, .width = 3}, each(4), tanh, each(3), Shortcut{.over = 3},
-       Dense{2}},
+      {Embedding{.vocabulary = 7, .width = 3}, each(4), tanh, each(3), {Add{}, {4, 1}}, Dense{2}},
       Loss::cross_entropy);
   add({3, 2, 2}, 3, {each(4), GroupNorm{.groups = 2}, tanh, each(1), Dense{3}},
       Loss::cross_entropy);

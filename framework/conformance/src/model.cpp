@@ -19,7 +19,7 @@ std::vector<ExampleShape> sample_shapes() {
 
 std::string words_of(const Network& network) {
   std::string text = std::string(to_text(network.loss));
-  for (const Layer& layer : network.layers) text += ", " + to_text(layer);
+  for (const Node& node : network.nodes) text += ", " + to_text(node.layer);
   for (const ParameterBlock& block : parameter_blocks(network)) {
     text += " " + block.name + " " + to_text(block.shape);
   }

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 #include <variant>
 #include <xtensor/xadapt.hpp>
 #include <xtensor/xarray.hpp>
 #include <xtensor/xmanipulation.hpp>
 #include <xtensor/xmath.hpp>
 #include <xtensor/xsort.hpp>
+#include <xtensor/xstrided_view.hpp>
 #include <xtensor/xview.hpp>
 
 namespace privgrad::testing {
@@ -40,7 +40,8 @@ Tensor reshaped(Tensor x, const Shape& shape) {
 Tensor defined(const Dense& layer, const Tensor& x, const Shape&, Parameters& parameters) {
   const std::size_t inputs = layer.per_place ? x.shape().back() : x.size();
   const Tensor w = parameters.next({layer.units, inputs});
-  const Tensor b = parameters.next({layer.units});
+  const Tensor b =
+      layer.no_bias ? xt::zeros<double>(Shape{layer.units}) : parameters.next({layer.units});
   return xt::sum(w * reshaped(x, {x.size() / inputs, 1, inputs}), {2}) + b;
 }
 
@@ -88,7 +89,8 @@ Tensor defined(const Conv2d& layer, const Tensor& input, const Shape& shape,
                Parameters& parameters) {
   const Tensor x = padded(input, layer.padding);
   const Tensor w = parameters.next({layer.channels, layer.kernel, layer.kernel, x.shape(2)});
-  const Tensor b = parameters.next({layer.channels});
+  const Tensor b =
+      layer.no_bias ? xt::zeros<double>(Shape{layer.channels}) : parameters.next({layer.channels});
   return at_windows(x, layer.kernel, layer.stride, shape, [&](const Tensor& window) -> Tensor {
     return xt::sum(w * window, {1, 2, 3}) + b;
   });
@@ -131,27 +133,40 @@ Tensor defined(const Embedding& layer, const Tensor& x, const Shape&, Parameters
   return xt::view(w, xt::keep(std::vector<std::size_t>(x.begin(), x.end())));
 }
 
-/// \param earlier  the added value, which is projected if the layer has parameters.
-Tensor defined(const Shortcut& layer, const Tensor& x, const Tensor& earlier, const Shape& shape,
-               Parameters& parameters) {
-  const auto projection =
-      projection_of(layer, shape, {earlier.shape().begin(), earlier.shape().end()});
-  return x + (projection ? defined(*projection, earlier, shape, parameters) : earlier);
+Tensor defined(const Scale& layer, const Tensor& x, const Shape&, Parameters&) {
+  return layer.factor * x;
 }
 
-Tensor outputs_of_one(const Network& network, Parameters parameters,
-                      std::span<const float> features) {
-  const std::vector<Shape> shapes = layer_shapes(network);
-  std::vector<Tensor> values{Parameters(features).next(shapes[0])};  // each layer's input
-  for (std::size_t i = 0; i < network.layers.size(); ++i) {
-    const Shape& shape = shapes[i + 1];
+Tensor defined(const PartOf& layer, const Tensor& x, const Shape&, Parameters&) {
+  return xt::strided_view(x, {xt::ellipsis(), xt::range(layer.first, layer.first + layer.size)});
+}
+
+Tensor defined(const Reshape&, const Tensor& x, const Shape&, Parameters&) { return x; }
+
+Tensor defined(const Add&, const std::vector<Tensor>& in, const Shape&, Parameters&) {
+  Tensor sum = in.front();
+  for (std::size_t i = 1; i < in.size(); ++i) sum += in[i];
+  return sum;
+}
+
+template <class One>
+Tensor defined(const One& layer, const std::vector<Tensor>& in, const Shape& shape,
+               Parameters& parameters) {
+  return defined(layer, in.front(), shape, parameters);
+}
+
+Tensor outputs_of_one(const Network& network, Parameters trained, std::span<const float> features) {
+  const std::vector<Shape> shapes = value_shapes(network);
+  Parameters frozen(network.frozen);
+  std::vector<Tensor> values{Parameters(features).next(shapes[0])};
+  for (std::size_t i = 0; i < network.nodes.size(); ++i) {
+    const Node& node = network.nodes[i];
+    std::vector<Tensor> in;
+    for (const std::size_t value : inputs_of(network, i)) in.push_back(values[value]);
     const auto output = [&](const auto& layer) {
-      if constexpr (std::is_same_v<decltype(layer), const Shortcut&>)
-        return defined(layer, values.back(), values[i - layer.over], shape, parameters);
-      else
-        return defined(layer, values.back(), shape, parameters);
+      return defined(layer, in, shapes[i + 1], node.is_frozen ? frozen : trained);
     };
-    values.push_back(reshaped(std::visit(output, network.layers[i]), shape));
+    values.push_back(reshaped(std::visit(output, node.layer), shapes[i + 1]));
   }
   return values.back();
 }

@@ -6,23 +6,13 @@
 #include "inputs.hpp"
 
 namespace privgrad::testing {
-namespace {
-
-/// \returns the table in which the network looks up its input; null if its input is numbers.
-const Embedding* embedding_of(const Network& network) {
-  return network.layers.empty() ? nullptr : std::get_if<Embedding>(&network.layers.front());
-}
-
-}  // namespace
-
 Examples examples_for(const Network& network, std::size_t rows) {
   Examples examples;
   examples.row_size = element_count(network.input.features);
   examples.features = normal_values(31, rows * examples.row_size);
-  if (const Embedding* table = embedding_of(network)) {
-    for (std::size_t i = 0; i < examples.features.size(); ++i) {
-      examples.features[i] = static_cast<float>(i * i % table->vocabulary);
-    }
+  if (const std::size_t vocabulary = vocabulary_of(network); vocabulary > 0) {
+    for (std::size_t i = 0; i < examples.features.size(); ++i)
+      examples.features[i] = static_cast<float>(i * i % vocabulary);
   }
   examples.targets = normal_values(32, rows);
   if (const std::size_t classes = network.input.classes; classes > 0) {
@@ -38,15 +28,9 @@ std::vector<float> parameters_for(const Network& network, std::uint64_t seed) {
 }
 
 std::vector<std::size_t> layer_parameters(const Network& network) {
-  const std::vector<ParameterBlock> blocks = parameter_blocks(network);
-  std::vector<std::size_t> counts;
-  for (std::size_t i = 0; i < network.layers.size(); ++i) {
-    const std::string prefix = "layers." + std::to_string(i) + ".";
-    std::size_t& count = counts.emplace_back(0);
-    for (const ParameterBlock& block : blocks) {
-      if (block.name.starts_with(prefix)) count += element_count(block.shape);
-    }
-  }
+  std::vector<std::size_t> counts(network.nodes.size(), 0);
+  for (const ParameterBlock& block : parameter_blocks(network))
+    counts[block.node] += element_count(block.shape);
   return counts;
 }
 
@@ -57,8 +41,10 @@ std::string text_of(const ExampleShape& shape) {
 
 std::string text_of(const Network& network) {
   std::string text = "the network " + to_text(network.input.features);
-  for (const Layer& layer : network.layers) {
-    text += " > " + to_text(layer);
+  for (const Node& node : network.nodes) {
+    text += " > " + std::string(node.is_frozen ? "frozen " : "") + to_text(node.layer);
+    for (std::size_t i = 0; i < node.from.size(); ++i)
+      text += (i == 0 ? " of " : ", ") + std::to_string(node.from[i]);
   }
   return text + " > " + std::string(to_text(network.loss));
 }

@@ -332,10 +332,10 @@ std::vector<Network> with_a_large_one(const std::vector<Network>& networks,
   std::vector<Network> all = networks;
   Network large;
   large.input = {.features = {76}, .classes = 3};
-  large.layers = {Dense{30}, Activation{ActivationKind::tanh}, Dense{3}};
+  large.nodes = {Dense{30}, Activation{ActivationKind::tanh}, Dense{3}};
   Network single = large;
   single.input.features = {999};
-  single.layers = {Dense{3}};
+  single.nodes = {Dense{3}};
   SerialExecutor executor;
   for (const Network& network : {large, single}) {
     try {

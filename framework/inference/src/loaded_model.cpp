@@ -68,7 +68,7 @@ const std::string& LoadedModel::statement() const {
 std::size_t LoadedModel::columns() const noexcept {
   const Network& network = parts_->model.file().network;
   return network.loss == Loss::logistic ? network.input.classes
-                                        : layer_shapes(network).back().front();
+                                        : value_shapes(network).back().front();
 }
 
 std::vector<double> LoadedModel::predict(std::span<const float> features) const {

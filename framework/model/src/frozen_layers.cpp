@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -36,14 +37,10 @@ bool matches_pattern(std::string_view pattern, std::string_view text) {
 
 std::vector<TrainableLayer> trainable_layers(const Network& network) {
   std::vector<TrainableLayer> layers;
-  for (const ParameterGroup& group : parameter_groups(network)) {
-    const std::string number = group.name.substr(std::string_view("layers.").size());
-    layers.push_back({.name = group.name, .index = std::stoul(number), .tensors = {}});
-  }
   for (const ParameterBlock& block : parameter_blocks(network)) {
-    for (TrainableLayer& layer : layers) {
-      if (layer_of(block.name) == layer.name) layer.tensors.push_back(block.name);
-    }
+    if (layers.empty() || layers.back().index != block.node)
+      layers.push_back({.name = name_of(network, block.node), .index = block.node, .tensors = {}});
+    layers.back().tensors.push_back(block.name);
   }
   return layers;
 }
@@ -95,8 +92,8 @@ void mark_targets(const Manifest& manifest, const Network& network, const std::s
   for (TrainableLayer& layer : layers) {
     if (!matches_pattern(pattern, layer.name) && !matches_pattern(pattern, layer.name + ".weight"))
       continue;
-    if (!can_be_adapted(network.layers[layer.index])) {
-      others = layer.name + ", " + privgrad::to_text(network.layers[layer.index]);
+    if (!can_be_adapted(network.nodes[layer.index].layer)) {
+      others = layer.name + ", " + privgrad::to_text(network.nodes[layer.index].layer);
       continue;
     }
     if (layer.is_trained) {
@@ -116,6 +113,20 @@ void mark_targets(const Manifest& manifest, const Network& network, const std::s
                  "names '" + pattern + "', which no layer is called; there are " + listed(layers));
 }
 
+/// Appends node i of a network to a part of it, under its name in the whole.
+/// \param now  the value of the part that each value of the whole is.
+/// \returns the value that the node makes in the part.
+std::size_t append_node(const Network& network, std::size_t i, const std::vector<std::size_t>& now,
+                        Network& part) {
+  Node node = network.nodes[i];
+  node.from.clear();
+  for (const std::size_t value : inputs_of(network, i)) node.from.push_back(now[value]);
+  if (node.from == std::vector{part.nodes.size()}) node.from.clear();
+  if (part.nodes.size() != i) node.name = name_of(network, i);
+  part.nodes.push_back(std::move(node));
+  return part.nodes.size();
+}
+
 void check_frozen(const Manifest& manifest, const TrainableLayer& layer,
                   const std::vector<std::string>& loaded) {
   for (const std::string& tensor : layer.tensors) {
@@ -129,10 +140,6 @@ void check_frozen(const Manifest& manifest, const TrainableLayer& layer,
 }
 
 }  // namespace
-
-std::string layer_of(const std::string& tensor) {
-  return tensor.substr(0, tensor.find('.', std::string_view("layers.").size()));
-}
 
 std::vector<TrainableLayer> trained_layers(const Manifest& manifest, const Network& network) {
   std::vector<TrainableLayer> layers = trainable_layers(network);
@@ -167,11 +174,28 @@ bool trains_in_part(const Manifest& manifest, const Network& network, std::size_
   });
 }
 
-Network first_part(const Network& network, std::size_t layers) {
-  Network part{.input = network.input,
-               .layers = {network.layers.begin(),
-                          network.layers.begin() + static_cast<std::ptrdiff_t>(layers)},
-               .loss = Loss::squared};
+std::vector<std::size_t> values_behind(const Network& network, std::size_t layers) {
+  std::set<std::size_t> values;
+  for (std::size_t i = layers; i < network.nodes.size(); ++i) {
+    for (const std::size_t value : inputs_of(network, i)) {
+      if (value <= layers) values.insert(value);
+    }
+  }
+  return {values.begin(), values.end()};
+}
+
+Network part_up_to(const Network& network, std::size_t value) {
+  std::vector<bool> is_needed(value + 1, false);
+  is_needed[value] = true;
+  for (std::size_t i = value; i-- > 0;) {
+    if (!is_needed[i + 1]) continue;
+    for (const std::size_t input : inputs_of(network, i)) is_needed[input] = true;
+  }
+  Network part{.input = network.input, .nodes = {}, .loss = Loss::squared};
+  std::vector<std::size_t> now(value + 1, 0);
+  for (std::size_t i = 0; i < value; ++i) {
+    if (is_needed[i + 1]) now[i + 1] = append_node(network, i, now, part);
+  }
   // A valid network needs a loss that fits its outputs; this one's is never computed.
   const std::size_t outputs = output_count(part);
   part.input.classes = outputs > 1 ? outputs : 0;
@@ -180,10 +204,27 @@ Network first_part(const Network& network, std::size_t layers) {
 }
 
 Network last_part(const Network& network, std::size_t layers) {
-  return {.input = {layer_shapes(network)[layers], network.input.classes},
-          .layers = {network.layers.begin() + static_cast<std::ptrdiff_t>(layers),
-                     network.layers.end()},
-          .loss = network.loss};
+  if (layers == 0) return network;
+  const std::vector<Shape> shapes = value_shapes(network);
+  const std::vector<std::size_t> values = values_behind(network, layers);
+  Network part{.input = {{}, network.input.classes}, .nodes = {}, .loss = network.loss};
+  std::vector<std::size_t> now(network.nodes.size() + 1, 0);
+  if (values.size() == 1) {
+    part.input.features = shapes[values.front()];
+  } else {
+    std::size_t first = 0;
+    for (const std::size_t value : values) {
+      const std::size_t size = element_count(shapes[value]);
+      part.nodes.emplace_back(PartOf{.first = first, .size = size}, std::vector<std::size_t>{0});
+      if (shapes[value].size() != 1) part.nodes.emplace_back(Reshape{shapes[value]});
+      now[value] = part.nodes.size();
+      first += size;
+    }
+    part.input.features = {first};
+  }
+  for (std::size_t i = layers; i < network.nodes.size(); ++i)
+    now[i + 1] = append_node(network, i, now, part);
+  return part;
 }
 
 }  // namespace privgrad::core

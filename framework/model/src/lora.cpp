@@ -1,10 +1,10 @@
 #include "privgrad/model/lora.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <string_view>
+#include <string>
 #include <utility>
+#include <variant>
 
 #include "privgrad/manifest/manifest_problems.hpp"
 #include "privgrad/model/trainable_layers.hpp"
@@ -12,72 +12,96 @@
 namespace privgrad::core {
 namespace {
 
-/// Limits on the gradients of the whole network in memory at once, in floats and in examples; they
-/// are consumed example by example.
-constexpr std::size_t kMostFloats = std::size_t{1} << 20;
-constexpr std::size_t kMostRows = 16;
+/// Element (row, r) of B, and (r, column) of A, in an adapter.
+struct Factors {
+  explicit Factors(const TrainedTensor& one) : tensor(one) {}
 
-/// The sum of x[i] y[i] in eight lanes, the same on every processor: the products are exact in
-/// double.
-double dot(const float* x, const float* y, std::size_t count) {
-  constexpr std::size_t kLanes = 8;
-  std::array<double, kLanes> lanes{};
-  std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane)
-      lanes[lane] += static_cast<double>(x[i + lane]) * static_cast<double>(y[i + lane]);
+  std::size_t of_b(std::size_t row, std::size_t r) const {
+    return (tensor.is_table ? 0 : tensor.rank * tensor.columns) + row * tensor.rank + r;
   }
-  for (std::size_t lane = 0; i < count; ++i, ++lane)
-    lanes[lane] += static_cast<double>(x[i]) * static_cast<double>(y[i]);
-  double sum = 0.0;
-  for (const double lane : lanes) sum += lane;
-  return sum;
-}
-
-/// sum += factor * x.
-void add_scaled(double factor, const float* x, std::size_t count, double* sum) {
-  for (std::size_t i = 0; i < count; ++i) sum[i] += factor * static_cast<double>(x[i]);
-}
-
-/// The gradients with respect to A and B from the gradient with respect to the merged tensor.
-/// \param gradient  [rows, columns].
-/// \param trained  A and B; out: laid out like it.
-void by_adapter(const TrainedTensor& tensor, double scale, const float* gradient,
-                const float* trained, float* out) {
-  const std::size_t rank = tensor.rank, columns = tensor.columns;
-  const float* const b = trained + rank * columns;
-  std::vector<double> by_a(rank * columns, 0.0);
-  float* by_b = out + rank * columns;
-  for (std::size_t row = 0; row < tensor.rows; ++row, gradient += columns, by_b += rank) {
-    // Most rows of an embedding's gradient, and those of inactive units, are zero.
-    if (std::all_of(gradient, gradient + columns, [](float x) { return x == 0.0f; })) {
-      std::fill_n(by_b, rank, 0.0f);
-      continue;
-    }
-    for (std::size_t r = 0; r < rank; ++r) {
-      by_b[r] = static_cast<float>(scale * dot(gradient, trained + r * columns, columns));
-      add_scaled(static_cast<double>(b[row * rank + r]), gradient, columns,
-                 by_a.data() + r * columns);
-    }
+  std::size_t of_a(std::size_t r, std::size_t column) const {
+    return tensor.is_table ? tensor.rank * (tensor.rows + column) + r : r * tensor.columns + column;
   }
-  std::transform(by_a.begin(), by_a.end(), out,
-                 [scale](double sum) { return static_cast<float>(scale * sum); });
+
+  const TrainedTensor& tensor;
+};
+
+/// The two layers of an adapter.
+struct AdapterLayers {
+  Layer first, second;
+};
+
+AdapterLayers adapter_of(const Layer& layer, std::size_t rank) {
+  if (const auto* dense = std::get_if<Dense>(&layer)) {
+    return {Dense{.units = rank, .per_place = dense->per_place, .no_bias = true},
+            Dense{.units = dense->units, .per_place = dense->per_place, .no_bias = true}};
+  }
+  if (const auto* conv = std::get_if<Conv2d>(&layer)) {
+    return {Conv2d{.channels = rank,
+                   .kernel = conv->kernel,
+                   .stride = conv->stride,
+                   .padding = conv->padding,
+                   .no_bias = true},
+            Conv2d{.channels = conv->channels, .kernel = 1, .no_bias = true}};
+  }
+  const auto& table = std::get<Embedding>(layer);
+  return {Embedding{.vocabulary = table.vocabulary, .width = rank},
+          Dense{.units = table.width, .per_place = true, .no_bias = true}};
 }
+
+/// Builds the network with adapters node by node.
+class Rewriting {
+ public:
+  Rewriting(const Network& network, double scale)
+      : network_(network), scale_(scale), now_(network.nodes.size() + 1, 0) {
+    result_.input = network.input;
+    result_.loss = network.loss;
+  }
+
+  /// \param rank  of the node's adapter; 0 if it has none.
+  void add(std::size_t i, bool is_frozen, std::size_t rank) {
+    const std::vector<std::size_t> in = now(inputs_of(network_, i));
+    const std::string name = name_of(network_, i);
+    const Layer& layer = network_.nodes[i].layer;
+    std::size_t made = append(layer, in, name, is_frozen);
+    if (rank > 0) {
+      const AdapterLayers adapter = adapter_of(layer, rank);
+      const bool is_table = std::holds_alternative<Embedding>(layer);
+      const std::size_t first =
+          append(adapter.first, in, name + (is_table ? ".lora_b" : ".lora_a"));
+      const std::size_t second =
+          append(adapter.second, {first}, name + (is_table ? ".lora_a" : ".lora_b"));
+      made = append(Add{}, {made, scale_ == 1.0 ? second : append(Scale{scale_}, {second})});
+    }
+    now_[i + 1] = made;
+  }
+
+  Network take() && { return std::move(result_); }
+
+ private:
+  std::vector<std::size_t> now(std::vector<std::size_t> values) const {
+    for (std::size_t& value : values) value = now_[value];
+    return values;
+  }
+
+  std::size_t append(Layer layer, std::vector<std::size_t> from, std::string name = "",
+                     bool is_frozen = false) {
+    Node node(std::move(layer), std::move(from), std::move(name));
+    node.is_frozen = is_frozen;
+    result_.nodes.push_back(std::move(node));
+    return result_.nodes.size();
+  }
+
+  const Network& network_;
+  double scale_;
+  std::vector<std::size_t> now_;  // the value of the result that each value of the network is
+  Network result_;
+};
 
 }  // namespace
 
 std::size_t LoraLayout::parameters() const {
   return tensors.empty() ? 0 : tensors.back().offset + tensors.back().size();
-}
-
-std::vector<ParameterGroup> LoraLayout::groups() const {
-  std::vector<ParameterGroup> groups;
-  for (const TrainedTensor& tensor : tensors) {
-    const std::string layer = layer_of(tensor.name);
-    if (groups.empty() || groups.back().name != layer) groups.push_back({layer, tensor.offset, 0});
-    groups.back().size += tensor.size();
-  }
-  return groups;
 }
 
 std::vector<float> LoraLayout::beginning(std::span<const float> network,
@@ -90,14 +114,16 @@ std::vector<float> LoraLayout::beginning(std::span<const float> network,
       continue;
     }
     const double limit = 1.0 / std::sqrt(static_cast<double>(tensor.columns));
-    std::generate_n(to, tensor.rank * tensor.columns,
-                    [&] { return static_cast<float>(limit * (2.0 * random.uniform() - 1.0)); });
+    const Factors at(tensor);
+    for (std::size_t r = 0; r < tensor.rank; ++r) {
+      for (std::size_t column = 0; column < tensor.columns; ++column)
+        to[at.of_a(r, column)] = static_cast<float>(limit * (2.0 * random.uniform() - 1.0));
+    }
   }
   return trained;
 }
 
 void LoraLayout::merge(std::span<const float> trained, std::span<float> network) const {
-  std::vector<double> change;
   for (const TrainedTensor& tensor : tensors) {
     const float* const from = trained.data() + tensor.offset;
     float* to = network.data() + tensor.in_network;
@@ -105,14 +131,15 @@ void LoraLayout::merge(std::span<const float> trained, std::span<float> network)
       std::copy_n(from, tensor.size(), to);
       continue;
     }
-    const float* b = from + tensor.rank * tensor.columns;
-    for (std::size_t row = 0; row < tensor.rows; ++row, to += tensor.columns) {
-      change.assign(tensor.columns, 0.0);
-      for (std::size_t r = 0; r < tensor.rank; ++r)
-        add_scaled(static_cast<double>(*b++), from + r * tensor.columns, tensor.columns,
-                   change.data());
-      for (std::size_t i = 0; i < tensor.columns; ++i)
-        to[i] = static_cast<float>(static_cast<double>(to[i]) + scale * change[i]);
+    const Factors at(tensor);
+    for (std::size_t row = 0; row < tensor.rows; ++row) {
+      for (std::size_t column = 0; column < tensor.columns; ++column, ++to) {
+        double change = 0.0;
+        for (std::size_t r = 0; r < tensor.rank; ++r)
+          change += static_cast<double>(from[at.of_b(row, r)]) *
+                    static_cast<double>(from[at.of_a(r, column)]);
+        *to = static_cast<float>(static_cast<double>(*to) + scale * change);
+      }
     }
   }
 }
@@ -126,14 +153,16 @@ LoraLayout lora_layout(const Manifest& manifest, const Network& network,
   for (const TrainableLayer& layer : trained_layers(manifest, network)) {
     if (layer.index < frozen_layers || (!layer.is_trained && !layer.is_adapted)) continue;
     for (const ParameterBlock& block : blocks) {
-      if (layer_of(block.name) != layer.name) continue;
+      if (block.node != layer.index) continue;
       if (layer.is_adapted && block.name != layer.name + ".weight") continue;
-      TrainedTensor tensor{.name = block.name,
-                           .rows = block.shape.front(),
-                           .columns = element_count(block.shape) / block.shape.front(),
-                           .in_network = block.offset,
-                           .offset = layout.parameters(),
-                           .rank = layer.is_adapted ? rank : 0};
+      TrainedTensor tensor{
+          .name = block.name,
+          .rows = block.shape.front(),
+          .columns = element_count(block.shape) / block.shape.front(),
+          .in_network = block.offset,
+          .offset = layout.parameters(),
+          .rank = layer.is_adapted ? rank : 0,
+          .is_table = std::holds_alternative<Embedding>(network.nodes[layer.index].layer)};
       const std::size_t numbers = element_count(block.shape);
       if (layer.is_adapted && (rank > numbers || tensor.size() >= numbers)) {
         throw error_at(manifest, "model.lora.rank",
@@ -144,53 +173,43 @@ LoraLayout lora_layout(const Manifest& manifest, const Network& network,
       layout.tensors.push_back(std::move(tensor));
     }
   }
-  const std::size_t before =
-      frozen_layers == 0 ? 0 : parameter_count(first_part(network, frozen_layers));
+  std::size_t before = 0;
+  for (const ParameterBlock& block : blocks) {
+    if (block.node < frozen_layers) before += element_count(block.shape);
+  }
   for (TrainedTensor& tensor : layout.tensors) tensor.in_network -= before;
   return layout;
 }
 
-LoraProgram::LoraProgram(std::unique_ptr<Program> program, LoraLayout layout,
-                         std::vector<float> base)
-    : program_(std::move(program)),
-      layout_(std::move(layout)),
-      base_(std::move(base)),
-      trained_(layout_.parameters()) {}
-
-void LoraProgram::load_parameters(std::span<const float> parameters) {
-  std::vector<float> merged = base_;
-  layout_.merge(parameters, merged);
-  program_->load_parameters(merged);
-  std::copy(parameters.begin(), parameters.end(), trained_.begin());
-}
-
-void LoraProgram::gradient_rows(const Batch& batch, std::span<float> rows) const {
-  if (batch.rows() == 0) return;
-  const std::size_t inside = base_.size(), own = trained_.size();
-  const std::size_t inputs = batch.features.size() / batch.rows();
-  const std::size_t at_once = std::clamp<std::size_t>(kMostFloats / inside, 1, kMostRows);
-  const auto memory = std::make_unique_for_overwrite<float[]>(at_once * inside);
-  for (std::size_t first = 0; first < batch.rows(); first += at_once) {
-    const std::size_t count = std::min(at_once, batch.rows() - first);
-    const std::span<float> gradients(memory.get(), count * inside);
-    program_->gradient_rows({batch.features.subspan(first * inputs, count * inputs),
-                             batch.targets.subspan(first, count)},
-                            gradients);
-    for (std::size_t i = 0; i < count; ++i)
-      project(gradients.subspan(i * inside, inside), rows.subspan((first + i) * own, own));
-  }
-}
-
-void LoraProgram::project(std::span<const float> gradient, std::span<float> row) const {
-  for (const TrainedTensor& tensor : layout_.tensors) {
-    const float* const from = gradient.data() + tensor.in_network;
-    float* const to = row.data() + tensor.offset;
-    if (tensor.rank == 0) {
-      std::copy_n(from, tensor.size(), to);
-    } else {
-      by_adapter(tensor, layout_.scale, from, trained_.data() + tensor.offset, to);
+Network network_with_adapters(const Network& network, const LoraLayout& layout,
+                              std::span<const float> parameters) {
+  Rewriting rewriting(network, layout.scale);
+  const std::vector<ParameterBlock> blocks = parameter_blocks(network);
+  std::vector<float> frozen;
+  for (std::size_t i = 0; i < network.nodes.size(); ++i) {
+    std::size_t rank = 0;
+    bool is_trained = false, has_parameters = false;
+    for (const ParameterBlock& block : blocks) {
+      if (block.node != i) continue;
+      has_parameters = true;
+      for (const TrainedTensor& tensor : layout.tensors) {
+        if (tensor.name != block.name) continue;
+        rank = std::max(rank, tensor.rank);
+        is_trained = is_trained || tensor.rank == 0;
+      }
+    }
+    const bool is_frozen = has_parameters && !is_trained;
+    rewriting.add(i, is_frozen, rank);
+    if (!is_frozen) continue;
+    for (const ParameterBlock& block : blocks) {
+      if (block.node != i) continue;
+      const auto own = parameters.subspan(block.offset, element_count(block.shape));
+      frozen.insert(frozen.end(), own.begin(), own.end());
     }
   }
+  Network result = std::move(rewriting).take();
+  result.frozen = std::move(frozen);
+  return result;
 }
 
 }  // namespace privgrad::core

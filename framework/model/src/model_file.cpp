@@ -73,9 +73,9 @@ class Reader {
     const std::string version = text("model_format");
     if (version.empty())
       throw IoError("does not say how it is applied: it was written before version 0.2");
-    if (version != kModelFormat) {
+    if (version != "1" && version != "2") {
       throw IoError("is of version " + shown_line(version.substr(0, 40)) +
-                    " of model files, this program reads " + std::string(kModelFormat));
+                    " of model files, this program reads 1 and 2");
     }
   }
 

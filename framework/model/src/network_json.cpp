@@ -1,5 +1,6 @@
 #include "privgrad/model/network_json.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "privgrad/chain.hpp"
 #include "privgrad/error.hpp"
 
 namespace privgrad::core {
@@ -32,6 +34,7 @@ struct MemberWriter {
   }
   void operator()(const char* name, ActivationKind kind) const { json[name] = to_text(kind); }
   void operator()(const char* name, PoolKind kind) const { json[name] = to_text(kind); }
+  void operator()(const char* name, const Shape& shape) const { json[name] = shape; }
 };
 
 template <class Kind>
@@ -74,13 +77,16 @@ class Members {
     if (!value.is_string()) throw ConfigError(where_ + "." + key + " is not text");
     return value.get<std::string>();
   }
-  Shape shape(const char* key) {
+  Shape shape(const char* key) { return list(key, 16); }
+  std::vector<std::size_t> list(const char* key, std::size_t most) {
     const Json& value = at(key);
-    if (!value.is_array() || value.size() > 16)
-      throw ConfigError(where_ + "." + key + " is not a list of at most 16 extents");
-    Shape shape;
-    for (const Json& extent : value) shape.push_back(number_of(extent, where_ + "." + key));
-    return shape;
+    if (!value.is_array() || value.size() > most) {
+      throw ConfigError(where_ + "." + key + " is not a list of at most " + std::to_string(most) +
+                        " numbers");
+    }
+    std::vector<std::size_t> numbers;
+    for (const Json& one : value) numbers.push_back(number_of(one, where_ + "." + key));
+    return numbers;
   }
   /// \throws ConfigError if there are members that were not read.
   void done() const {
@@ -112,6 +118,7 @@ struct MemberReader {
   void operator()(const char* name, PoolKind& kind) const {
     kind = pool_from_text(members.text(name));
   }
+  void operator()(const char* name, Shape& shape) const { shape = members.shape(name); }
 };
 
 /// The layer of this kind, among all kinds of layers; nothing for an unknown kind.
@@ -128,20 +135,57 @@ std::optional<Layer> layer_of_kind(std::string_view kind, Members& members,
   return found;
 }
 
-Layer layer_from(const Json& json, const std::string& where) {
-  Members members(json, where);
+/// Reads the kind and the members of a layer.
+Layer layer_from(Members& members, const std::string& where) {
   const std::string kind = members.text("layer");
   auto layer = layer_of_kind(kind, members, std::make_index_sequence<std::variant_size_v<Layer>>{});
   if (!layer) throw ConfigError(where + " is of a kind that this version does not know");
-  members.done();
   return *std::move(layer);
+}
+
+Node node_from(const Json& json, const std::string& where) {
+  Members members(json, where);
+  Node node(layer_from(members, where));
+  if (members.has("from")) {
+    node.from = members.list("from", kMostLayers);
+    if (node.from.empty()) throw ConfigError(where + ".from is empty");
+  }
+  if (members.has("name")) node.name = members.text("name");
+  members.done();
+  return node;
+}
+
+/// A layer of format 1, in which residual blocks end with layers of the kind "shortcut".
+Link link_from(const Json& json, const std::string& where) {
+  Members members(json, where);
+  if (members.text("layer") == "shortcut") {
+    const Shortcut shortcut{.over = members.number("over"), .stride = members.number("stride")};
+    members.done();
+    return shortcut;
+  }
+  Members again(json, where);
+  Link link(layer_from(again, where));
+  again.done();
+  return link;
+}
+
+bool is_shortcut(const Json& layer) {
+  return layer.is_object() && layer.contains("layer") && layer["layer"] == "shortcut";
+}
+
+Json node_json(const Node& node) {
+  Json json = std::visit([](const auto& one) { return layer_json(one); }, node.layer);
+  if (!node.from.empty()) json["from"] = node.from;
+  if (!node.name.empty()) json["name"] = node.name;
+  if (node.is_frozen) json["frozen"] = true;
+  return json;
 }
 
 constexpr std::size_t kMostValues = std::size_t{1} << 26;
 
 /// Checks that a network with untrusted sizes fits into memory.
 void check_network_sizes(const Network& network) {
-  for (const Shape& shape : layer_shapes(network)) {
+  for (const Shape& shape : value_shapes(network)) {
     if (element_count(shape) > kMostValues)
       throw ConfigError("network: a layer has more than 67108864 values");
   }
@@ -153,12 +197,21 @@ void check_network_sizes(const Network& network) {
 
 Json to_json(const Network& network) {
   Json layers = Json::array();
-  for (const Layer& layer : network.layers)
-    layers.push_back(std::visit([](const auto& one) { return layer_json(one); }, layer));
+  for (const Node& node : network.nodes) layers.push_back(node_json(node));
   return {{"input", network.input.features},
           {"classes", network.input.classes},
           {"loss", to_text(network.loss)},
           {"layers", std::move(layers)}};
+}
+
+std::string_view model_format_of(const Network& network) {
+  const auto is_of_format_1 = [](const Node& node) {
+    if (!node.from.empty() || !node.name.empty()) return false;
+    if (const auto* dense = std::get_if<Dense>(&node.layer)) return !dense->no_bias;
+    if (const auto* conv = std::get_if<Conv2d>(&node.layer)) return !conv->no_bias;
+    return node.layer.index() <= Layer(Embedding{}).index();
+  };
+  return std::all_of(network.nodes.begin(), network.nodes.end(), is_of_format_1) ? "1" : "2";
 }
 
 Network network_from_json(const Json& json) {
@@ -170,8 +223,15 @@ Network network_from_json(const Json& json) {
   const Json& layers = members.at("layers");
   if (!layers.is_array() || layers.size() > kMostLayers)
     throw ConfigError("network.layers is not a list of at most 10000 layers");
-  for (std::size_t i = 0; i < layers.size(); ++i)
-    network.layers.push_back(layer_from(layers[i], "network.layers." + std::to_string(i)));
+  const auto where = [](std::size_t i) { return "network.layers." + std::to_string(i); };
+  if (std::any_of(layers.begin(), layers.end(), is_shortcut)) {
+    std::vector<Link> chain;
+    for (std::size_t i = 0; i < layers.size(); ++i) chain.push_back(link_from(layers[i], where(i)));
+    network.nodes = nodes_of(network.input, chain);
+  } else {
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      network.nodes.push_back(node_from(layers[i], where(i)));
+  }
   members.done();
   check_network(network);
   check_network_sizes(network);

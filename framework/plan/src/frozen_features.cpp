@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -41,16 +43,28 @@ struct RowsInTurn {
   }
 };
 
-/// \param after  numbers per example in the outputs.
-/// \returns [rows, after]; NaN throughout for an example that was NaN, or became NaN.
-std::vector<float> outputs_of(const Outputs& layers, std::size_t after, const Dataset& data) {
+/// \returns the values of the front side by side, [rows, after]; NaN throughout for an example that
+///   was NaN, or became NaN.
+std::vector<float> outputs_of(const FrozenFront& front, std::size_t after, const Dataset& data) {
   const std::size_t before = data.row_size();
-  std::vector<float> result(data.rows() * after);
+  std::vector<float> result(data.rows() * after), value;
   RowsInTurn some;
   for (std::size_t first = 0; first < data.rows(); first += kRowsOfFeatures) {
     const std::size_t count = std::min(kRowsOfFeatures, data.rows() - first);
     some.take(data, first, count);
-    layers.outputs(some.features, count, std::span(result).subspan(first * after, count * after));
+    std::size_t column = 0;
+    for (const FrozenFront::Value& one : front.values) {
+      value.resize(count * one.size);
+      if (one.program == nullptr) {
+        value = some.features;
+      } else {
+        ability_of<Outputs>(*one.program)->outputs(some.features, count, value);
+      }
+      for (std::size_t i = 0; i < count; ++i)
+        std::copy_n(value.data() + i * one.size, one.size,
+                    result.data() + (first + i) * after + column);
+      column += one.size;
+    }
     for (std::size_t i = 0; i < count; ++i) {
       const auto out = std::span(result).subspan((first + i) * after, after);
       if (all_numbers(std::span(some.features).subspan(i * before, before)) && all_numbers(out))
@@ -59,6 +73,27 @@ std::vector<float> outputs_of(const Outputs& layers, std::size_t after, const Da
     }
   }
   return result;
+}
+
+/// The parameters of the whole model, with the loaded ones in their places and zeros elsewhere.
+std::vector<float> loaded_parameters(const Setting& setting) {
+  std::vector<float> whole(parameter_count(setting.whole));
+  if (setting.initial) setting.initial->put_into(whole);
+  return whole;
+}
+
+/// The parameters of a part of the whole model, by their names.
+std::vector<float> parameters_of(const Network& part, const Network& whole,
+                                 std::span<const float> parameters) {
+  std::map<std::string, std::size_t> offsets;
+  for (const ParameterBlock& block : parameter_blocks(whole))
+    offsets.emplace(block.name, block.offset);
+  std::vector<float> own;
+  for (const ParameterBlock& block : parameter_blocks(part)) {
+    const auto values = parameters.subspan(offsets.at(block.name), element_count(block.shape));
+    own.insert(own.end(), values.begin(), values.end());
+  }
+  return own;
 }
 
 // ---- the key of the outputs
@@ -71,40 +106,51 @@ std::string hash_of(std::span<const float> values) {
 
 /// Everything from which outputs follow except the data: layers, weights, and the code that
 /// computes.
-nlohmann::json key_of_layers(const Manifest& manifest, const Network& layers,
+nlohmann::json key_of_layers(const Manifest& manifest, const FrozenFront& front,
                              std::span<const float> parameters) {
   nlohmann::json key = key_of_code("backend", *manifest.backend.component, manifest.backend.params);
-  key["layers"] = sha256_hex(to_json(layers).dump());
+  std::string layers;
+  for (const FrozenFront::Value& one : front.values) layers += to_json(one.network).dump();
+  key["layers"] = sha256_hex(layers);
   key["weights"] = hash_of(parameters);
   return key;
 }
 
 }  // namespace
 
-std::unique_ptr<Program> compile_frozen_layers(const Manifest& manifest, const Setting& setting,
-                                               ComponentPtr<Backend>& backend, Executor& executor) {
-  const Network layers = first_part(setting.whole, setting.frozen_layers);
-  backend = manifest.backend.make<Backend>();
-  auto program = manifest.backend.with_position([&] { return backend->compile(layers, executor); });
-  if (ability_of<Outputs>(*program) == nullptr) {
-    throw error_at(manifest, kFrozenKey,
-                   "freezes layers, but the programs of backend " + manifest.backend.name() +
-                       " do not give the outputs of a layer");
+FrozenFront compile_frozen_layers(const Manifest& manifest, const Setting& setting,
+                                  Executor& executor) {
+  FrozenFront front;
+  front.backend = manifest.backend.make<Backend>();
+  const std::vector<Shape> shapes = value_shapes(setting.whole);
+  for (const std::size_t value : values_behind(setting.whole, setting.frozen_layers)) {
+    FrozenFront::Value one;
+    one.size = element_count(shapes[value]);
+    if (value > 0) {
+      one.network = part_up_to(setting.whole, value);
+      one.program = manifest.backend.with_position(
+          [&] { return front.backend->compile(one.network, executor); });
+      if (ability_of<Outputs>(*one.program) == nullptr) {
+        throw error_at(manifest, kFrozenKey,
+                       "freezes layers, but the programs of backend " + manifest.backend.name() +
+                           " do not give the outputs of a layer");
+      }
+    }
+    front.values.push_back(std::move(one));
   }
-  return program;
+  return front;
 }
 
 void apply_frozen_layers(const Manifest& manifest, const Setting& setting, RunData& data,
                          int threads, const FeatureCache* cache) {
   if (setting.frozen_layers == 0) return;
   const auto executor = make_executor(threads);
-  ComponentPtr<Backend> backend;
-  const auto program = compile_frozen_layers(manifest, setting, backend, *executor);
-  const std::vector<float> nothing(setting.parameters);
-  const std::vector<float> whole = whole_parameters(setting, nothing);
-  const auto frozen = std::span(whole).first(setting.frozen_parameters);
-  program->load_parameters(frozen);
-  const Outputs& layers = *ability_of<Outputs>(*program);
+  FrozenFront front = compile_frozen_layers(manifest, setting, *executor);
+  const std::vector<float> whole = loaded_parameters(setting);
+  for (FrozenFront::Value& one : front.values) {
+    if (one.program != nullptr)
+      one.program->load_parameters(parameters_of(one.network, setting.whole, whole));
+  }
   const Shape& shape = setting.network.input.features;
   const std::size_t row_size = element_count(shape);
   if (cache != nullptr && manifest.backend.component->plugin->sha256.empty()) {
@@ -113,33 +159,22 @@ void apply_frozen_layers(const Manifest& manifest, const Setting& setting, RunDa
   }
   nlohmann::json about;
   if (cache != nullptr)
-    about = key_of_layers(manifest, first_part(setting.whole, setting.frozen_layers), frozen);
+    about = key_of_layers(manifest, front, std::span(whole).first(setting.frozen_parameters));
   for (Dataset* split : {&data.train, &data.test}) {
     if (split->rows() == 0) continue;
     if (cache == nullptr) {
-      replace_features(shape, outputs_of(layers, row_size, *split), *split);
+      replace_features(shape, outputs_of(front, row_size, *split), *split);
       continue;
     }
     const FeatureKey key = key_of_features(about, "outputs of frozen layers", row_size, *split);
     std::optional<std::vector<float>> outputs = cache->find(key);
     if (!outputs) {
-      outputs = outputs_of(layers, row_size, *split);
+      outputs = outputs_of(front, row_size, *split);
       cache->keep(key, *outputs);
     }
     replace_features(shape, std::move(*outputs), *split);
   }
 }
-
-namespace {
-
-/// The parameters of the whole model, with the loaded ones in their places and zeros elsewhere.
-std::vector<float> loaded_parameters(const Setting& setting) {
-  std::vector<float> whole(parameter_count(setting.whole));
-  if (setting.initial) setting.initial->put_into(whole);
-  return whole;
-}
-
-}  // namespace
 
 std::size_t untrained_parameters(const Setting& setting) {
   if (!setting.lora) return setting.frozen_parameters;

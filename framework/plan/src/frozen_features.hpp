@@ -1,7 +1,9 @@
 // Replaces features by the outputs of the frozen layers, which a run computes once for all steps.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "privgrad/data/feature_cache.hpp"
 #include "privgrad/data/run_data.hpp"
@@ -9,12 +11,21 @@
 
 namespace privgrad::core {
 
-/// The program of the frozen layers.
-/// \param backend  made; must outlive the program.
-/// \throws ManifestError if the model executes itself, or the backend's programs return no outputs
-///   (Outputs).
-std::unique_ptr<Program> compile_frozen_layers(const Manifest& manifest, const Setting& setting,
-                                               ComponentPtr<Backend>& backend, Executor& executor);
+/// Programs that make the values which layers behind the frozen ones use.
+struct FrozenFront {
+  struct Value {
+    Network network;                   ///< The layers that make it; without nodes for the features.
+    std::unique_ptr<Program> program;  ///< Null for the features.
+    std::size_t size = 0;              ///< Numbers per example.
+  };
+
+  ComponentPtr<Backend> backend;  ///< Of the programs, which it outlives.
+  std::vector<Value> values;
+};
+
+/// \throws ManifestError if the backend's programs return no outputs (Outputs).
+FrozenFront compile_frozen_layers(const Manifest& manifest, const Setting& setting,
+                                  Executor& executor);
 
 /// Replaces the features of all examples by the frozen layers' outputs for them; does nothing if no
 /// layer is frozen.

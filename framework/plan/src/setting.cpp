@@ -156,11 +156,12 @@ void plan_weights(const Manifest& manifest, const TensorFile* weights, Setting& 
                    "is true, but what frozen layers (model.train) make of the examples is kept in "
                    "memory; leave one of the two out");
   }
-  setting.frozen_parameters = parameter_count(first_part(setting.whole, setting.frozen_layers));
+  for (const ParameterBlock& block : parameter_blocks(setting.whole)) {
+    if (block.node < setting.frozen_layers) setting.frozen_parameters += element_count(block.shape);
+  }
   const auto executor = make_executor(1);
-  ComponentPtr<Backend> backend;
   // refuses layers that cannot be compiled
-  compile_frozen_layers(manifest, setting, backend, *executor);
+  static_cast<void>(compile_frozen_layers(manifest, setting, *executor));
 }
 
 /// Refuses augmentation if altered copies are meaningless, or if steps do not support them.
@@ -222,9 +223,13 @@ void plan_model(const Manifest& manifest, const TensorFile* weights, Setting& se
   });
   plan_weights(manifest, weights, setting);
   setting.network = last_part(setting.whole, setting.frozen_layers);
+  if (setting.lora) {
+    setting.network =
+        network_with_adapters(setting.network, *setting.lora, network_before_training(setting));
+  }
   check_augmentation(manifest, setting);
-  setting.parameters = setting.lora ? setting.lora->parameters() : parameter_count(setting.network);
-  setting.groups = setting.lora ? setting.lora->groups() : parameter_groups(setting.network);
+  setting.parameters = parameter_count(setting.network);
+  setting.groups = parameter_groups(setting.network);
   setting.scales_coordinates = scales_coordinates(manifest);
   setting.program = program_abilities(manifest, setting);
 }
@@ -366,22 +371,6 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFact
   return setting;
 }
 
-namespace {
-
-std::unique_ptr<Program> adapted(const Manifest& manifest, const Setting& setting,
-                                 std::unique_ptr<Program> program) {
-  if (ability_of<Outputs>(*program) == nullptr) {
-    throw error_at(manifest, manifest.lora ? "model.lora" : "model.train",
-                   std::string(manifest.lora ? "adapts layers" : "freezes layers behind others") +
-                       ", but the programs of " + manifest.backend.component->full_name() +
-                       " do not give the outputs of a model");
-  }
-  return std::make_unique<LoraProgram>(std::move(program), *setting.lora,
-                                       network_before_training(setting));
-}
-
-}  // namespace
-
 std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting& setting,
                                          ComponentPtr<Backend>& backend, Executor& executor) {
   if (backend == nullptr) backend = manifest.backend.make<Backend>();
@@ -394,7 +383,6 @@ std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting
     throw PluginError(who + ": its program has " + std::to_string(program->parameter_count()) +
                       " parameters, the model describes " + std::to_string(parameters));
   }
-  if (setting.lora) program = adapted(manifest, setting, std::move(program));
   if (!manifest.augmentation) return program;
   return std::make_unique<AugmentedProgram>(std::move(program), setting.network.input.features,
                                             *manifest.augmentation);

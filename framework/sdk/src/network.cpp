@@ -1,12 +1,14 @@
 #include "privgrad/network.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
-#include <span>
+#include <set>
 #include <utility>
 
 #include "privgrad/error.hpp"
 #include "privgrad/params.hpp"
+#include "privgrad/value.hpp"
 
 namespace privgrad {
 namespace {
@@ -132,33 +134,50 @@ Shape output_of(const Embedding& layer, const Shape& in) {
   return {in[0], layer.width};
 }
 
-/// \param entering  the inputs of the layers up to this one.
-Shape output_of(const Shortcut& layer, const std::vector<Shape>& entering) {
-  need(layer.over > 0 && layer.over < entering.size(),
-       "reaches back over no layer, or over more than there are before it");
-  need_size(layer.stride, "has a stride of 0; it needs at least 1 and less than 2^31");
-  const Shape& in = entering.back();
-  const Shape& earlier = entering[entering.size() - 1 - layer.over];
-  if (const auto projection = projection_of(layer, in, earlier)) {
-    need(in.size() == 3, "adds shapes that differ, for which both need to be images");
-    need(output_of(*projection, earlier) == in,
-         "has a stride that does not bring the earlier image to the size of this one");
-  }
+Shape output_of(const Scale& layer, const Shape& in) {
+  need(std::isfinite(static_cast<float>(layer.factor)), "has a factor that float32 cannot hold");
   return in;
 }
 
-template <class Other>
-Shape output_of(const Other& layer, const std::vector<Shape>& entering) {
-  return output_of(layer, entering.back());
+Shape output_of(const PartOf& layer, const Shape& in) {
+  const std::size_t extent = channels_of(in);
+  need(layer.size > 0 && layer.first < extent && layer.size <= extent - layer.first,
+       "reaches beyond the last extent, or has no size");
+  Shape out = in;
+  out.back() = layer.size;
+  return out;
 }
 
+Shape output_of(const Reshape& layer, const Shape& in) {
+  need(!layer.shape.empty() && element_count(layer.shape) == element_count(in),
+       "has another number of elements");
+  return layer.shape;
+}
+
+using Inputs = std::vector<Shape>;
+
+Shape output_of(const Add&, const Inputs& in) {
+  need(in.size() > 1, "needs two values or more");
+  for (const Shape& other : in) need(other == in.front(), "needs values of one shape");
+  return in.front();
+}
+
+template <class One>
+Shape output_of(const One& layer, const Inputs& in) {
+  need(in.size() == 1, "needs a single value");
+  return output_of(layer, in.front());
+}
+
+std::string words_of_bias(bool is_absent) { return is_absent ? " without bias" : ""; }
 std::string words_of(const Dense& layer) {
-  return "dense " + std::to_string(layer.units) + (layer.per_place ? " per place" : "");
+  return "dense " + std::to_string(layer.units) + (layer.per_place ? " per place" : "") +
+         words_of_bias(layer.no_bias);
 }
 std::string words_of(const Activation& layer) { return std::string(to_text(layer.kind)); }
 std::string words_of(const Conv2d& layer) {
   return "conv2d " + std::to_string(layer.channels) + " kernel " + std::to_string(layer.kernel) +
-         " stride " + std::to_string(layer.stride) + " padding " + std::to_string(layer.padding);
+         " stride " + std::to_string(layer.stride) + " padding " + std::to_string(layer.padding) +
+         words_of_bias(layer.no_bias);
 }
 std::string words_of(const Pool& layer) {
   return std::string(to_text(layer.kind)) + " pool " + std::to_string(layer.window) + " stride " +
@@ -172,42 +191,125 @@ std::string words_of(const LayerNorm&) { return "layer_norm"; }
 std::string words_of(const Embedding& layer) {
   return "embedding " + std::to_string(layer.vocabulary) + " x " + std::to_string(layer.width);
 }
-std::string words_of(const Shortcut& layer) {
-  return "shortcut over " + std::to_string(layer.over) + " stride " + std::to_string(layer.stride);
+std::string words_of(const Add&) { return "add"; }
+std::string words_of(const Scale& layer) { return "scale " + format_number(layer.factor); }
+std::string words_of(const PartOf& layer) {
+  return "part " + std::to_string(layer.first) + " to " + std::to_string(layer.first + layer.size);
 }
+std::string words_of(const Reshape& layer) { return "reshape " + to_text(layer.shape); }
 
-/// The blocks of one layer, without offsets.
-/// \param entering  the inputs of the layers up to this one.
-std::vector<ParameterBlock> blocks_of(const Layer& layer, std::span<const Shape> entering) {
-  const Shape& in = entering.back();
-  const auto block = [](std::string name, Shape shape, std::size_t fan_in = 0,
-                        std::size_t fan_out = 0, float initial = 0.0f) {
-    return ParameterBlock{std::move(name), std::move(shape), 0, fan_in, fan_out, initial};
+/// The blocks of one layer, without node and offset, and named without the node.
+std::vector<ParameterBlock> blocks_of(const Layer& layer, const Shape& in) {
+  std::vector<ParameterBlock> blocks;
+  const auto add = [&](std::string name, Shape shape, std::size_t fan_in = 0,
+                       std::size_t fan_out = 0, float initial = 0.0f) {
+    blocks.push_back({.name = std::move(name),
+                      .shape = std::move(shape),
+                      .fan_in = fan_in,
+                      .fan_out = fan_out,
+                      .initial = initial});
   };
   if (const auto* dense = std::get_if<Dense>(&layer)) {
     const std::size_t inputs = dense->per_place ? in.back() : element_count(in);
-    return {block("weight", {dense->units, inputs}, inputs, dense->units),
-            block("bias", {dense->units})};
-  }
-  if (const auto* conv = std::get_if<Conv2d>(&layer)) {
+    add("weight", {dense->units, inputs}, inputs, dense->units);
+    if (!dense->no_bias) add("bias", {dense->units});
+  } else if (const auto* conv = std::get_if<Conv2d>(&layer)) {
     const std::size_t area = conv->kernel * conv->kernel;
     const std::size_t channels = image_shape(in)[2];
-    return {block("weight", {conv->channels, conv->kernel, conv->kernel, channels},
-                  element_count({area, channels}), element_count({area, conv->channels})),
-            block("bias", {conv->channels})};
+    add("weight", {conv->channels, conv->kernel, conv->kernel, channels},
+        element_count({area, channels}), element_count({area, conv->channels}));
+    if (!conv->no_bias) add("bias", {conv->channels});
+  } else if (std::holds_alternative<GroupNorm>(layer) || std::holds_alternative<LayerNorm>(layer)) {
+    add("weight", {in.back()}, 0, 0, 1.0f);
+    add("bias", {in.back()});
+  } else if (const auto* embedding = std::get_if<Embedding>(&layer)) {
+    add("weight", {embedding->vocabulary, embedding->width}, 1, embedding->width);
   }
-  if (std::holds_alternative<GroupNorm>(layer) || std::holds_alternative<LayerNorm>(layer)) {
-    return {block("weight", {in.back()}, 0, 0, 1.0f), block("bias", {in.back()})};
+  return blocks;
+}
+
+/// The blocks of the nodes that are trained, or of those that are frozen.
+std::vector<ParameterBlock> blocks_where(const Network& network, bool are_frozen) {
+  const std::vector<Shape> shapes = value_shapes(network);
+  std::vector<ParameterBlock> blocks;
+  std::set<std::string> names;
+  std::size_t offset = 0;
+  for (std::size_t i = 0; i < network.nodes.size(); ++i) {
+    const Node& node = network.nodes[i];
+    for (ParameterBlock& block : blocks_of(node.layer, shapes[inputs_of(network, i).front()])) {
+      block.name = name_of(network, i) + "." + block.name;
+      if (!names.insert(block.name).second)
+        throw ConfigError("two tensors of the network have the name " + block.name);
+      if (node.is_frozen != are_frozen) continue;
+      block.node = i;
+      block.offset = offset;
+      if (__builtin_add_overflow(offset, element_count(block.shape), &offset))
+        throw ConfigError("the network has too many parameters");
+      blocks.push_back(std::move(block));
+    }
   }
-  if (const auto* embedding = std::get_if<Embedding>(&layer)) {
-    return {block("weight", {embedding->vocabulary, embedding->width}, 1, embedding->width)};
+  return blocks;
+}
+
+std::size_t size_of(const std::vector<ParameterBlock>& blocks) {
+  return blocks.empty() ? 0 : blocks.back().offset + element_count(blocks.back().shape);
+}
+
+bool has_allowed_name(const Node& node) {
+  constexpr std::size_t kLongest = 200;
+  const auto is_allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  };
+  return node.name.size() <= kLongest &&
+         std::all_of(node.name.begin(), node.name.end(), is_allowed);
+}
+
+/// Whether tokens may enter: the features, or elements of them.
+bool is_made_of_features(const Network& network, std::size_t value) {
+  while (value > 0) {
+    const Layer& maker = network.nodes[value - 1].layer;
+    if (!std::holds_alternative<PartOf>(maker) && !std::holds_alternative<Reshape>(maker) &&
+        !std::holds_alternative<Flatten>(maker)) {
+      return false;
+    }
+    value = inputs_of(network, value - 1).front();
   }
-  if (const auto* shortcut = std::get_if<Shortcut>(&layer)) {
-    const auto before = entering.first(entering.size() - shortcut->over);
-    const auto projection = projection_of(*shortcut, in, before.back());
-    return projection ? blocks_of(*projection, before) : std::vector<ParameterBlock>{};
+  return true;
+}
+
+Shape output_of_node(const Network& network, std::size_t i, const std::vector<Shape>& shapes) {
+  const Node& node = network.nodes[i];
+  const auto need_of_node = [&](bool holds, const char* what) {
+    if (!holds) throw ConfigError(to_text(node.layer) + ", " + what);
+  };
+  need_of_node(has_allowed_name(node),
+               "has a name of more than 200 characters, or of others than letters, digits, '_', "
+               "'-' and '.'");
+  Inputs in;
+  for (const std::size_t value : inputs_of(network, i)) {
+    need_of_node(value <= i, "works on a value that no earlier node makes");
+    need_of_node(
+        !std::holds_alternative<Embedding>(node.layer) || is_made_of_features(network, value),
+        "works on numbers that are computed, and tokens have no gradient");
+    in.push_back(shapes[value]);
   }
-  return {};
+  return output_shape(node.layer, in);
+}
+
+/// \throws ConfigError if some value other than the outputs is not used.
+void check_use(const Network& network) {
+  std::vector<bool> is_used(network.nodes.size() + 1, false);
+  is_used.back() = true;
+  for (std::size_t i = 0; i < network.nodes.size(); ++i) {
+    for (const std::size_t value : inputs_of(network, i)) is_used[value] = true;
+  }
+  const auto unused = std::find(is_used.begin(), is_used.end(), false);
+  if (unused == is_used.end()) return;
+  if (unused == is_used.begin()) throw ConfigError("no node of the network uses the features");
+  const auto node = static_cast<std::size_t>(unused - is_used.begin()) - 1;
+  throw ConfigError("no node uses what node " + std::to_string(node) + ", " +
+                    to_text(network.nodes[node].layer) + ", makes; only the last may be unused");
 }
 
 }  // namespace
@@ -231,59 +333,82 @@ std::string to_text(const Layer& layer) {
   return std::visit([](const auto& one) { return words_of(one); }, layer);
 }
 
-std::vector<Shape> layer_shapes(const Network& network) {
+std::vector<std::size_t> inputs_of(const Network& network, std::size_t node) {
+  const std::vector<std::size_t>& from = network.nodes[node].from;
+  return from.empty() ? std::vector<std::size_t>{node} : from;
+}
+
+std::string name_of(const Network& network, std::size_t node) {
+  const std::string& name = network.nodes[node].name;
+  return name.empty() ? "layers." + std::to_string(node) : name;
+}
+
+bool is_plain_chain(const Network& network) {
+  for (std::size_t i = 0; i < network.nodes.size(); ++i) {
+    if (network.nodes[i].is_frozen || inputs_of(network, i) != std::vector<std::size_t>{i})
+      return false;
+  }
+  return true;
+}
+
+Shape output_shape(const Layer& layer, const std::vector<Shape>& inputs) {
+  try {
+    const Shape out = std::visit([&](const auto& one) { return output_of(one, inputs); }, layer);
+    element_count(out);
+    return out;
+  } catch (const Misfit& misfit) {
+    std::string entering;
+    for (const Shape& in : inputs) entering += (entering.empty() ? "" : " and ") + to_text(in);
+    throw ConfigError(to_text(layer) + ", " + misfit.why + "; what enters it is " + entering);
+  }
+}
+
+std::vector<Shape> value_shapes(const Network& network) {
   std::vector<Shape> shapes{network.input.features};
-  for (std::size_t i = 0; i < network.layers.size(); ++i) {
-    const Layer& layer = network.layers[i];
+  for (std::size_t i = 0; i < network.nodes.size(); ++i) {
     try {
-      need(i == 0 || !std::holds_alternative<Embedding>(layer),
-           "must be the first layer: tokens have no gradient");
-      shapes.push_back(std::visit([&](const auto& one) { return output_of(one, shapes); }, layer));
-      element_count(shapes.back());
-    } catch (const Misfit& misfit) {
-      throw ConfigError("layer " + std::to_string(i) + ", " + to_text(layer) + ", " + misfit.why +
-                        "; what enters it is " + to_text(shapes[i]));
+      shapes.push_back(output_of_node(network, i, shapes));
+    } catch (const ConfigError& problem) {
+      throw ConfigError("layer " + std::to_string(i) + ", " + problem.what());
     }
   }
   return shapes;
 }
 
-std::optional<Conv2d> projection_of(const Shortcut& layer, const Shape& entering,
-                                    const Shape& earlier) {
-  if (layer.stride == 1 && entering == earlier) return std::nullopt;
-  return Conv2d{.channels = entering.back(), .kernel = 1, .stride = layer.stride, .padding = 0};
-}
-
 std::vector<ParameterBlock> parameter_blocks(const Network& network) {
-  const std::vector<Shape> shapes = layer_shapes(network);
-  std::vector<ParameterBlock> blocks;
-  std::size_t offset = 0;
-  for (std::size_t i = 0; i < network.layers.size(); ++i) {
-    for (ParameterBlock& block : blocks_of(network.layers[i], std::span(shapes).first(i + 1))) {
-      block.name = "layers." + std::to_string(i) + "." + block.name;
-      block.offset = offset;
-      if (__builtin_add_overflow(offset, element_count(block.shape), &offset)) {
-        throw ConfigError("the network has too many parameters");
-      }
-      blocks.push_back(std::move(block));
-    }
-  }
-  return blocks;
+  return blocks_where(network, false);
 }
 
-std::size_t parameter_count(const Network& network) {
-  const auto blocks = parameter_blocks(network);
-  return blocks.empty() ? 0 : blocks.back().offset + element_count(blocks.back().shape);
+std::vector<ParameterBlock> frozen_blocks(const Network& network) {
+  return blocks_where(network, true);
 }
+
+std::size_t vocabulary_of(const Network& network) {
+  std::size_t smallest = 0;
+  for (const Node& node : network.nodes) {
+    const auto* table = std::get_if<Embedding>(&node.layer);
+    if (table != nullptr && (smallest == 0 || table->vocabulary < smallest))
+      smallest = table->vocabulary;
+  }
+  return smallest;
+}
+
+std::size_t parameter_count(const Network& network) { return size_of(parameter_blocks(network)); }
 
 std::size_t output_count(const Network& network) {
-  return element_count(layer_shapes(network).back());
+  return element_count(value_shapes(network).back());
 }
 
 void check_network(const Network& network) {
   const std::size_t classes = network.input.classes;
   const std::size_t outputs = output_count(network);
+  check_use(network);
   if (parameter_count(network) == 0) throw ConfigError("the network has no parameters to train");
+  if (network.frozen.size() != size_of(frozen_blocks(network))) {
+    throw ConfigError("the network has " + std::to_string(network.frozen.size()) +
+                      " frozen parameters, and its frozen nodes need " +
+                      std::to_string(size_of(frozen_blocks(network))));
+  }
   const auto fail = [&](const std::string& need) {
     throw ConfigError("the loss " + std::string(to_text(network.loss)) + " needs " + need +
                       "; the network has " + std::to_string(outputs) + " output(s) and the data " +

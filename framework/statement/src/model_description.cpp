@@ -33,7 +33,7 @@ std::map<std::string, std::string> model_description(const Plan& plan) {
   const DataInfo& info = plan.setting->info;
   const Json input{{"features", info.shape.features}, {"classes", info.shape.classes}};
   std::map<std::string, std::string> description{
-      {"model_format", std::string(kModelFormat)},
+      {"model_format", std::string(model_format_of(plan.setting->whole))},
       {"input", input.dump()},
       {"classes", Json(class_names(info.shape, info.class_names)).dump()},
       {"preprocessing", preprocessing_json(plan).dump()},

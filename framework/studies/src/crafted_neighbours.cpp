@@ -37,8 +37,8 @@ constexpr double kNearZero = 0x1p-2;
 
 std::string refusal(const Plan& plan) {
   const Network& network = plan.setting->network;
-  const auto* dense = std::get_if<Dense>(&network.layers.front());
-  if (plan.setting->lora || network.layers.size() != 1 || dense == nullptr || dense->per_place ||
+  const auto* dense = std::get_if<Dense>(&network.nodes.front().layer);
+  if (plan.setting->lora || network.nodes.size() != 1 || dense == nullptr || dense->per_place ||
       network.loss != Loss::squared)
     return "crafted rows are for the model linear with the squared loss";
   if (plan.correlated || plan.clip_norm_adapts())

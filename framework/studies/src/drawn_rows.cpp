@@ -20,10 +20,9 @@ Dataset drawn_rows(const Network& network, std::size_t rows, const RandomKey& ke
   const auto random = make_random_source(key);
   std::vector<float> features(rows * element_count(shape.features)), targets(rows);
   const auto of_features = random->stream(0), of_targets = random->stream(1);
-  const auto* words = network.layers.empty() ? nullptr : std::get_if<Embedding>(&network.layers[0]);
-  if (words != nullptr) {
+  if (const std::size_t vocabulary = vocabulary_of(network); vocabulary > 0) {
     for (float& token : features)
-      token = static_cast<float>(of_features->uniform_below(words->vocabulary));
+      token = static_cast<float>(of_features->uniform_below(vocabulary));
   } else {
     of_features->fill_normal(features);
   }

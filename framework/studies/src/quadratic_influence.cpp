@@ -63,8 +63,8 @@ const Dense& dense_layer_of(const Setting& setting) {
   const Network& network = setting.network;
   if (setting.lora) refuse("this model has adapters (model.lora)");
   if (network.loss != Loss::squared) refuse("this loss is another one");
-  const auto* dense = std::get_if<Dense>(&network.layers.front());
-  if (network.layers.size() != 1 || dense == nullptr || dense->per_place)
+  const auto* dense = std::get_if<Dense>(&network.nodes.front().layer);
+  if (network.nodes.size() != 1 || dense == nullptr || dense->per_place)
     refuse("this model has other layers");
   return *dense;
 }

@@ -15,6 +15,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/yaml.hpp"
 #include "privgrad/model/model_file.hpp"
+#include "privgrad/model/network_json.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/public_facts.hpp"
 #include "privgrad/record/date.hpp"
@@ -46,6 +47,25 @@ std::string difference(const Json& said, const Json& derived) {
 Json files_of(Json versions) {
   for (Json& plugin : versions.at("plugins")) plugin.erase("tested");
   return versions;
+}
+
+/// The metadata of a model's file. A network with residual blocks, which files of format 1 describe
+/// by other layers, is described as in format 2.
+std::map<std::string, std::string> in_todays_form(std::map<std::string, std::string> metadata) {
+  constexpr int kDeepest = 64;
+  std::string& format = metadata["model_format"];
+  std::string& network = metadata["network"];
+  if (format != "1" || !json_problem(kDeepest, network).empty()) return metadata;
+  const Json described = Json::parse(network, nullptr, false);
+  if (described.is_discarded()) return metadata;
+  try {
+    const Network read = network_from_json(described);
+    if (model_format_of(read) == "1") return metadata;
+    format = model_format_of(read);
+    network = to_json(read).dump();
+  } catch (const ConfigError&) {  // the comparison will show it
+  }
+  return metadata;
 }
 
 class Verifier {
@@ -472,7 +492,7 @@ class Verifier {
       opened.emplace_back(ledger.name, ledger.contents.first_hash);
     std::map<std::string, std::string> derived =
         model_metadata(*plan_, made, statement_, joint_hash(opened));
-    Json said = header.metadata;
+    Json said = in_todays_form(header.metadata);
     derived.erase("privgrad");
     said.erase("privgrad");
     if (const std::string key = difference(said, derived); !key.empty())

@@ -8,36 +8,35 @@
 
 namespace privgrad::cpu {
 
-Sources::Sources(const Steps& steps) : is_source(steps.size(), false) {
-  for (std::size_t s = 0; s < steps.size(); ++s) {
-    const std::size_t back = steps[s]->reaches_back();
-    of.push_back(s - back);
-    if (back > 0) is_source[s - back] = true;
-  }
-}
-
-ExactEngine::ExactEngine(const Network& network, const Sources& sources, const Steps& steps,
+ExactEngine::ExactEngine(const Network& network, const Flow& flow, const Steps& steps,
                          Executor& executor)
-    : network_(network), sources_(sources), steps_(steps), tasks_(executor) {
-  first_with_parameters_ = steps_.size();
+    : network_(network), flow_(flow), steps_(steps), tasks_(executor) {
   for (std::size_t s = 0; s < steps_.size(); ++s) {
-    if (steps_[s]->parameter_count() == 0) continue;
-    first_with_parameters_ = std::min(first_with_parameters_, s);
+    if (!flow_.trains[s]) continue;
     group_steps_.push_back(s);
     for (const Piece& piece : steps_[s]->pieces()) pieces_.push_back({s, piece});
   }
   make_stages();
+  place_derivatives();
   choose_rows();
   make_ranges();
 }
 
+std::size_t ExactEngine::size_of(std::size_t value) const {
+  return value == 0 ? steps_.front()->inputs() : steps_[value - 1]->outputs();
+}
+
 void ExactEngine::make_stages() {
   for (std::size_t s = 0; s < steps_.size();) {
-    Stage stage{s, s + 1, steps_[s]->works_on_batches()};
+    Stage stage;
+    stage.first = s;
+    stage.last = s + 1;
+    stage.is_batch = steps_[s]->works_on_batches();
     if (stage.is_batch) {
-      // A value that a shortcut adds is kept, so it must not be overwritten.
-      if (stage.last < steps_.size() && !sources_.is_source[stage.last])
-        stage.function = steps_[stage.last]->function();
+      // A value that something else uses must not be overwritten.
+      const std::size_t next = stage.last, value = s + 1;
+      if (next < steps_.size() && flow_.inputs[next].front() == value && flow_.users[value] == 1)
+        stage.function = steps_[next]->function();
       if (stage.function != nullptr) ++stage.last;
     } else {
       while (stage.last < steps_.size() && !steps_[stage.last]->works_on_batches()) ++stage.last;
@@ -47,16 +46,79 @@ void ExactEngine::make_stages() {
   }
 }
 
+/// Derivatives are kept for a whole batch where a stage ends, or where another stage uses the
+/// value.
+void ExactEngine::place_derivatives() {
+  places_.resize(steps_.size() + 1);
+  const auto keep = [&](std::size_t value) {
+    if (flow_.needs_derivative[value]) places_[value].kept = value;
+  };
+  keep(steps_.size());
+  for (const Stage& stage : stages_) {
+    if (stage.is_batch) keep(stage.last);
+    for (std::size_t s = stage.first; s < stage.last; ++s) {
+      for (std::size_t i = 0; i < flow_.inputs[s].size(); ++i) {
+        const std::size_t value = flow_.inputs[s][i];
+        if (value <= stage.first) keep(value);
+        if (stage.is_batch && value <= stage.first && flow_.needs_derivative[value] &&
+            !flow_.hands_down_first(s, i)) {
+          added_ = std::max(added_, size_of(value));
+        }
+      }
+    }
+  }
+  for (Stage& stage : stages_) {
+    if (!stage.is_batch) place_in_blocks(stage);
+  }
+}
+
+/// Gives slots to the values inside a stage, from the last step to the first; a slot is free again
+/// when the maker of its value has handed the derivatives down.
+void ExactEngine::place_in_blocks(Stage& stage) {
+  std::vector<bool> is_taken;
+  const auto take = [&](std::size_t size) {
+    const auto free = std::find(is_taken.begin(), is_taken.end(), false);
+    const auto slot = static_cast<std::size_t>(free - is_taken.begin());
+    if (free == is_taken.end()) {
+      is_taken.push_back(true);
+      stage.slots.push_back(0);
+    }
+    is_taken[slot] = true;
+    stage.slots[slot] = std::max(stage.slots[slot], size);
+    return slot;
+  };
+  for (std::size_t s = stage.last; s-- > stage.first;) {
+    const Place& own = places_[s + 1];
+    bool is_handed_on = false;
+    for (std::size_t i = 0; i < flow_.inputs[s].size(); ++i) {
+      const std::size_t value = flow_.inputs[s][i];
+      if (!flow_.needs_derivative[value] || !flow_.hands_down_first(s, i) ||
+          places_[value].kept == value) {
+        continue;
+      }
+      if (i == 0 && steps_[s]->hands_down_in_place()) {
+        places_[value] = own;
+        is_handed_on = true;
+      } else {
+        places_[value].slot = take(size_of(value));
+      }
+    }
+    if (own.slot != Place::kNowhere && !is_handed_on) is_taken[own.slot] = false;
+  }
+}
+
 /// As many as make the products large while a pass stays below about 64 MiB.
 void ExactEngine::choose_rows() {
   constexpr std::size_t kFloats = std::size_t{16} << 20;
   std::size_t floats = 1;
   for (std::size_t s = 0; s < steps_.size(); ++s) {
-    if (!shares_memory(s)) floats += steps_[s]->outputs();
-    if (sources_.is_source[s]) floats += steps_[s]->inputs();
-    floats += steps_[s]->kept_floats();
+    if (!steps_[s]->passes_on() && !works_in_place(s)) floats += steps_[s]->outputs();
+    if (flow_.trains[s]) floats += steps_[s]->kept_floats();
   }
-  for (const Stage& stage : stages_) floats += steps_[stage.last - 1]->outputs();
+  for (std::size_t value = 0; value < places_.size(); ++value) {
+    if (places_[value].kept == value) floats += size_of(value);
+  }
+  floats += added_;
   microbatch_rows_ = 512;
   while (microbatch_rows_ > kPanel && microbatch_rows_ * floats > kFloats) microbatch_rows_ /= 2;
 }
@@ -84,29 +146,37 @@ void ExactEngine::make_ranges() {
   }
 }
 
-/// Whether step s writes its output over its input.
-bool ExactEngine::shares_memory(std::size_t s) const {
-  if (!steps_[s]->works_in_place()) return false;
-  if (steps_[s]->passes_on()) return true;
-  return s > 0 && steps_[s - 1]->gives_output_away() && !sources_.is_source[s];
+/// Whether a step may write over a value: only that step uses it, and its maker does not need it.
+bool ExactEngine::may_be_overwritten(std::size_t value) const {
+  if (value == 0 || flow_.users[value] != 1) return false;
+  const std::size_t maker = value - 1;
+  if (steps_[maker]->passes_on()) return may_be_overwritten(flow_.inputs[maker].front());
+  return steps_[maker]->gives_output_away();
+}
+
+/// Whether step s writes its output over its first input.
+bool ExactEngine::works_in_place(std::size_t s) const {
+  return steps_[s]->works_in_place() && may_be_overwritten(flow_.inputs[s].front());
 }
 
 std::unique_ptr<ExactPass> ExactEngine::make_forward_pass(std::size_t most_rows) const {
   auto pass = std::make_unique<ExactPass>();
   pass->most_rows_ = most_rows;
   pass->steps_.resize(steps_.size());
-  pass->entering_.resize(steps_.size() + 1);
+  pass->values_.resize(steps_.size() + 1);
+  pass->storage_.resize(steps_.size() + 1);
+  pass->memory_.resize(steps_.size() + 1);
   std::size_t widest = 0;
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     widest = std::max(widest, steps_[s]->panel_width());
     pass->steps_[s].most_rows = most_rows;
-    pass->storage_.push_back(shares_memory(s) ? nullptr
-                                              : std::make_unique_for_overwrite<float[]>(
-                                                    most_rows * steps_[s]->outputs()));
-    // An initial flatten passes the features on, and nothing writes to them.
-    pass->leaving_.push_back(pass->storage_[s] != nullptr ? pass->storage_[s].get()
-                             : s > 0                      ? pass->leaving_[s - 1]
-                                                          : nullptr);
+    if (steps_[s]->passes_on() || works_in_place(s)) {
+      pass->memory_[s + 1] = pass->memory_[flow_.inputs[s].front()];
+      continue;
+    }
+    pass->storage_[s + 1] =
+        std::make_unique_for_overwrite<float[]>(most_rows * steps_[s]->outputs());
+    pass->memory_[s + 1] = pass->storage_[s + 1].get();
   }
   const std::size_t panels = (most_rows + kPanel - 1) / kPanel;
   pass->panels_ = std::make_unique_for_overwrite<float[]>(panels * kPanel * widest);
@@ -116,15 +186,14 @@ std::unique_ptr<ExactPass> ExactEngine::make_forward_pass(std::size_t most_rows)
 std::unique_ptr<ExactPass> ExactEngine::make_pass(std::size_t most_rows) const {
   auto pass = make_forward_pass(most_rows);
   pass->shares_.resize(most_rows * groups());
-  for (const Stage& stage : stages_) {
-    pass->deltas_.push_back(
-        std::make_unique_for_overwrite<float[]>(most_rows * steps_[stage.last - 1]->outputs()));
-    if (stage.is_batch) pass->steps_[stage.first].errors = pass->deltas_.back().get();
+  pass->deltas_.resize(places_.size());
+  for (std::size_t value = 0; value < places_.size(); ++value) {
+    if (places_[value].kept == value)
+      pass->deltas_[value] = std::make_unique_for_overwrite<float[]>(most_rows * size_of(value));
   }
-  for (std::size_t s = 0; s < steps_.size(); ++s) {
-    pass->added_.push_back(sources_.is_source[s] ? std::make_unique_for_overwrite<float[]>(
-                                                       most_rows * steps_[s]->inputs())
-                                                 : nullptr);
+  pass->added_ = std::make_unique_for_overwrite<float[]>(most_rows * added_);
+  for (const Stage& stage : stages_) {
+    if (stage.is_batch) pass->steps_[stage.first].errors = pass->deltas_[stage.last].get();
   }
   for (std::size_t group = 0; group < groups(); ++group) {
     StepPass& own = pass->steps_[group_steps_[group]];

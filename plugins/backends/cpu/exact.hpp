@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "../flow.hpp"
 #include "layers/step.hpp"
 #include "privgrad/backend.hpp"
 #include "tasks.hpp"
@@ -16,16 +17,6 @@
 namespace privgrad::cpu {
 
 using Steps = std::vector<std::unique_ptr<Step>>;
-
-/// The sources of the values that steps add (Step::reaches_back()).
-struct Sources {
-  Sources() = default;
-  explicit Sources(const Steps& steps);
-
-  /// The step whose input step s adds; s itself if it adds none.
-  std::vector<std::size_t> of;
-  std::vector<bool> is_source;  ///< For each step.
-};
 
 class ExactPass final : public ExactClipping::Pass {
  public:
@@ -40,12 +31,11 @@ class ExactPass final : public ExactClipping::Pass {
 
   std::size_t most_rows_ = 0;
   Batch batch_;
-  std::vector<Memory> storage_;         // of step s's outputs; empty if they share memory
-  std::vector<const float*> entering_;  // [steps + 1]; the last are the outputs
-  std::vector<float*> leaving_;         // [steps]
-  std::vector<Memory> deltas_;          // with respect to the outputs of stage k
-  // with respect to the input of step s, passed back by shortcuts
-  std::vector<Memory> added_;
+  std::vector<Memory> storage_;       // of each value; empty if it shares memory
+  std::vector<float*> memory_;        // of each value; null for the features
+  std::vector<const float*> values_;  // the last are the outputs
+  std::vector<Memory> deltas_;        // with respect to each value; empty if not kept as a whole
+  Memory added_;                      // with respect to one value, before they are added
   std::vector<StepPass> steps_;
   Memory panels_;                    // the examples that enter a step on whole batches
   std::vector<Share> shares_;        // [rows, groups]
@@ -65,8 +55,7 @@ class ExactPass final : public ExactClipping::Pass {
 /// exact.cpp plans the work from the steps, exact_passes.cpp processes batches.
 class ExactEngine {
  public:
-  ExactEngine(const Network& network, const Sources& sources, const Steps& steps,
-              Executor& executor);
+  ExactEngine(const Network& network, const Flow& flow, const Steps& steps, Executor& executor);
 
   std::size_t groups() const noexcept { return group_steps_.size(); }
   std::size_t microbatch_rows() const noexcept { return microbatch_rows_; }
@@ -95,6 +84,14 @@ class ExactEngine {
     std::size_t first = 0, last = 0;  // steps [first, last)
     bool is_batch = false;
     const Elementwise* function = nullptr;
+    std::vector<std::size_t> slots;  // floats per example of each slot
+  };
+
+  /// Where the derivatives with respect to a value are: in the pass, under the value that `kept`
+  /// names; or, for the values inside a stage of blocks, in a slot of the task's memory.
+  struct Place {
+    static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
+    std::size_t kept = kNowhere, slot = kNowhere;
   };
 
   struct PieceOf {
@@ -103,18 +100,27 @@ class ExactEngine {
   };
 
   void make_stages();
+  void place_derivatives();
+  void place_in_blocks(Stage& stage);
   void choose_rows();
   void make_ranges();
   std::size_t end_of(const PieceOf& one) const;
-  bool shares_memory(std::size_t step) const;
+  std::size_t size_of(std::size_t value) const;
+  bool may_be_overwritten(std::size_t value) const;
+  bool works_in_place(std::size_t step) const;
+
+  /// The memory of a task: the examples [first, first + count) and the slots of a stage.
+  struct Block {
+    std::size_t first, count;
+    Scratch& scratch;
+    std::vector<std::size_t> slots;  // the beginning of each
+  };
 
   void block_forward(const Stage& stage, ExactPass& pass) const;
-  void batch_backward(std::size_t stage, ExactPass& pass) const;
-  void block_backward(std::size_t stage, ExactPass& pass) const;
-  float* step_backward(std::size_t step, ExactPass& pass, std::size_t first, std::size_t count,
-                       float* delta, float* below, Scratch& scratch) const;
-  void add_from_shortcuts(std::size_t step, const ExactPass& pass, std::size_t first,
-                          std::size_t count, float* delta) const;
+  void batch_backward(const Stage& stage, ExactPass& pass) const;
+  void block_backward(const Stage& stage, ExactPass& pass) const;
+  void step_backward(std::size_t step, ExactPass& pass, const Block& block) const;
+  float* delta_of(std::size_t value, const ExactPass& pass, const Block& block) const;
   WholeBatch whole_batch(const Stage& stage, const ExactPass& pass) const;
 
   void choose_scales(ExactPass& pass, std::span<const double> scales, std::uint64_t most_cells,
@@ -125,15 +131,16 @@ class ExactEngine {
                  std::size_t first) const;
 
   const Network& network_;
-  const Sources& sources_;
+  const Flow& flow_;
   const Steps& steps_;
   Tasks tasks_;
   std::vector<std::size_t> group_steps_;  // of each group
   std::vector<Stage> stages_;
+  std::vector<Place> places_;              // of the derivatives with respect to each value
+  std::size_t added_ = 0;                  // floats per example of ExactPass::added_
   std::vector<PieceOf> pieces_;            // in the order of their first parameters
   std::vector<std::size_t> range_ends_;    // in parameters
   std::vector<std::size_t> range_pieces_;  // the end of each range's pieces
-  std::size_t first_with_parameters_ = 0;
   std::size_t microbatch_rows_ = 0;
 };
 

@@ -10,24 +10,35 @@ namespace privgrad::cpu {
 
 // --- Forwards.
 
+namespace {
+
+/// Calls use(value, i) for each input of a step.
+template <class Use>
+void for_each_input(const std::vector<std::size_t>& inputs, const Use& use) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) use(inputs[i], i);
+}
+
+}  // namespace
+
 const float* ExactEngine::forward(const Batch& batch, ExactPass& pass) const {
   pass.batch_ = batch;
   pass.taken_.clear();
-  pass.entering_[0] = batch.features.data();
+  pass.values_[0] = batch.features.data();
   for (std::size_t s = 0; s < steps_.size(); ++s) {
-    pass.entering_[s + 1] = pass.leaving_[s] != nullptr ? pass.leaving_[s] : pass.entering_[s];
+    const float* in = pass.values_[flow_.inputs[s].front()];
+    pass.values_[s + 1] = steps_[s]->passes_on() ? in : pass.memory_[s + 1];
     pass.steps_[s].rows = batch.rows();
-    pass.steps_[s].in = pass.entering_[sources_.of[s]];
+    pass.steps_[s].in = in;
   }
   for (const Stage& stage : stages_) {
     if (stage.is_batch) {
       steps_[stage.first]->forward_batch(whole_batch(stage, pass), pass.steps_[stage.first],
-                                         pass.leaving_[stage.first]);
+                                         pass.memory_[stage.first + 1]);
     } else {
       block_forward(stage, pass);
     }
   }
-  return pass.entering_.back();
+  return pass.values_.back();
 }
 
 WholeBatch ExactEngine::whole_batch(const Stage& stage, const ExactPass& pass) const {
@@ -38,13 +49,13 @@ void ExactEngine::block_forward(const Stage& stage, ExactPass& pass) const {
   tasks_.for_each_block(pass.rows(), kExactBlock, [&](std::size_t first, std::size_t count) {
     const ExactPass::Lease scratch(pass);
     for (std::size_t s = stage.first; s < stage.last; ++s) {
-      if (pass.leaving_[s] == nullptr) continue;
-      float* out = pass.leaving_[s] + first * steps_[s]->outputs();
-      steps_[s]->forward(count, pass.entering_[s] + first * steps_[s]->inputs(), out, *scratch);
-      const std::size_t source = sources_.of[s];
-      if (source == s) continue;
-      const float* earlier = pass.entering_[source] + first * steps_[source]->inputs();
-      steps_[s]->add_earlier(count, earlier, out, *scratch);
+      if (steps_[s]->passes_on()) continue;
+      scratch->in.clear();
+      for_each_input(flow_.inputs[s], [&](std::size_t value, std::size_t) {
+        scratch->in.push_back(pass.values_[value] + first * size_of(value));
+      });
+      steps_[s]->forward(count, scratch->in, pass.memory_[s + 1] + first * steps_[s]->outputs(),
+                         *scratch);
     }
   });
 }
@@ -59,17 +70,13 @@ void ExactEngine::backward(const Batch& batch, ExactPass& pass,
     for (std::size_t i = first; i < first + count; ++i) {
       loss_gradient(network_, {outputs + i * width, width}, batch.targets[i],
                     {pass.deltas_.back().get() + i * width, width});
-      for (std::size_t s = 0; s < steps_.size(); ++s) {
-        const std::size_t size = steps_[s]->inputs();
-        if (sources_.is_source[s]) std::fill_n(pass.added_[s].get() + i * size, size, 0.0f);
-      }
     }
   });
-  for (std::size_t k = stages_.size(); k-- > 0 && stages_[k].last > first_with_parameters_;) {
+  for (std::size_t k = stages_.size(); k-- > 0;) {
     if (stages_[k].is_batch) {
-      batch_backward(k, pass);
+      batch_backward(stages_[k], pass);
     } else {
-      block_backward(k, pass);
+      block_backward(stages_[k], pass);
     }
   }
   for (std::size_t i = 0; i < pass.rows() * groups(); ++i) {
@@ -77,62 +84,70 @@ void ExactEngine::backward(const Batch& batch, ExactPass& pass,
   }
 }
 
-void ExactEngine::batch_backward(std::size_t k, ExactPass& pass) const {
-  const Stage& stage = stages_[k];
-  const std::size_t s = stage.first;
-  float* below = s > first_with_parameters_ ? pass.deltas_[k - 1].get() : nullptr;
-  steps_[s]->backward_batch(whole_batch(stage, pass), pass.steps_[s], pass.leaving_[s],
-                            pass.deltas_[k].get(), below);
-  if (below == nullptr || !sources_.is_source[s]) return;
+void ExactEngine::batch_backward(const Stage& stage, ExactPass& pass) const {
+  const std::size_t s = stage.first, value = flow_.inputs[s].front();
+  if (!flow_.needs_derivative[s + 1]) return;
+  const bool is_needed = flow_.needs_derivative[value];
+  const bool is_first = flow_.hands_down_first(s, 0);
+  float* const delta = is_needed ? pass.deltas_[value].get() : nullptr;
+  steps_[s]->backward_batch(whole_batch(stage, pass), pass.steps_[s], pass.memory_[s + 1],
+                            pass.deltas_[stage.last].get(),
+                            is_needed && !is_first ? pass.added_.get() : delta);
+  if (!is_needed || is_first) return;
+  const std::size_t size = size_of(value);
   tasks_.for_each_block(pass.rows(), kExactBlock, [&](std::size_t first, std::size_t count) {
-    add_from_shortcuts(s, pass, first, count, below + first * steps_[s]->inputs());
+    add(pass.added_.get() + first * size, count * size, delta + first * size);
   });
 }
 
-void ExactEngine::block_backward(std::size_t k, ExactPass& pass) const {
-  const Stage& stage = stages_[k];
-  std::size_t widest = 0;
-  for (std::size_t s = stage.first; s < stage.last; ++s) {
-    widest = std::max(widest, steps_[s]->inputs());
+void ExactEngine::block_backward(const Stage& stage, ExactPass& pass) const {
+  std::vector<std::size_t> slots;
+  std::size_t floats = 0;
+  for (const std::size_t size : stage.slots) {
+    slots.push_back(floats);
+    floats += kExactBlock * size;
   }
   tasks_.for_each_block(pass.rows(), kExactBlock, [&](std::size_t first, std::size_t count) {
     const ExactPass::Lease scratch(pass);
-    float* one = at_least(scratch->one, count * widest);
-    float* other = at_least(scratch->other, count * widest);
-    float* delta = pass.deltas_[k].get() + first * steps_[stage.last - 1]->outputs();
+    at_least(scratch->deltas, floats);
+    const Block block{.first = first, .count = count, .scratch = *scratch, .slots = slots};
     for (std::size_t s = stage.last; s-- > stage.first;) {
-      if (s < first_with_parameters_) return;
-      delta = step_backward(s, pass, first, count, delta, delta == one ? other : one, *scratch);
-      if (s == first_with_parameters_) return;
-      add_from_shortcuts(s, pass, first, count, delta);
+      if (flow_.needs_derivative[s + 1]) step_backward(s, pass, block);
     }
-    const std::size_t size = steps_[stage.first]->inputs();
-    std::copy_n(delta, count * size, pass.deltas_[k - 1].get() + first * size);
   });
 }
 
-float* ExactEngine::step_backward(std::size_t s, ExactPass& pass, std::size_t first,
-                                  std::size_t count, float* delta, float* below,
-                                  Scratch& scratch) const {
-  const Step& step = *steps_[s];
-  if (step.parameter_count() > 0) step.find_norms(first, count, delta, pass.steps_[s], scratch);
-  if (s <= first_with_parameters_) return below;
-  const std::size_t source = sources_.of[s];
-  // Before the first parameters no derivatives are needed.
-  if (source != s && source > first_with_parameters_) {
-    step.add_backward(count, delta, pass.added_[source].get() + first * steps_[source]->inputs(),
-                      scratch);
-  }
-  const float* in = pass.entering_[s] + first * step.inputs();
-  const float* out = pass.entering_[s + 1] + first * step.outputs();
-  return step.backward(count, in, out, delta, below, scratch);
+/// \returns the derivatives of the block's examples with respect to a value.
+float* ExactEngine::delta_of(std::size_t value, const ExactPass& pass, const Block& block) const {
+  const Place& place = places_[value];
+  if (place.slot != Place::kNowhere) return block.scratch.deltas.data() + block.slots[place.slot];
+  return pass.deltas_[place.kept].get() + block.first * size_of(value);
 }
 
-/// delta += the derivatives that shortcuts pass back to the input of step s.
-void ExactEngine::add_from_shortcuts(std::size_t s, const ExactPass& pass, std::size_t first,
-                                     std::size_t count, float* delta) const {
-  const std::size_t size = steps_[s]->inputs();
-  if (sources_.is_source[s]) add(pass.added_[s].get() + first * size, count * size, delta);
+void ExactEngine::step_backward(std::size_t s, ExactPass& pass, const Block& block) const {
+  const Step& step = *steps_[s];
+  const std::size_t first = block.first, count = block.count;
+  Scratch& scratch = block.scratch;
+  const float* delta = delta_of(s + 1, pass, block);
+  if (flow_.trains[s]) step.find_norms(first, count, delta, pass.steps_[s], scratch);
+  if (!flow_.hands_down(s)) return;
+  const std::size_t size = step.inputs();
+  const auto& inputs = flow_.inputs[s];
+  float* const added = at_least(scratch.added, inputs.size() * count * size);
+  scratch.in.clear();
+  scratch.below.clear();
+  for_each_input(inputs, [&](std::size_t value, std::size_t i) {
+    scratch.in.push_back(pass.values_[value] + first * size);
+    scratch.below.push_back(!flow_.needs_derivative[value] ? nullptr
+                            : flow_.hands_down_first(s, i) ? delta_of(value, pass, block)
+                                                           : added + i * count * size);
+  });
+  step.backward(count, scratch.in, pass.values_[s + 1] + first * step.outputs(), delta,
+                scratch.below, scratch);
+  for_each_input(inputs, [&](std::size_t value, std::size_t i) {
+    if (flow_.needs_derivative[value] && !flow_.hands_down_first(s, i))
+      add(added + i * count * size, count * size, delta_of(value, pass, block));
+  });
 }
 
 // --- Cells.

@@ -39,25 +39,28 @@ Batch part(const Batch& batch, std::size_t inputs, std::size_t first, std::size_
 }  // namespace
 
 CpuProgram::CpuProgram(Network network, Executor& executor)
-    : network_(std::move(network)), executor_(executor) {
-  const std::vector<Shape> shapes = layer_shapes(network_);
-  std::size_t parameters = 0;
-  inputs_ = widest_ = element_count(shapes.front());
+    : network_(std::move(network)), executor_(executor), flow_(network_) {
+  const std::vector<Shape> shapes = value_shapes(network_);
+  check_network(network_);
+  inputs_ = element_count(shapes.front());
   outputs_ = element_count(shapes.back());
-  for (std::size_t i = 0; i < network_.layers.size(); ++i) {
-    auto step = make_step(network_.layers[i], {std::span(shapes).first(i + 1), shapes[i + 1]});
-    step->place_at(parameters);
-    if (parameters == 0) first_with_parameters_ = i;
-    parameters += step->parameter_count();
+  std::size_t trained = 0, frozen = 0;
+  for (std::size_t s = 0; s < network_.nodes.size(); ++s) {
+    Place place{.entering = {}, .out = shapes[s + 1]};
+    for (const std::size_t value : flow_.inputs[s]) place.entering.push_back(shapes[value]);
+    auto step = make_step(network_.nodes[s].layer, place);
+    std::size_t& offset = network_.nodes[s].is_frozen ? frozen : trained;
+    step->place_at(offset);
+    offset += step->parameter_count();
     values_per_example_ += step->outputs();
-    widest_ = std::max(widest_, step->outputs());
     steps_.push_back(std::move(step));
   }
-  check_network(network_);
-  parameters_.resize(parameters);
-  for (auto& step : steps_) step->load(parameters_.data() + step->offset());
-  sources_ = Sources(steps_);
-  engine_ = std::make_unique<ExactEngine>(network_, sources_, steps_, executor);
+  parameters_.resize(trained);
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    const std::vector<float>& own = network_.nodes[s].is_frozen ? network_.frozen : parameters_;
+    steps_[s]->load(own.data() + steps_[s]->offset());
+  }
+  engine_ = std::make_unique<ExactEngine>(network_, flow_, steps_, executor);
   // Enough for efficient products, few enough that the intermediate values stay in a cache.
   constexpr std::size_t kFloats = std::size_t{1} << 20;
   evaluation_rows_ = std::clamp<std::size_t>(kFloats / (values_per_example_ + 1), 32, 256);
@@ -101,43 +104,57 @@ void CpuProgram::gradient_rows(const Batch& batch, std::span<float> rows) const 
   }
 }
 
+void CpuProgram::inputs_of_step(std::size_t s, Block& block) const {
+  block.scratch.in.clear();
+  for (const std::size_t value : flow_.inputs[s]) block.scratch.in.push_back(block.values[value]);
+}
+
 void CpuProgram::forward(const Batch& batch, Block& block) const {
   block.count = batch.rows();
   block.storage.resize(block.count * values_per_example_);
   block.values.assign(1, batch.features.data());
   float* out = block.storage.data();
   for (std::size_t s = 0; s < steps_.size(); ++s) {
-    steps_[s]->forward(block.count, block.values.back(), out, block.scratch);
-    if (const std::size_t source = sources_.of[s]; source != s)
-      steps_[s]->add_earlier(block.count, block.values[source], out, block.scratch);
+    inputs_of_step(s, block);
+    steps_[s]->forward(block.count, block.scratch.in, out, block.scratch);
     block.values.push_back(out);
     out += block.count * steps_[s]->outputs();
   }
 }
 
 void CpuProgram::backward(const Batch& batch, Block& block, std::span<float> rows) const {
-  std::vector<float> one(block.count * widest_);
-  std::vector<float> other(block.count * widest_);
-  float* delta = one.data();
+  std::vector<std::vector<float>> deltas(steps_.size() + 1);  // with respect to each value
+  deltas.back().resize(block.count * outputs_);
   for (std::size_t i = 0; i < block.count; ++i) {
     loss_gradient(network_, {block.values.back() + i * outputs_, outputs_}, batch.targets[i],
-                  {delta + i * outputs_, outputs_});
+                  {deltas.back().data() + i * outputs_, outputs_});
   }
-  std::vector<std::vector<float>> added(steps_.size());  // derivatives that shortcuts pass back
-  for (std::size_t s = 0; s < steps_.size(); ++s) {
-    if (sources_.is_source[s]) added[s].resize(block.count * steps_[s]->inputs());
-  }
-  for (std::size_t s = steps_.size(); s-- > first_with_parameters_;) {
+  for (std::size_t s = steps_.size(); s-- > 0;) {
     const Step& step = *steps_[s];
-    float* const own = rows.data() + step.offset();
-    const std::size_t source = sources_.of[s];
-    step.gradient_rows(block.count, block.values[source], delta, own, parameter_count(),
-                       block.scratch);
-    if (source != s) step.add_backward(block.count, delta, added[source].data(), block.scratch);
-    if (s == first_with_parameters_) return;
-    delta = step.backward(block.count, block.values[s], block.values[s + 1], delta,
-                          delta == one.data() ? other.data() : one.data(), block.scratch);
-    add(added[s].data(), added[s].size(), delta);
+    const std::vector<float> delta = std::move(deltas[s + 1]);
+    inputs_of_step(s, block);
+    if (flow_.trains[s]) {
+      step.gradient_rows(block.count, block.scratch.in[0], delta.data(),
+                         rows.data() + step.offset(), parameter_count(), block.scratch);
+    }
+    if (!flow_.hands_down(s)) continue;
+    const auto& inputs = flow_.inputs[s];
+    std::vector<std::vector<float>> below(inputs.size());
+    block.scratch.below.clear();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (flow_.needs_derivative[inputs[i]]) below[i].resize(block.count * step.inputs());
+      block.scratch.below.push_back(below[i].empty() ? nullptr : below[i].data());
+    }
+    step.backward(block.count, block.scratch.in, block.values[s + 1], delta.data(),
+                  block.scratch.below, block.scratch);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      std::vector<float>& sum = deltas[inputs[i]];
+      if (flow_.hands_down_first(s, i)) {
+        sum = std::move(below[i]);
+      } else if (!below[i].empty()) {
+        add(below[i].data(), below[i].size(), sum.data());
+      }
+    }
   }
 }
 

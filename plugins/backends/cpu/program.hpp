@@ -55,8 +55,7 @@ class CpuProgram final : public Program,
   void add_piece(Pass& pass, std::size_t piece, std::span<std::int64_t> sum) const override;
 
  private:
-  /// The values between the steps for some examples: values[s], [count, inputs of step s], is the
-  /// input of step s; values.back() contains the outputs.
+  /// The values of some examples; the last are the outputs.
   struct Block {
     std::size_t count = 0;
     std::vector<const float*> values;
@@ -74,17 +73,16 @@ class CpuProgram final : public Program,
   void prepare() const;
   void forward(const Batch& batch, Block& block) const;
   void backward(const Batch& batch, Block& block, std::span<float> rows) const;
+  void inputs_of_step(std::size_t step, Block& block) const;
 
   Network network_;
   Executor& executor_;
   Steps steps_;
-  Sources sources_;
+  Flow flow_;
   std::vector<float> parameters_;
   std::size_t inputs_ = 0;
   std::size_t outputs_ = 0;
   std::size_t values_per_example_ = 0;  // floats that all steps together produce
-  std::size_t widest_ = 0;              // the most floats that enter or leave one step
-  std::size_t first_with_parameters_ = 0;
   std::unique_ptr<ExactEngine> engine_;
   std::size_t evaluation_rows_ = 0;
   mutable std::mutex evaluation_mutex_;

@@ -122,6 +122,7 @@ PRIVGRAD_HD void largest_part(SumOfBlock& shared) {
 /// || delta a^T ||^2 + || delta ||^2: the weights and the biases.
 struct DenseNorm {
   uint64_t count, groups, group;
+  bool has_biases;
   const float *largest_input, *largest_error;
   const double *input_squares, *error_squares;
   Share* shares;
@@ -129,7 +130,8 @@ struct DenseNorm {
     Share& share = shares[i * groups + group];
     share.input = largest_input[i];
     share.error = largest_error[i];
-    share.squared_norm = norm_or_nan((input_squares[i] + 1.0) * error_squares[i]);
+    share.squared_norm =
+        norm_or_nan((input_squares[i] + (has_biases ? 1.0 : 0.0)) * error_squares[i]);
   }
 };
 
@@ -302,6 +304,7 @@ struct ChooseScales {
 /// \param truncates  of each example, whether it is rounded towards zero.
 struct ChooseDenseRoundings {
   uint64_t count, groups, group;
+  bool has_biases;
   const Share* shares;
   const uint8_t* truncates;
   DenseRoundings* roundings;
@@ -317,6 +320,7 @@ struct ChooseDenseRoundings {
     const double root = square_root(scale * (input * error));
     if (input > 0.0) own.of_inputs = make_rounding(root / input, share.input, truncate);
     if (error > 0.0) own.of_units = make_rounding(root / error, share.error, truncate);
+    if (!has_biases) return;
     own.of_biases = make_rounding(share.scale * (1.0 - kRoundingMargin), share.error, true);
   }
 };

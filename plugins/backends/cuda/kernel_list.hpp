@@ -28,6 +28,9 @@
   kernel(embedding_gradient, ForEach<EmbeddingGradient>)                \
   kernel(pass_on, ForEach<PassOn>)                                      \
   kernel(add_to, ForEach<AddTo>)                                        \
+  kernel(multiply_by, ForEach<MultiplyBy>)                              \
+  kernel(take_part, ForEach<TakePart>)                                  \
+  kernel(put_part, ForEach<PutPart>)                                    \
   kernel(judge, ForEach<Judge>)                                         \
   kernel(loss_gradient, ForEach<LossGradient>)                          \
   kernel(row_statistics, RowStatistics)                                 \

@@ -8,7 +8,7 @@
 // in the order of the backend `cpu`.
 namespace privgrad::cuda {
 
-// --- Shortcuts.
+// --- Sums and multiples of values, and parts of one.
 
 struct PassOn {
   uint64_t count;
@@ -22,6 +22,35 @@ struct AddTo {
   const float* from;
   float* to;
   PRIVGRAD_HD void operator()(uint64_t i) const { to[i] += from[i]; }
+};
+
+struct MultiplyBy {
+  uint64_t count;
+  float factor;
+  const float* from;
+  float* to;
+  PRIVGRAD_HD void operator()(uint64_t i) const { to[i] = factor * from[i]; }
+};
+
+/// Elements [first, first + size) of each `extent`.
+struct TakePart {
+  uint64_t count, extent, first, size;
+  const float* from;
+  float* to;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    to[i] = from[i / size * extent + first + i % size];
+  }
+};
+
+/// The transpose of TakePart: zeros elsewhere.
+struct PutPart {
+  uint64_t count, extent, first, size;
+  const float* from;
+  float* to;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const uint64_t at = i % extent - first;  // beyond size, if it is before first
+    to[i] = at < size ? from[i / extent * size + at] : 0.0f;
+  }
 };
 
 // --- Convolutions, backwards.
@@ -491,13 +520,13 @@ struct LossGradient {
 
 /// Each example's gradient of a dense layer: delta[u] in[k], then delta.
 struct DenseGradient {
-  uint64_t count;  // [examples, units * (inputs + 1)]
+  uint64_t count;  // [examples, size]
+  uint64_t size;   // of the layer's parameters
   uint64_t units, inputs;
   const float *in, *delta;
   float* gradients;  // `stride` floats from one example's to the next
   uint64_t stride;
   PRIVGRAD_HD void operator()(uint64_t i) const {
-    const uint64_t size = units * (inputs + 1);
     const uint64_t example = i / size;
     const uint64_t at = i % size;
     const float* own = delta + example * units;

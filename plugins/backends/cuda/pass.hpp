@@ -24,6 +24,7 @@ class CudaPass final : public ExactClipping::Pass {
   std::unique_ptr<Queue> queue;
   std::vector<StepPass> steps;
   Array<float> features, targets;
+  std::vector<Array<float>> added;  // derivatives before they are added, for inputs of one step
   Array<double> losses;
   Array<std::uint8_t> correct;
   // For cells:

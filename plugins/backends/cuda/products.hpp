@@ -124,11 +124,13 @@ struct FloatProduct {
 /// out[i, u] = biases[u] + sum over k of weights[u, k] in[i, k].
 struct DenseForward : FloatProduct {
   static constexpr bool kAByInner = true, kBByInner = true;
-  const float *in, *weights, *biases;
+  const float *in, *weights, *biases;  // biases: null if there are none
   float* out;
   PRIVGRAD_HD float a(uint64_t, uint64_t i, uint64_t k) const { return in[i * inner + k]; }
   PRIVGRAD_HD float b(uint64_t, uint64_t k, uint64_t u) const { return weights[u * inner + k]; }
-  PRIVGRAD_HD float start(uint64_t, uint64_t, uint64_t u) const { return biases[u]; }
+  PRIVGRAD_HD float start(uint64_t, uint64_t, uint64_t u) const {
+    return biases == nullptr ? 0.0f : biases[u];
+  }
   PRIVGRAD_HD void store(uint64_t, uint64_t i, uint64_t u, float sum) const {
     out[i * columns + u] = sum;
   }
@@ -174,13 +176,15 @@ struct Convolution {
 struct ConvForward : FloatProduct {
   static constexpr bool kAByInner = true, kBByInner = true;
   Convolution conv;
-  const float *in, *weights, *biases;
+  const float *in, *weights, *biases;  // biases: null if there are none
   float* out;
   PRIVGRAD_HD float a(uint64_t, uint64_t i, uint64_t p) const {
     return conv.pixel(in + i / conv.places() * conv.inputs(), i % conv.places(), p);
   }
   PRIVGRAD_HD float b(uint64_t, uint64_t p, uint64_t c) const { return weights[c * inner + p]; }
-  PRIVGRAD_HD float start(uint64_t, uint64_t, uint64_t c) const { return biases[c]; }
+  PRIVGRAD_HD float start(uint64_t, uint64_t, uint64_t c) const {
+    return biases == nullptr ? 0.0f : biases[c];
+  }
   PRIVGRAD_HD void store(uint64_t, uint64_t i, uint64_t c, float sum) const {
     out[i * columns + c] = sum;
   }

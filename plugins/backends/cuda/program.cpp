@@ -39,6 +39,13 @@ class CountingDevice final : public Device {
   std::size_t bytes_ = 0;
 };
 
+/// \returns the largest number of inputs of one step.
+std::size_t most_inputs(const Flow& flow) {
+  std::size_t most = 0;
+  for (const auto& inputs : flow.inputs) most = std::max(most, inputs.size());
+  return most;
+}
+
 Batch part(const Batch& batch, std::size_t inputs, std::size_t first, std::size_t count) {
   return {batch.features.subspan(first * inputs, count * inputs),
           batch.targets.subspan(first, count)};
@@ -57,28 +64,28 @@ void check_size(const char* what, std::size_t size, std::size_t expected) {
 std::string mebibytes(std::size_t bytes) { return std::to_string((bytes >> 20) + 1) + " MiB"; }
 
 CudaProgram::CudaProgram(Network network, std::shared_ptr<Device> device)
-    : network_(std::move(network)), device_(std::move(device)) {
-  const std::vector<Shape> shapes = layer_shapes(network_);
+    : network_(std::move(network)), device_(std::move(device)), flow_(network_) {
+  const std::vector<Shape> shapes = value_shapes(network_);
+  check_network(network_);
   inputs_ = element_count(shapes.front());
   outputs_ = element_count(shapes.back());
-  first_with_parameters_ = network_.layers.size();
-  for (std::size_t i = 0; i < network_.layers.size(); ++i) {
-    auto step = make_step(network_.layers[i], {std::span(shapes).first(i + 1), shapes[i + 1]});
-    parameter_count_ += step->parameter_count();
-    if (step->parameter_count() > 0) {
-      first_with_parameters_ = std::min(first_with_parameters_, i);
-      group_steps_.push_back(i);
-    }
-    steps_.push_back(std::move(step));
+  for (std::size_t s = 0; s < network_.nodes.size(); ++s) {
+    Place place{.entering = {}, .out = shapes[s + 1]};
+    for (const std::size_t value : flow_.inputs[s]) place.entering.push_back(shapes[value]);
+    steps_.push_back(make_step(network_.nodes[s].layer, place));
+    if (!flow_.trains[s]) continue;
+    parameter_count_ += steps_.back()->parameter_count();
+    group_steps_.push_back(s);
   }
-  check_network(network_);
   microbatch_rows_ = rows_within(device_->pass_bytes(), kPassRows, PassUse::cells);
   own_rows_ = rows_within(device_->pass_bytes(), kOwnRows, PassUse::gradients);
   try {
     parameters_ = {device_, parameter_count_};
+    frozen_ = {device_, network_.frozen.size()};
   } catch (const OutOfMemory&) {
-    refuse("the network's parameters take " + mebibytes(parameter_count_ * sizeof(float)) +
-           ", and " + device_->name() + " has " + mebibytes(device_->free_bytes()) + " free");
+    refuse("the network's parameters take " +
+           mebibytes((parameter_count_ + network_.frozen.size()) * sizeof(float)) + ", and " +
+           device_->name() + " has " + mebibytes(device_->free_bytes()) + " free");
   }
   place_steps();
 }
@@ -86,10 +93,16 @@ CudaProgram::CudaProgram(Network network, std::shared_ptr<Device> device)
 CudaProgram::~CudaProgram() = default;
 
 void CudaProgram::place_steps() {
-  std::size_t offset = 0;
-  for (const auto& step : steps_) {
-    step->place_at(offset, parameters_.data());
-    offset += step->parameter_count();
+  std::size_t trained = 0, frozen = 0;
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    const bool is_frozen = network_.nodes[s].is_frozen;
+    std::size_t& offset = is_frozen ? frozen : trained;
+    steps_[s]->place_at(offset, is_frozen ? frozen_.data() : parameters_.data());
+    offset += steps_[s]->parameter_count();
+  }
+  if (!network_.frozen.empty()) {
+    device_->make_queue()->copy_in(frozen_.data(), network_.frozen.data(),
+                                   network_.frozen.size() * sizeof(float));
   }
   load_parameters(std::vector<float>(parameter_count_, 0.0f));
 }
@@ -122,35 +135,39 @@ std::unique_ptr<CudaPass> CudaProgram::make(const std::shared_ptr<Device>& devic
   pass->losses = {device, most_rows};
   pass->correct = {device, most_rows};
   pass->steps.resize(steps_.size());
-  std::size_t place_sums = 0;
+  std::size_t place_sums = 0, added = 0;
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     const Step& step = *steps_[s];
     StepPass& own = pass->steps[s];
-    own.in = s == 0 ? pass->features.data() : pass->steps[s - 1].out;
+    const std::size_t value = flow_.inputs[s].front();
+    StepPass* const maker = value == 0 ? nullptr : &pass->steps[value - 1];
+    own.in = maker == nullptr ? pass->features.data() : maker->out;
     if (step.passes_on()) {
-      own.out = s == 0 ? pass->features.data() : pass->steps[s - 1].out;
-      own.delta = s == 0 ? nullptr : pass->steps[s - 1].delta;
+      own.out = maker == nullptr ? pass->features.data() : maker->out;
     } else {
       own.outputs = {device, most_rows * step.outputs()};
       own.out = own.outputs.data();
-      if (use >= PassUse::gradients) own.deltas = {device, most_rows * step.outputs()};
+    }
+    const bool shares_derivatives = step.passes_on() && flow_.hands_down_first(s, 0);
+    if (shares_derivatives) {
+      own.delta = maker == nullptr ? nullptr : maker->delta;
+    } else if (use >= PassUse::gradients && flow_.needs_derivative[s + 1]) {
+      own.deltas = {device, most_rows * step.outputs()};
       own.delta = own.deltas.data();
     }
-    own.below = s == 0 ? nullptr : pass->steps[s - 1].delta;
-    step.allocate(device, most_rows, use, own);
-    place_sums = std::max(place_sums, step.place_sums());
+    step.allocate(device, most_rows, flow_.trains[s] ? use : std::min(use, PassUse::gradients),
+                  own);
+    if (flow_.trains[s]) place_sums = std::max(place_sums, step.place_sums());
+    for (std::size_t i = 0; i < flow_.inputs[s].size(); ++i) {
+      if (flow_.needs_derivative[flow_.inputs[s][i]] && !flow_.hands_down_first(s, i))
+        added = std::max(added, step.inputs());
+    }
   }
-  for (std::size_t s = 0; s < steps_.size(); ++s) {
-    if (steps_[s]->reaches_back() == 0) continue;
-    const std::size_t source = s - steps_[s]->reaches_back();
-    StepPass& from = pass->steps[source];
-    pass->steps[s].earlier = from.in;
-    // Before the first parameters no derivatives are needed.
-    if (use < PassUse::gradients || source <= first_with_parameters_) continue;
-    if (from.added.data() == nullptr)
-      from.added = {device, most_rows * steps_[source - 1]->outputs()};
-    pass->steps[s].earlier_added = from.added.data();
+  if (use >= PassUse::gradients) {
+    for (std::size_t i = 0; added > 0 && i < most_inputs(flow_); ++i)
+      pass->added.emplace_back(device, most_rows * added);
   }
+  connect(*pass);
   if (use < PassUse::cells) return pass;
   pass->shares = {device, most_rows * groups()};
   pass->squares = {device, most_rows * groups()};
@@ -164,6 +181,29 @@ std::unique_ptr<CudaPass> CudaProgram::make(const std::shared_ptr<Device>& devic
   pass->sum = {device, parameter_count_};
   pass->factors = {device, most_rows * kFactorPlaces};
   return pass;
+}
+
+/// Tells each step the places of its inputs, and of the derivatives with respect to them.
+void CudaProgram::connect(CudaPass& pass) const {
+  const auto maker = [&](std::size_t value) {
+    return value == 0 ? nullptr : &pass.steps[value - 1];
+  };
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    StepPass& own = pass.steps[s];
+    for (std::size_t i = 0; i < flow_.inputs[s].size(); ++i) {
+      const std::size_t value = flow_.inputs[s][i];
+      const float* const in = value == 0 ? pass.features.data() : maker(value)->out;
+      float* below = nullptr;
+      if (flow_.needs_derivative[value] && own.delta != nullptr)
+        below = flow_.hands_down_first(s, i) ? maker(value)->delta : pass.added[i].data();
+      if (i == 0) {
+        own.below = below;
+      } else {
+        own.more_in.push_back(in);
+        own.more_below.push_back(below);
+      }
+    }
+  }
 }
 
 std::size_t CudaProgram::bytes_of_microbatch(std::size_t rows, PassUse use) const {
@@ -254,28 +294,26 @@ void CudaProgram::forward(const Batch& batch, CudaPass& pass) const {
   }
 }
 
-/// From the last layer to the first one with parameters.
+/// From the last step to the first one with trained parameters.
 void CudaProgram::backward_to(CudaPass& pass, bool with_norms) const {
   const StepPass& last = pass.steps.back();
   launch_each(*pass.queue,
               LossGradient{pass.rows, loss(), last.out, pass.targets.data(), last.delta});
-  const auto entering = [&](std::size_t s) { return pass.rows * steps_[s - 1]->outputs(); };
-  for (std::size_t s = 1; s < steps_.size(); ++s) {
-    if (pass.steps[s].added.data() != nullptr)
-      pass.queue->zero(pass.steps[s].added.data(), entering(s) * sizeof(float));
-  }
   std::size_t group = groups();
-  for (std::size_t s = steps_.size(); s-- > first_with_parameters_;) {
-    const bool has_parameters = steps_[s]->parameter_count() > 0;
-    if (has_parameters) --group;
-    if (has_parameters && with_norms) {
-      steps_[s]->find_norms(*pass.queue, pass.rows, pass.steps[s], group_pass(pass, group));
-    }
-    if (s == first_with_parameters_) return;
+  for (std::size_t s = steps_.size(); s-- > 0;) {
     const StepPass& own = pass.steps[s];
+    if (flow_.trains[s]) {
+      --group;
+      if (with_norms) steps_[s]->find_norms(*pass.queue, pass.rows, own, group_pass(pass, group));
+    }
+    if (!flow_.hands_down(s)) continue;
     steps_[s]->backward(*pass.queue, pass.rows, own);
-    if (own.added.data() != nullptr)
-      launch_each(*pass.queue, AddTo{entering(s), own.added.data(), own.below});
+    for (std::size_t i = 0; i < flow_.inputs[s].size(); ++i) {
+      const std::size_t value = flow_.inputs[s][i];
+      if (!flow_.needs_derivative[value] || flow_.hands_down_first(s, i)) continue;
+      launch_each(*pass.queue, AddTo{pass.rows * steps_[s]->inputs(), pass.added[i].data(),
+                                     pass.steps[value - 1].delta});
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "../flow.hpp"
 #include "device.hpp"
 #include "layers/step.hpp"
 #include "privgrad/backend.hpp"
@@ -64,16 +65,17 @@ class CudaProgram : public Program, public ExactClipping, public ReproducibleRow
   void check(const Batch& batch) const;
   void forward(const Batch& batch, CudaPass& pass) const;
   void backward_to(CudaPass& pass, bool with_norms) const;
+  void connect(CudaPass& pass) const;
   LossOf loss() const;
 
   Network network_;
   std::shared_ptr<Device> device_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<std::size_t> group_steps_;
-  std::size_t first_with_parameters_ = 0;
+  Flow flow_;
   std::size_t inputs_ = 0, outputs_ = 0, parameter_count_ = 0;
   std::size_t microbatch_rows_ = 0, own_rows_ = 0;
-  Array<float> parameters_;
+  Array<float> parameters_, frozen_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<CudaPass>> idle_;  // each with own_rows_ rows
 };

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "dense_models.hpp"
-#include "layers.hpp"
+#include "layer_list.hpp"
 #include "presets.hpp"
 #include "privgrad/plugin.hpp"
 
@@ -13,25 +13,24 @@ using namespace privgrad;
 /// layer.
 class Cnn final : public Model {
  public:
-  explicit Cnn(const Params& params) : params_(params), layers_(hidden_layers(params)) {
-    rule_ = params.has("initialisation") ? params.text("initialisation") : usual_rule();
-  }
+  explicit Cnn(const Params& params) : params_(params), links_(hidden_layers(params)) {}
 
   Network network(const ExampleShape& input) const override {
     const Loss loss = dense_models::choose_loss(params_, input);
-    Network network{input, layers_, loss};
-    network.layers.push_back(Dense{dense_models::outputs_for(loss, input)});
+    std::vector<Link> chain = links_;
+    chain.push_back(Dense{dense_models::outputs_for(loss, input)});
+    Network network{.input = input, .nodes = nodes_of(input, chain), .loss = loss};
     check_network(network);
     return network;
   }
 
   void initialise(const Network& network, RandomStream& random,
                   std::span<float> parameters) const override {
-    dense_models::initialise(rule_, network, random, parameters);
+    dense_models::initialise(dense_models::rule_for(params_, network), network, random, parameters);
   }
 
  private:
-  static std::vector<Layer> hidden_layers(const Params& params) {
+  static std::vector<Link> hidden_layers(const Params& params) {
     if (params.has("preset") && params.has("layers")) {
       throw ConfigError("cnn: give one of preset and layers, not both");
     }
@@ -45,21 +44,26 @@ class Cnn final : public Model {
     if (activation) {
       throw ConfigError("cnn: activation is for presets; among layers, name it where it stands");
     }
-    return cnn::layers_from(params.objects("layers"));
-  }
-
-  std::string usual_rule() const {
-    const bool relu = std::ranges::any_of(layers_, [](const Layer& layer) {
-      const auto* activation = std::get_if<Activation>(&layer);
-      return activation != nullptr && activation->kind == ActivationKind::relu;
-    });
-    return relu ? "he_normal" : "glorot_uniform";
+    return layer_list::chain_from(params.objects("layers"));
   }
 
   Params params_;
-  std::vector<Layer> layers_;
-  std::string rule_;
+  std::vector<Link> links_;
 };
+
+ParamSpec layers_parameter() {
+  const auto entry = [](Value::Object members) { return Value(std::move(members)); };
+  return layer_list::parameter(
+             layer_list::Form::chain, "layers",
+             "The layers, from the input on, instead of a preset. The output layer, dense with one "
+             "unit for each output that the loss needs, is added at the end.")
+      .optional()
+      .example(Value::List{
+          entry(
+              {{"kind", "conv2d", {}}, {"channels", 8, {}}, {"kernel", 3, {}}, {"padding", 1, {}}}),
+          entry({{"kind", "activation", {}}, {"function", "tanh", {}}}),
+          entry({{"kind", "max_pool", {}}, {"window", 2, {}}})});
+}
 
 void register_components(Registrar& registrar) {
   registrar.add<Model, Cnn>({
@@ -83,16 +87,12 @@ void register_components(Registrar& registrar) {
                   .one_of(cnn::preset_names())
                   .optional()
                   .example("fedavg_cnn"),
-              cnn::layers_parameter(),
+              layers_parameter(),
               param::text("activation", "Of a preset, instead of its own.")
                   .one_of(activation_names())
                   .optional(),
               dense_models::loss_parameter(),
-              param::text("initialisation",
-                          "How the weights begin; biases begin at 0, the weights of norms at 1. "
-                          "When not given: he_normal if there is a relu, glorot_uniform if not.")
-                  .one_of(dense_models::random_rules())
-                  .optional(),
+              dense_models::rule_parameter(),
           },
   });
 }

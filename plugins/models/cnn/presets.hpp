@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "privgrad/network.hpp"
+#include "privgrad/chain.hpp"
 
 namespace privgrad::cnn {
 
@@ -15,6 +15,6 @@ std::vector<std::string> preset_names();
 
 /// \param activation  instead of the preset's own.
 /// \returns the preset's layers without the output layer.
-std::vector<Layer> preset(std::string_view name, std::optional<ActivationKind> activation);
+std::vector<Link> preset(std::string_view name, std::optional<ActivationKind> activation);
 
 }  // namespace privgrad::cnn

@@ -41,6 +41,23 @@ std::vector<std::string> random_rules() {
           "glorot_uniform", "lecun_normal", "lecun_uniform"};
 }
 
+ParamSpec rule_parameter() {
+  return param::text("initialisation",
+                     "How the weights begin; biases begin at 0, the weights of norms at 1. When "
+                     "not given: he_normal if there is a relu, glorot_uniform if not.")
+      .one_of(random_rules())
+      .optional();
+}
+
+std::string rule_for(const Params& params, const Network& network) {
+  if (params.has("initialisation")) return params.text("initialisation");
+  const bool relu = std::ranges::any_of(network.nodes, [](const Node& node) {
+    const auto* activation = std::get_if<Activation>(&node.layer);
+    return activation != nullptr && activation->kind == ActivationKind::relu;
+  });
+  return relu ? "he_normal" : "glorot_uniform";
+}
+
 void initialise(std::string_view rule, const Network& network, RandomStream& random,
                 std::span<float> parameters) {
   if (parameters.size() != parameter_count(network)) {

@@ -23,6 +23,12 @@ std::size_t outputs_for(Loss loss, const ExampleShape& input);
 /// The rules that `initialise` knows, without `zeros`.
 std::vector<std::string> random_rules();
 
+/// The parameter `initialisation` of models that choose a rule by their layers.
+ParamSpec rule_parameter();
+
+/// \returns the rule that is asked for, or the one that suits the network's activations.
+std::string rule_for(const Params& params, const Network& network);
+
 /// Fills the weights by `rule`; other parameters get their block's initial value: biases 0, the
 /// weights of norms 1.
 ///

@@ -12,7 +12,8 @@ class Linear final : public Model {
 
   Network network(const ExampleShape& input) const override {
     const Loss loss = dense_models::choose_loss(params_, input);
-    Network network{input, {Dense{dense_models::outputs_for(loss, input)}}, loss};
+    Network network{
+        .input = input, .nodes = {Dense{dense_models::outputs_for(loss, input)}}, .loss = loss};
     check_network(network);
     return network;
   }

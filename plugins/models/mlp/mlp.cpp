@@ -19,10 +19,10 @@ class Mlp final : public Model {
     const Loss loss = dense_models::choose_loss(params_, input);
     Network network{input, {}, loss};
     for (const std::int64_t units : params_.integers("hidden")) {
-      network.layers.push_back(Dense{static_cast<std::size_t>(units)});
-      network.layers.push_back(Activation{activation_});
+      network.nodes.push_back(Dense{static_cast<std::size_t>(units)});
+      network.nodes.push_back(Activation{activation_});
     }
-    network.layers.push_back(Dense{dense_models::outputs_for(loss, input)});
+    network.nodes.push_back(Dense{dense_models::outputs_for(loss, input)});
     check_network(network);
     return network;
   }

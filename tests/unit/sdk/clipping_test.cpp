@@ -6,10 +6,10 @@ using namespace privgrad;
 
 namespace {
 
-std::vector<ParameterGroup> groups_of(const Shape& shape, std::vector<Layer> layers) {
+std::vector<ParameterGroup> groups_of(const Shape& shape, std::vector<Node> nodes) {
   Network network;
   network.input.features = shape;
-  network.layers = std::move(layers);
+  network.nodes = std::move(nodes);
   const auto groups = parameter_groups(network);
   // The groups are contiguous and complete.
   std::size_t end = 0;
@@ -36,7 +36,7 @@ TEST_CASE("parameters are grouped by layer, weights and biases together", "[clip
 }
 
 TEST_CASE("eleven layers are eleven groups", "[clipping]") {
-  const auto deep = groups_of({2}, std::vector<Layer>(11, Dense{2}));
+  const auto deep = groups_of({2}, std::vector<Node>(11, Dense{2}));
   REQUIRE(deep.size() == 11);  // layers.1 and layers.10 are different
   CHECK(deep[10].name == "layers.10");
 }

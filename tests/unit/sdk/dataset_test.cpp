@@ -60,10 +60,10 @@ TEST_CASE("shapes that overflow are refused", "[dataset]") {
 
 namespace {
 
-Network network_of(ExampleShape input, std::vector<Layer> layers, Loss loss) {
+Network network_of(ExampleShape input, std::vector<Node> nodes, Loss loss) {
   Network network;
   network.input = std::move(input);
-  network.layers = std::move(layers);
+  network.nodes = std::move(nodes);
   network.loss = loss;
   return network;
 }

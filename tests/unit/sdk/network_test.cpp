@@ -1,5 +1,7 @@
 #include "privgrad/network.hpp"
 
+#include "privgrad/chain.hpp"
+#include "privgrad/clipping.hpp"
 #include "privgrad/error.hpp"
 #include "support.hpp"
 
@@ -7,11 +9,11 @@ using namespace privgrad;
 
 namespace {
 
-Network network_of(Shape features, std::vector<Layer> layers) {
+Network network_of(Shape features, std::vector<Node> nodes) {
   Network network;
   network.input.features = std::move(features);
   network.input.classes = 10;
-  network.layers = std::move(layers);
+  network.nodes = std::move(nodes);
   return network;
 }
 
@@ -30,7 +32,7 @@ TEST_CASE("network: shapes and parameters of two networks known from papers", "[
     const Network network =
         network_of({28, 28}, {conv(32, 5, 1, 2), relu, kHalve, conv(64, 5, 1, 2), relu, kHalve,
                               Flatten{}, Dense{512}, relu, Dense{10}});
-    const auto shapes = layer_shapes(network);
+    const auto shapes = value_shapes(network);
     REQUIRE(shapes.size() == 11);
     CHECK(shapes[1] == Shape{28, 28, 32});
     CHECK(shapes[3] == Shape{14, 14, 32});
@@ -44,7 +46,7 @@ TEST_CASE("network: shapes and parameters of two networks known from papers", "[
     const Pool slide{.kind = PoolKind::max, .window = 2, .stride = 1};
     const Network network = network_of({28, 28, 1}, {conv(16, 8, 2, 3), tanh, slide, conv(32, 4, 2),
                                                      tanh, slide, Dense{32}, tanh, Dense{10}});
-    CHECK(layer_shapes(network)[6] == Shape{4, 4, 32});
+    CHECK(value_shapes(network)[6] == Shape{4, 4, 32});
     CHECK(parameter_count(network) == 26'010);
   }
 }
@@ -78,7 +80,7 @@ TEST_CASE("network: what blocks say for initialisation", "[network]") {
 TEST_CASE("network: a dense layer at each place replaces the last extent", "[network]") {
   const Dense each{.units = 5, .per_place = true};
   const Network network = network_of({7, 6, 3}, {each, Activation{}, Dense{10}});
-  const auto shapes = layer_shapes(network);
+  const auto shapes = value_shapes(network);
   CHECK(shapes[1] == Shape{7, 6, 5});
   CHECK(shapes[3] == Shape{10});
   const auto blocks = parameter_blocks(network);
@@ -87,8 +89,8 @@ TEST_CASE("network: a dense layer at each place replaces the last extent", "[net
   CHECK(blocks[0].fan_out == 5);
   CHECK(blocks[1].shape == Shape{5});
   CHECK(blocks[2].shape == Shape{10, 7 * 6 * 5});
-  CHECK(to_text(network.layers[0]) == "dense 5 per place");
-  CHECK(layer_shapes(network_of({4}, {each}))[1] == Shape{5});
+  CHECK(to_text(network.nodes[0].layer) == "dense 5 per place");
+  CHECK(value_shapes(network_of({4}, {each}))[1] == Shape{5});
 }
 
 TEST_CASE("network: a layer that does not fit is refused by number, words and reason",
@@ -127,47 +129,98 @@ TEST_CASE("network: a layer that does not fit is refused by number, words and re
   }
   CHECK_THROWS_WITH(
       check_network(network_of({4}, {Activation{}, Embedding{.vocabulary = 5, .width = 2}})),
-      ContainsSubstring("layer 1, embedding 5 x 2, must be the first layer"));
+      ContainsSubstring("layer 1, embedding 5 x 2, works on numbers that are computed"));
   CHECK_THROWS_AS(
       check_network(network_of({4, 4}, {Pool{static_cast<PoolKind>(7), 2, 2}, Dense{10}})),
       ConfigError);
 }
 
-TEST_CASE("network: a shortcut keeps the shape, and has parameters where it must change one",
+TEST_CASE("chain: a shortcut becomes a sum, behind a convolution where it must change a shape",
           "[network]") {
-  const Network network =
-      network_of({8, 8, 3}, {conv(4, 3, 1, 1), Activation{}, conv(4, 3, 1, 1), Shortcut{.over = 2},
-                             conv(6, 3, 2, 1), Shortcut{.over = 1, .stride = 2}, Dense{10}});
-  const auto shapes = layer_shapes(network);
+  const ExampleShape images{{8, 8, 3}, 10};
+  const Network network{.input = images,
+                        .nodes = nodes_of(images, {conv(4, 3, 1, 1), Activation{}, conv(4, 3, 1, 1),
+                                                   Shortcut{.over = 2}, conv(6, 3, 2, 1),
+                                                   Shortcut{.over = 1, .stride = 2}, Dense{10}}),
+                        .loss = Loss::cross_entropy};
+  REQUIRE(network.nodes.size() == 8);
+  CHECK(inputs_of(network, 3) == std::vector<std::size_t>{3, 1});
+  CHECK(inputs_of(network, 5) == std::vector<std::size_t>{4});
+  CHECK(inputs_of(network, 6) == std::vector<std::size_t>{5, 6});
+  const auto shapes = value_shapes(network);
   CHECK(shapes[4] == Shape{8, 8, 4});
-  CHECK(shapes[6] == Shape{4, 4, 6});
+  CHECK(shapes[7] == Shape{4, 4, 6});
+  // The parameters lie where they lay when a shortcut was a layer, and have the same names.
   const auto blocks = parameter_blocks(network);
   REQUIRE(blocks.size() == 10);  // of three convolutions, one projection and the outputs
   CHECK(blocks[6].name == "layers.5.weight");
   CHECK(blocks[6].shape == Shape{6, 1, 1, 4});
   CHECK(blocks[6].fan_in == 4);
   CHECK(blocks[7].shape == Shape{6});
+  CHECK(blocks[8].name == "layers.6.weight");
+  CHECK(blocks[8].node == 7);
 
-  const auto refused = [](Shape features, std::vector<Layer> layers, const std::string& why) {
-    CHECK_THROWS_WITH(check_network(network_of(std::move(features), std::move(layers))),
-                      ContainsSubstring(why));
+  const auto refused = [](Shape features, const std::vector<Link>& chain, const std::string& why) {
+    CHECK_THROWS_WITH(nodes_of({std::move(features), 10}, chain), ContainsSubstring(why));
   };
-  const Shortcut over_two{.over = 2};
-  refused({4, 4}, {conv(2, 3), over_two, Dense{10}},
-          "layer 1, shortcut over 2 stride 1, reaches back over no layer, or over more than there");
+  refused({4, 4}, {conv(2, 3), Shortcut{.over = 2}, Dense{10}},
+          "layer 1, shortcut over 2, reaches back over no layer, or over more than there");
   refused({4, 4}, {conv(2, 3), Shortcut{.over = 0}, Dense{10}}, "reaches back over no layer");
   refused({4, 4}, {conv(2, 3), Shortcut{.over = 1, .stride = 0}, Dense{10}}, "stride of 0");
   refused({4, 4}, {conv(2, 3), Shortcut{.over = 1}, Dense{10}},
-          "does not bring the earlier image to the size of this one; what enters it is 2 x 2 x 2");
-  refused({4, 4}, {Dense{5}, Shortcut{.over = 1}, Dense{10}}, "both need to be images");
-  refused({4}, {Dense{5}, Shortcut{.over = 1}, Dense{10}}, "both need to be images");
+          "layer 1, add, needs values of one shape; what enters it is 2 x 2 x 2 and 4 x 4 x 2");
+  refused({4}, {Dense{5}, Shortcut{.over = 1}, Dense{10}}, "layer 1, conv2d 5");
+}
+
+TEST_CASE("network: nodes name the values that they work on", "[network]") {
+  const Network diamond = network_of(
+      {4}, {Dense{6}, {Activation{}, {1}}, {Dense{6}, {1}, "side"}, {Add{}, {2, 3}}, Dense{10}});
+  check_network(diamond);
+  CHECK(inputs_of(diamond, 2) == std::vector<std::size_t>{1});
+  CHECK(inputs_of(diamond, 4) == std::vector<std::size_t>{4});
+  const auto blocks = parameter_blocks(diamond);
+  CHECK(blocks[2].name == "side.weight");
+  CHECK(blocks[2].node == 2);
+  CHECK(parameter_groups(diamond)[1].name == "side");
+
+  const auto refused = [](std::vector<Node> nodes, const std::string& why) {
+    CHECK_THROWS_WITH(check_network(network_of({4}, std::move(nodes))), ContainsSubstring(why));
+  };
+  refused({Dense{6}, {Dense{10}, {2}}}, "layer 1, dense 10, works on a value that no earlier node");
+  refused({Dense{10}, {Dense{10}, {0}}}, "no node uses what node 0, dense 10, makes");
+  refused({Dense{6}, {Dense{10}, {1, 0}}}, "needs a single value; what enters it is 6 and 4");
+  refused({Dense{10}, {Add{}, {1}}}, "needs two values or more");
+  refused({Dense{10}, {Add{}, {0, 1}}}, "needs values of one shape; what enters it is 4 and 10");
+  refused({Dense{10}, {Dense{10}, {1}, "layers.0"}}, "two tensors of the network have the name");
+  refused({{Dense{10}, {}, "a b"}}, "has a name of more than 200 characters, or of others than");
+  refused({Scale{1e300}, Dense{10}}, "has a factor that float32 cannot hold");
+  refused({PartOf{.first = 3, .size = 2}, Dense{10}}, "reaches beyond the last extent");
+  refused({PartOf{.first = std::size_t{0} - 1, .size = 2}, Dense{10}}, "reaches beyond");
+  refused({Reshape{{3, 2}}, Dense{10}}, "has another number of elements");
+}
+
+TEST_CASE("network: frozen nodes have parameters of their own, which nothing trains", "[network]") {
+  Network network = network_of({4}, {Dense{3}, Activation{}, Dense{.units = 10, .no_bias = true}});
+  network.nodes[0].is_frozen = true;
+  CHECK(parameter_count(network) == 30);
+  CHECK(parameter_blocks(network).front().name == "layers.2.weight");
+  const auto constants = frozen_blocks(network);
+  REQUIRE(constants.size() == 2);
+  CHECK(constants[0].name == "layers.0.weight");
+  CHECK(constants[1].offset == 12);
+  CHECK_THROWS_WITH(check_network(network), ContainsSubstring("has 0 frozen parameters, and its "
+                                                              "frozen nodes need 15"));
+  network.frozen.resize(15);
+  check_network(network);
+  network.nodes[2].is_frozen = true;
+  CHECK_THROWS_WITH(check_network(network), ContainsSubstring("no parameters to train"));
 }
 
 TEST_CASE("network: sizes that overflow are refused", "[network]") {
   const std::size_t huge = (std::size_t{1} << 31) - 1;
-  CHECK_THROWS_AS(parameter_count(network_of({huge}, std::vector<Layer>(5, Dense{huge}))),
+  CHECK_THROWS_AS(parameter_count(network_of({huge}, std::vector<Node>(5, Dense{huge}))),
                   ConfigError);
-  CHECK_THROWS_AS(layer_shapes(network_of({4, 4}, {conv(2, std::size_t{1} << 63)})), ConfigError);
+  CHECK_THROWS_AS(value_shapes(network_of({4, 4}, {conv(2, std::size_t{1} << 63)})), ConfigError);
 }
 
 TEST_CASE("network: pooling by name", "[network]") {

@@ -15,37 +15,40 @@ using Extents = std::vector<std::int64_t>;
 
 Extents twice(std::size_t extent) { return Extents(2, static_cast<std::int64_t>(extent)); }
 
-/// The value as it passes through the layers. Here the channels are the last extent of an example,
-/// but ONNX's convolutions expect them first: the value is transposed where a layer needs the other
+/// The values as they pass through the nodes. Here the channels are the last extent of an example,
+/// but ONNX's convolutions expect them first: a value is transposed where a layer needs the other
 /// order, and keeps that order for layers that accept both.
 class LayerGraph {
  public:
   LayerGraph(OnnxGraph& graph, const Network& network, const std::vector<float>& parameters,
              std::string value, std::vector<std::string>& refused)
       : graph_(graph),
+        network_(network),
         blocks_(parameter_blocks(network)),
-        shapes_(layer_shapes(network)),
+        shapes_(value_shapes(network)),
         parameters_(parameters),
-        value_(std::move(value)),
+        values_{{std::move(value), false}},
         refused_(refused) {}
 
-  void add(const Layer& layer) {
-    entering_.emplace_back(value_, is_first_);
-    std::visit([&](const auto& one) { add_layer(one); }, layer);
-    ++layer_;
+  void add_next() {
+    node_ = values_.size() - 1;
+    look_at(inputs_of(network_, node_).front());
+    std::visit([&](const auto& one) { add_layer(one); }, network_.nodes[node_].layer);
+    values_.emplace_back(value_, is_first_);
   }
 
   /// [n, outputs].
   std::string outputs() {
+    look_at(values_.size() - 1);
     flatten();
     return value_;
   }
 
  private:
   void add_layer(const Dense& layer) {
-    if (layer.per_place && before().size() > 1) return add_at_each_place();
+    if (layer.per_place && before().size() > 1) return add_at_each_place(layer);
     flatten();
-    value_ = graph_.add("Gemm", {value_, parameter("weight"), parameter("bias")},
+    value_ = graph_.add("Gemm", with_bias({value_, parameter("weight")}, layer.no_bias),
                         {{"transB", std::int64_t{1}}});
   }
   void add_layer(const Activation& layer) {
@@ -70,7 +73,10 @@ class LayerGraph {
   }
   void add_layer(const Conv2d& layer) {
     to_image();
-    convolve(layer);
+    value_ = graph_.add("Conv", with_bias({value_, kernels(layer)}, layer.no_bias),
+                        {{"kernel_shape", twice(layer.kernel)},
+                         {"strides", twice(layer.stride)},
+                         {"pads", Extents(4, static_cast<std::int64_t>(layer.padding))}});
   }
   void add_layer(const Pool& layer) {
     to_image();
@@ -116,20 +122,35 @@ class LayerGraph {
         "ReduceMin", {graph_.cast(is_token, onnx::TensorProto::FLOAT)}, {{"axes", Extents{1}}});
     refused_.push_back(graph_.add("Less", {all, graph_.scalar(0.5f)}));
   }
-  void add_layer(const Shortcut& layer) {
+  void add_layer(const Add&) {
+    const std::vector<std::size_t> inputs = inputs_of(network_, node_);
     channels_first();
-    const std::string direct = value_;
-    const std::size_t here = layer_, source = layer_ - layer.over;
-    const auto projection = projection_of(layer, shapes_[here], shapes_[source]);
-    std::tie(value_, is_first_) = entering_[source];
-    layer_ = source;
-    projection ? to_image() : channels_first();
-    layer_ = here;
-    if (projection) convolve(*projection);
-    value_ = graph_.add("Add", {direct, value_});
+    std::string sum = value_;
+    for (std::size_t i = 1; i < inputs.size(); ++i) {
+      look_at(inputs[i]);
+      channels_first();
+      sum = graph_.add("Add", {sum, value_});
+    }
+    value_ = sum;
+  }
+  void add_layer(const Scale& layer) {
+    value_ = graph_.add("Mul", {value_, graph_.scalar(static_cast<float>(layer.factor))});
+  }
+  void add_layer(const PartOf& layer) {
+    channels_last();
+    const auto one = [&](std::size_t number) {
+      const auto value = static_cast<std::int64_t>(number);
+      return graph_.constant(std::span(&value, 1), {1});
+    };
+    value_ = graph_.add(
+        "Slice", {value_, one(layer.first), one(layer.first + layer.size), one(before().size())});
+  }
+  void add_layer(const Reshape& layer) {
+    channels_last();
+    value_ = graph_.reshape(value_, layer.shape);
   }
   /// Adds a dense layer on the last extent.
-  void add_at_each_place() {
+  void add_at_each_place(const Dense& layer) {
     channels_last();
     const ParameterBlock& one = block("weight");
     const std::span<const float> given = values_of(one);
@@ -139,18 +160,21 @@ class LayerGraph {
       for (std::size_t k = 0; k < width; ++k) turned[k * units + u] = given[u * width + k];
     }
     value_ = graph_.add("MatMul", {value_, graph_.constant(turned, {width, units}, one.name)});
-    value_ = graph_.add("Add", {value_, parameter("bias")});
+    if (!layer.no_bias) value_ = graph_.add("Add", {value_, parameter("bias")});
   }
-  /// Convolves with the parameters of the current layer.
-  void convolve(const Conv2d& layer) {
-    value_ = graph_.add("Conv", {value_, kernels(layer), parameter("bias")},
-                        {{"kernel_shape", twice(layer.kernel)},
-                         {"strides", twice(layer.stride)},
-                         {"pads", Extents(4, static_cast<std::int64_t>(layer.padding))}});
+  std::vector<std::string> with_bias(std::vector<std::string> inputs, bool is_absent) {
+    if (!is_absent) inputs.push_back(parameter("bias"));
+    return inputs;
   }
 
-  /// The shape of the current layer's input.
-  const Shape& before() const { return shapes_[layer_]; }
+  /// Makes a value the one that the current layer works on.
+  void look_at(std::size_t value) {
+    at_ = value;
+    std::tie(value_, is_first_) = values_[value];
+  }
+
+  /// The shape of the value that the current layer works on.
+  const Shape& before() const { return shapes_[at_]; }
 
   /// `shape` with the channels first.
   static Shape ordered(const Shape& shape) {
@@ -196,7 +220,7 @@ class LayerGraph {
   }
 
   const ParameterBlock& block(const std::string& name) const {
-    const std::string full = "layers." + std::to_string(layer_) + "." + name;
+    const std::string full = name_of(network_, node_) + "." + name;
     for (const ParameterBlock& one : blocks_) {
       if (one.name == full) return one;
     }
@@ -228,14 +252,17 @@ class LayerGraph {
   }
 
   OnnxGraph& graph_;
+  const Network& network_;
   std::vector<ParameterBlock> blocks_;
   std::vector<Shape> shapes_;
   const std::vector<float>& parameters_;
-  std::string value_;
+  /// The name of each value, and whether its channels come first.
+  std::vector<std::pair<std::string, bool>> values_;
   std::vector<std::string>& refused_;
-  std::vector<std::pair<std::string, bool>> entering_;  ///< value_ and is_first_ before each layer.
-  std::size_t layer_ = 0;
-  bool is_first_ = false;  ///< Whether the channels come first.
+  std::size_t node_ = 0;  ///< The current one.
+  std::size_t at_ = 0;    ///< The value that it works on, with its name and order now.
+  std::string value_;
+  bool is_first_ = false;
 };
 
 }  // namespace
@@ -244,7 +271,7 @@ std::string add_layers(OnnxGraph& graph, const Network& network,
                        const std::vector<float>& parameters, const std::string& features,
                        std::vector<std::string>& refused) {
   LayerGraph layers(graph, network, parameters, features, refused);
-  for (const Layer& layer : network.layers) layers.add(layer);
+  for (std::size_t i = 0; i < network.nodes.size(); ++i) layers.add_next();
   return layers.outputs();
 }
 

@@ -185,10 +185,12 @@ class PRIVGRAD_API ExactClipping {
 ///      public:
 ///       explicit DenseOnly(const Params&) {}
 ///       std::unique_ptr<Program> compile(const Network& network, Executor& executor) override {
-///         for (const Layer& layer : network.layers) {
-///           const auto* dense = std::get_if<Dense>(&layer);
-///           if (dense == nullptr || dense->per_place)
-///             throw ConfigError("dense_only: cannot execute the layer '" + to_text(layer) + "'");
+///         if (!is_plain_chain(network))
+///           throw ConfigError("dense_only: executes chains of layers that are all trained");
+///         for (const Node& node : network.nodes) {
+///           const auto* dense = std::get_if<Dense>(&node.layer);
+///           if (dense == nullptr || dense->per_place || dense->no_bias)
+///             throw ConfigError("dense_only: cannot execute '" + to_text(node.layer) + "'");
 ///         }
 ///         return std::make_unique<DenseProgram>(network, executor);
 ///       }
@@ -196,7 +198,7 @@ class PRIVGRAD_API ExactClipping {
 class PRIVGRAD_API Backend {
  public:
   static constexpr std::string_view kKind = "backend";
-  static constexpr int kInterfaceVersion = 7;
+  static constexpr int kInterfaceVersion = 8;
   static constexpr std::string_view kSees = "private rows";
 
   virtual ~Backend();

@@ -20,8 +20,9 @@ namespace privgrad {
 /// Example: one hidden layer:
 ///
 ///     Network network(const ExampleShape& input) const override {
-///       const std::vector<Layer> layers{Dense{16}, Activation{}, Dense{input.classes}};
-///       const Network network{input, layers, Loss::cross_entropy};
+///       const Network network{.input = input,
+///                             .nodes = {Dense{16}, Activation{}, Dense{input.classes}},
+///                             .loss = Loss::cross_entropy};
 ///       check_network(network);
 ///       return network;
 ///     }
@@ -38,7 +39,7 @@ namespace privgrad {
 class PRIVGRAD_API Model {
  public:
   static constexpr std::string_view kKind = "model";
-  static constexpr int kInterfaceVersion = 4;
+  static constexpr int kInterfaceVersion = 5;
   static constexpr std::string_view kSees = "public values";
 
   virtual ~Model();

@@ -1,10 +1,11 @@
 // The layers, losses and parameter layout of a network, for models and backends.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -27,12 +28,14 @@ namespace privgrad {
 struct Dense {
   std::size_t units = 0;
   bool per_place = false;
+  bool no_bias = false;  ///< Whether b is absent.
 
   static constexpr std::string_view kKind = "dense";
   template <class Self, class Use>
   static void members(Self& self, const Use& use) {
     use("units", self.units);
     use("per_place", self.per_place);
+    use("no_bias", self.no_bias);
   }
 };
 
@@ -57,6 +60,7 @@ struct Conv2d {
   std::size_t kernel = 0;
   std::size_t stride = 1;
   std::size_t padding = 0;  ///< Zeros on every side; below kernel, or some outputs have no input.
+  bool no_bias = false;     ///< Whether b is absent.
 
   static constexpr std::string_view kKind = "conv2d";
   template <class Self, class Use>
@@ -65,6 +69,7 @@ struct Conv2d {
     use("kernel", self.kernel);
     use("stride", self.stride);
     use("padding", self.padding);
+    use("no_bias", self.no_bias);
   }
 };
 
@@ -121,8 +126,8 @@ struct LayerNorm {
   }
 };
 
-/// Row x[t] of a table W of shape [vocabulary, width], for each token t of the input. Must be the
-/// first layer, because tokens have no gradient. Tokens are whole numbers below vocabulary, exact
+/// Row x[t] of a table W of shape [vocabulary, width], for each token t of the input, which must be
+/// the features or a part of them, because tokens have no gradient. Tokens are whole numbers below vocabulary, exact
 /// in float32; an example with any other value has a loss and a gradient that are not finite.
 struct Embedding {
   std::size_t vocabulary = 0;
@@ -136,27 +141,52 @@ struct Embedding {
   }
 };
 
-/// y = x + P(e), where e is the input of the layer `over` layers before this one: the end of a
-/// residual block of that many layers. He, Zhang, Ren and Sun 2016.
-///
-/// P(e) is e if both have the same shape and stride is 1. Otherwise it is a Conv2d with kernel 1,
-/// this stride, as many channels as x and its own parameters; both must then be images with extents
-/// that fit.
-struct Shortcut {
-  std::size_t over = 0;  ///< At least 1, and at most the number of layers before this one.
-  std::size_t stride = 1;
+/// The sum of two or more values of the same shape, added in float32 from left to right: the end of a
+/// residual block. He, Zhang, Ren and Sun 2016.
+struct Add {
+  static constexpr std::string_view kKind = "add";
+  template <class Self, class Use>
+  static void members(Self&, const Use&) {}
+};
 
-  static constexpr std::string_view kKind = "shortcut";
+/// factor x, elementwise.
+struct Scale {
+  double factor = 1.0;  ///< Finite; rounded to float32.
+
+  static constexpr std::string_view kKind = "scale";
   template <class Self, class Use>
   static void members(Self& self, const Use& use) {
-    use("over", self.over);
-    use("stride", self.stride);
+    use("factor", self.factor);
+  }
+};
+
+/// Elements [first, first + size) of the last extent.
+struct PartOf {
+  std::size_t first = 0;
+  std::size_t size = 0;
+
+  static constexpr std::string_view kKind = "part";
+  template <class Self, class Use>
+  static void members(Self& self, const Use& use) {
+    use("first", self.first);
+    use("size", self.size);
+  }
+};
+
+/// The same elements, row-major, with other extents.
+struct Reshape {
+  Shape shape;
+
+  static constexpr std::string_view kKind = "reshape";
+  template <class Self, class Use>
+  static void members(Self& self, const Use& use) {
+    use("shape", self.shape);
   }
 };
 
 /// No layer mixes examples (as batch normalisation does): there would be no per-example gradients.
 using Layer = std::variant<Dense, Activation, Conv2d, Pool, Flatten, GroupNorm, LayerNorm,
-                           Embedding, Shortcut>;
+                           Embedding, Add, Scale, PartOf, Reshape>;
 
 /// Losses are per example; the loss of a batch is their mean, but gradients are never averaged
 /// before clipping.
@@ -177,16 +207,52 @@ PRIVGRAD_API PoolKind pool_from_text(std::string_view text);  ///< \throws Confi
 /// \returns the layer in words: "conv2d 32 kernel 5 stride 1 padding 0".
 PRIVGRAD_API std::string to_text(const Layer& layer);
 
-/// A model as data: any backend can execute it.
+/// One step of a network: a layer and the values that it works on. Value 0 is the features of an
+/// example, and value i + 1 what node i makes.
+struct Node {
+  Layer layer;
+  /// Earlier values, one for each input of the layer; a value may occur more than once. Empty: the
+  /// value before, that is, what the preceding node makes.
+  std::vector<std::size_t> from;
+  /// The name of its parameters: NAME.weight, NAME.bias. Letters, digits, '_', '-' and '.'; empty:
+  /// "layers.N", where N is the number of the node.
+  std::string name;
+  /// Whether its parameters are constants, in Network::frozen, and not trained.
+  bool is_frozen = false;
+
+  Node() = default;
+  /// From a layer of any kind, so that a chain can be written as a list of layers.
+  template <class Kind>
+  requires std::constructible_from<Layer, Kind> Node(Kind one, std::vector<std::size_t> values = {},
+                                                     std::string named = {})
+      : layer(std::move(one)), from(std::move(values)), name(std::move(named)) {}
+};
+
+/// A model as data: any backend can execute it. The last value is the outputs; every other one is
+/// used by some node.
 struct Network {
   ExampleShape input;
-  std::vector<Layer> layers;
+  std::vector<Node> nodes;
   Loss loss = Loss::cross_entropy;
+  /// The parameters of the frozen nodes, in the layout of frozen_blocks(). No model makes any: the
+  /// core freezes nodes.
+  std::vector<float> frozen = {};
 };
+
+/// \returns the values that a node works on, at least one.
+PRIVGRAD_API std::vector<std::size_t> inputs_of(const Network& network, std::size_t node);
+
+/// \returns the node's name, or "layers.N" if it has none.
+PRIVGRAD_API std::string name_of(const Network& network, std::size_t node);
+
+/// \returns whether each node works on the value before it, and none is frozen: what a backend may
+///   require that executes layers one after the other.
+PRIVGRAD_API bool is_plain_chain(const Network& network);
 
 /// One tensor of the parameters.
 struct ParameterBlock {
   std::string name;         ///< For example "layers.0.weight", as in the saved model.
+  std::size_t node = 0;     ///< The node that it belongs to.
   Shape shape;              ///< Row-major.
   std::size_t offset = 0;   ///< First element in the flat parameter vector.
   std::size_t fan_in = 0;   ///< Inputs per unit, for initialisation; 0 if nothing is drawn.
@@ -195,28 +261,35 @@ struct ParameterBlock {
                             ///< weights of norms.
 };
 
-/// The input shape of each layer, followed by the shape of the outputs: [layers + 1].
-/// \throws ConfigError that names the first layer that cannot process its input.
-PRIVGRAD_API std::vector<Shape> layer_shapes(const Network& network);
+/// \returns the shape of what a layer makes of values of these shapes.
+/// \throws ConfigError that says why it cannot process them.
+PRIVGRAD_API Shape output_shape(const Layer& layer, const std::vector<Shape>& inputs);
 
-/// The projection of a shortcut, P in its comment; nothing if it is the identity.
-/// \param entering  the shape of x.
-/// \param earlier  the shape of e.
-PRIVGRAD_API std::optional<Conv2d> projection_of(const Shortcut& layer, const Shape& entering,
-                                                 const Shape& earlier);
+/// The shape of each value: the features, and what each node makes; [nodes + 1].
+/// \throws ConfigError that names the first node that cannot process its input.
+PRIVGRAD_API std::vector<Shape> value_shapes(const Network& network);
 
-/// The layout of the flat parameter vector: blocks in order, without gaps.
-/// \throws ConfigError like layer_shapes().
+/// The layout of the flat vector of trained parameters: blocks in order, without gaps.
+/// \throws ConfigError like value_shapes(), or if two tensors have one name.
 PRIVGRAD_API std::vector<ParameterBlock> parameter_blocks(const Network& network);
 
+/// The layout of Network::frozen: the parameters of the frozen nodes, in order, without gaps.
+PRIVGRAD_API std::vector<ParameterBlock> frozen_blocks(const Network& network);
+
+/// \returns the smallest vocabulary of the network's embeddings, below which all features are
+///   tokens; 0 if it has none.
+PRIVGRAD_API std::size_t vocabulary_of(const Network& network);
+
+/// \returns the number of trained parameters.
 PRIVGRAD_API std::size_t parameter_count(const Network& network);
 
-/// \returns the number of outputs of the last layer.
-/// \throws ConfigError like layer_shapes().
+/// \returns the number of outputs of the last node.
+/// \throws ConfigError like value_shapes().
 PRIVGRAD_API std::size_t output_count(const Network& network);
 
-/// \throws ConfigError if a layer cannot process its input, if there are no parameters to train, or
-///   if outputs, loss and targets do not fit each other.
+/// \throws ConfigError if a node cannot process its input, if nothing uses a value, if there are no
+///   parameters to train, if the frozen parameters are of another number than frozen_blocks() has,
+///   or if outputs, loss and targets do not fit each other.
 PRIVGRAD_API void check_network(const Network& network);
 
 }  // namespace privgrad

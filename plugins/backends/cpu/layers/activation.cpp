@@ -4,6 +4,7 @@
 #include "../../elementary.hpp"
 #include "instruction_loops.hpp"
 #include "layers/make_step.hpp"
+#include "loops.hpp"
 
 namespace privgrad::cpu {
 namespace {
@@ -38,13 +39,13 @@ class InPlaceStep final : public Step {
   bool gives_output_away() const override { return false; }
   const Elementwise* function() const override { return &function_; }
 
-  void forward(std::size_t count, const float* in, float* out, Scratch&) const override {
-    function_.apply(in, count * inputs_, out);
+  void forward(std::size_t count, Values in, float* out, Scratch&) const override {
+    function_.apply(in[0], count * inputs_, out);
   }
-  float* backward(std::size_t count, const float*, const float* out, float* delta, float*,
-                  Scratch&) const override {
-    function_.hand_down(out, count * outputs_, delta);
-    return delta;
+  void backward(std::size_t count, Values, const float* out, const float* delta, Below below,
+                Scratch&) const override {
+    copy(delta, count * outputs_, below[0]);
+    function_.hand_down(out, count * outputs_, below[0]);
   }
 
  private:
@@ -57,13 +58,15 @@ class FromInputStep final : public Step {
   FromInputStep(const Elementwise& function, const Place& place)
       : Step(place.in(), place.out), function_(function) {}
 
-  void forward(std::size_t count, const float* in, float* out, Scratch&) const override {
-    function_.apply(in, count * inputs_, out);
+  bool hands_down_in_place() const override { return true; }
+
+  void forward(std::size_t count, Values in, float* out, Scratch&) const override {
+    function_.apply(in[0], count * inputs_, out);
   }
-  float* backward(std::size_t count, const float* in, const float*, float* delta, float*,
-                  Scratch&) const override {
-    function_.hand_down(in, count * inputs_, delta);
-    return delta;
+  void backward(std::size_t count, Values in, const float*, const float* delta, Below below,
+                Scratch&) const override {
+    copy(delta, count * inputs_, below[0]);
+    function_.hand_down(in[0], count * inputs_, below[0]);
   }
 
  private:

@@ -23,7 +23,7 @@ ConvStep::ConvStep(const Conv2d& layer, const Shape& in, const Shape& out)
       columns_(out[1]),
       places_(rows_ * columns_),
       patch_(element_count({layer.kernel, layer.kernel, depth_})) {
-  parameter_count_ = element_count({layer.channels, patch_}) + layer.channels;
+  parameter_count_ = element_count({layer.channels, patch_}) + bias_count();
   element_count({places_, patch_});
   zeros_.resize(layer.channels);
 }
@@ -107,9 +107,9 @@ void ConvStep::gradient_row(const float* patches, const float* delta, float* row
 }
 
 void ConvStep::sum_errors(const float* delta, float* biases) const {
-  std::fill_n(biases, channels(), 0.0f);
+  std::fill_n(biases, bias_count(), 0.0f);
   for (std::size_t place = 0; place < places_; ++place) {
-    add(delta + place * channels(), channels(), biases);
+    add(delta + place * channels(), bias_count(), biases);
   }
 }
 
@@ -162,22 +162,21 @@ void ConvStep::round_errors(const float* delta, const Rounding& rounding,
   }
 }
 
-void ConvStep::forward(std::size_t count, const float* in, float* out, Scratch& scratch) const {
+void ConvStep::forward(std::size_t count, Values in, float* out, Scratch& scratch) const {
   float* patches = at_least(scratch.patches, places_ * patch_);
   for (std::size_t i = 0; i < count; ++i) {
-    gather_patches(in + i * inputs_, patches);
+    gather_patches(in[0] + i * inputs_, patches);
     multiply_patches(patches, out + i * outputs_);
   }
 }
 
-float* ConvStep::backward(std::size_t count, const float*, const float*, float* delta, float* below,
-                          Scratch& scratch) const {
+void ConvStep::backward(std::size_t count, Values, const float*, const float* delta, Below below,
+                        Scratch& scratch) const {
   float* patches = at_least(scratch.patches, places_ * patch_);
   for (std::size_t i = 0; i < count; ++i) {
     patches_backward(delta + i * outputs_, patches);
-    add_patches(patches, below + i * inputs_);
+    add_patches(patches, below[0] + i * inputs_);
   }
-  return below;
 }
 
 void ConvStep::gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,

@@ -24,7 +24,11 @@ class ConvStep final : public Step {
   std::size_t patch() const noexcept { return patch_; }
   std::size_t channels() const noexcept { return layer_.channels; }
   const float* weights() const noexcept { return own_; }  // [channels, patch]
-  const float* biases() const noexcept { return own_ + layer_.channels * patch_; }
+  std::size_t bias_count() const noexcept { return layer_.no_bias ? 0 : layer_.channels; }
+  /// Null if there are none.
+  const float* biases() const noexcept {
+    return layer_.no_bias ? nullptr : own_ + layer_.channels * patch_;
+  }
 
   /// \param patches  out: [places, patch].
   void gather_patches(const float* image, float* patches) const;
@@ -35,7 +39,7 @@ class ConvStep final : public Step {
   /// One example's gradient, [parameter_count()], from its patches and delta.
   void gradient_row(const float* patches, const float* delta, float* row) const;
 
-  /// One example's gradient of the biases, [channels()], the sum of its delta over the places.
+  /// One example's gradient of the biases, [bias_count()], the sum of its delta over the places.
   void sum_errors(const float* delta, float* biases) const;
 
   /// The derivatives with respect to one example's patches, from its delta.
@@ -58,9 +62,9 @@ class ConvStep final : public Step {
   void add_patches(const float* patches, float* image) const;
 
   void prepare() override;
-  void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const override;
-  float* backward(std::size_t count, const float* in, const float* out, float* delta, float* below,
-                  Scratch& scratch) const override;
+  void forward(std::size_t count, Values in, float* out, Scratch& scratch) const override;
+  void backward(std::size_t count, Values in, const float* out, const float* delta, Below below,
+                Scratch& scratch) const override;
   void gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
                      std::size_t stride, Scratch& scratch) const override;
 

@@ -19,7 +19,7 @@ float place_factor(const Share& share) {
 
 void ConvStep::allocate(StepPass& pass) const {
   pass.whole = std::make_unique_for_overwrite<std::int16_t[]>(pass.most_rows * weight_count());
-  pass.kept = std::make_unique_for_overwrite<float[]>(pass.most_rows * channels());
+  pass.kept = std::make_unique_for_overwrite<float[]>(pass.most_rows * bias_count());
 }
 
 void ConvStep::find_norms(std::size_t first, std::size_t count, const float* delta, StepPass& pass,
@@ -28,12 +28,12 @@ void ConvStep::find_norms(std::size_t first, std::size_t count, const float* del
     Share& share = pass.share(i);
     const WholeRow row = sum_over_places(*this, pass.in + i * inputs_, delta, scratch,
                                          pass.whole.get() + i * weight_count());
-    float* biases = pass.kept.get() + i * channels();
+    float* biases = pass.kept.get() + i * bias_count();
     sum_errors(delta, biases);
     share.step = row.step;
     share.largest_whole = row.largest;
     share.squared_norm =
-        norm_or_nan(row.squares * (row.step * row.step) + sum_of_squares(biases, channels()));
+        norm_or_nan(row.squares * (row.step * row.step) + sum_of_squares(biases, bias_count()));
   }
 }
 
@@ -44,8 +44,8 @@ void ConvStep::make_cells(std::size_t pair, const bool*, StepPass& pass, Wide* s
     share.largest_cell =
         static_cast<std::uint32_t>(std::min(factor * share.largest_whole, 0x1p30f));
     square += truncated_squares(factor, pass.whole.get() + row * weight_count(), weight_count());
-    square +=
-        truncated_squares(truncating_scale(share), pass.kept.get() + row * channels(), channels());
+    square += truncated_squares(truncating_scale(share), pass.kept.get() + row * bias_count(),
+                                bias_count());
   });
 }
 
@@ -79,8 +79,8 @@ void ConvStep::add_cells(const Piece& piece, std::span<const std::uint8_t> taken
   }
   if (piece.end < parameter_count_) return;
   for_each_chosen(0, pass.rows, taken, pass, [&](std::size_t row) {
-    add_truncated(truncating_scale(pass.share(row)), pass.kept.get() + row * channels(), channels(),
-                  target.at(weights));
+    add_truncated(truncating_scale(pass.share(row)), pass.kept.get() + row * bias_count(),
+                  bias_count(), target.at(weights));
   });
 }
 

@@ -50,35 +50,35 @@ std::unique_ptr<Step> step_of(const Dense& layer, const Place& place) {
   const std::size_t places =
       layer.per_place ? element_count(place.in()) / place.in().back() : std::size_t{1};
   if (places > 1) {
-    return std::make_unique<ConvStep>(Conv2d{.channels = layer.units, .kernel = 1},
-                                      Shape{1, places, place.in().back()},
-                                      Shape{1, places, layer.units});
+    return std::make_unique<ConvStep>(
+        Conv2d{.channels = layer.units, .kernel = 1, .no_bias = layer.no_bias},
+        Shape{1, places, place.in().back()}, Shape{1, places, layer.units});
   }
   return std::make_unique<DenseStep>(layer, place.in(), place.out);
 }
 
-DenseStep::DenseStep(const Dense&, const Shape& in, const Shape& out) : Step(in, out) {
-  parameter_count_ = element_count({outputs_, inputs_}) + outputs_;
+DenseStep::DenseStep(const Dense& layer, const Shape& in, const Shape& out)
+    : Step(in, out), has_biases_(!layer.no_bias) {
+  parameter_count_ = element_count({outputs_, inputs_}) + (has_biases_ ? outputs_ : 0);
   zeros_.resize(std::max(inputs_, outputs_));
 }
 
 // --- Blocks of examples.
 
-void DenseStep::forward(std::size_t count, const float* in, float* out, Scratch& scratch) const {
+void DenseStep::forward(std::size_t count, Values in, float* out, Scratch& scratch) const {
   float* panel = at_least(scratch.panel, inputs_ * kPanel);
   for (std::size_t first = 0; first < count; first += kPanel) {
     const std::size_t rows = std::min(kPanel, count - first);
-    pack_panel(rows, inputs_, in + first * inputs_, panel);
+    pack_panel(rows, inputs_, in[0] + first * inputs_, panel);
     multiply_panel(rows, outputs_, inputs_, panel, weights(), biases(), out + first * outputs_,
                    outputs_);
   }
 }
 
-float* DenseStep::backward(std::size_t count, const float*, const float*, float* delta,
-                           float* below, Scratch&) const {
-  multiply_chains(count, inputs_, outputs_, {delta, outputs_, 1}, weights(), inputs_, {}, below,
+void DenseStep::backward(std::size_t count, Values, const float*, const float* delta, Below below,
+                         Scratch&) const {
+  multiply_chains(count, inputs_, outputs_, {delta, outputs_, 1}, weights(), inputs_, {}, below[0],
                   inputs_);
-  return below;
 }
 
 void DenseStep::gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
@@ -90,7 +90,7 @@ void DenseStep::gradient_rows(std::size_t count, const float* in, const float* d
     for (std::size_t j = 0; j < outputs_; ++j, weights += inputs_) {
       for (std::size_t k = 0; k < inputs_; ++k) weights[k] = deltas[j] * entering[k];
     }
-    std::copy_n(deltas, outputs_, weights);
+    if (has_biases_) std::copy_n(deltas, outputs_, weights);
   }
 }
 
@@ -120,12 +120,14 @@ void DenseStep::backward_batch(const WholeBatch& batch, const StepPass& pass, co
       const float* in = pass.in + i * inputs_;
       float* own = errors + i * outputs_;
       if (batch.function != nullptr) batch.function->hand_down(out + i * outputs_, outputs_, own);
+      if (pass.shares == nullptr) continue;
       Share& share = pass.share(i);
       share.input = largest_size(in, inputs_);
       share.error = largest_size(own, outputs_);
       // || delta a^T ||^2 + || delta ||^2: the weights and the biases.
+      const double of_bias = has_biases_ ? 1.0 : 0.0;
       share.squared_norm =
-          norm_or_nan((sum_of_squares(in, inputs_) + 1.0) * sum_of_squares(own, outputs_));
+          norm_or_nan((sum_of_squares(in, inputs_) + of_bias) * sum_of_squares(own, outputs_));
     }
   });
   if (below == nullptr) return;
@@ -156,10 +158,12 @@ DenseStep::Roundings DenseStep::round_example(std::size_t row, bool truncates,
   const double root = std::sqrt(scale * (input * error));
   if (input > 0.0) roundings.of_inputs = make_rounding(root / input, share.input, truncates);
   if (error > 0.0) roundings.of_units = make_rounding(root / error, share.error, truncates);
+  share.largest_cell = static_cast<std::uint32_t>(round_one(share.input, roundings.of_inputs) *
+                                                  round_one(share.error, roundings.of_units));
+  if (!has_biases_) return roundings;
   const Rounding of_bias = bias_rounding(share);
-  share.largest_cell = static_cast<std::uint32_t>(std::max(
-      round_one(share.input, roundings.of_inputs) * round_one(share.error, roundings.of_units),
-      round_one(share.error, of_bias)));
+  share.largest_cell =
+      std::max(share.largest_cell, static_cast<std::uint32_t>(round_one(share.error, of_bias)));
   roundings.bias_squares = rounded_squares(of_bias, pass.errors + row * outputs_, outputs_);
   return roundings;
 }
@@ -233,7 +237,7 @@ std::vector<Piece> DenseStep::pieces() const {
       pieces.push_back({first, end, left, right, until});
     });
   });
-  cut(outputs_, kBiasPiece, [&](std::size_t first, std::size_t end) {
+  cut(has_biases_ ? outputs_ : 0, kBiasPiece, [&](std::size_t first, std::size_t end) {
     pieces.push_back({first, end, 0, 0, inputs_ * outputs_ + end});
   });
   return pieces;

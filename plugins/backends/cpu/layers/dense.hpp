@@ -18,11 +18,14 @@ class DenseStep final : public Step {
   DenseStep(const Dense& layer, const Shape& in, const Shape& out);
 
   const float* weights() const noexcept { return own_; }  // [outputs, inputs]
-  const float* biases() const noexcept { return own_ + inputs_ * outputs_; }
+  /// Zeros if there are none.
+  const float* biases() const noexcept {
+    return has_biases_ ? own_ + inputs_ * outputs_ : zeros_.data();
+  }
 
-  void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const override;
-  float* backward(std::size_t count, const float* in, const float* out, float* delta, float* below,
-                  Scratch& scratch) const override;
+  void forward(std::size_t count, Values in, float* out, Scratch& scratch) const override;
+  void backward(std::size_t count, Values in, const float* out, const float* delta, Below below,
+                Scratch& scratch) const override;
   void gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
                      std::size_t stride, Scratch& scratch) const override;
 
@@ -54,7 +57,8 @@ class DenseStep final : public Step {
   void add_biases(const Piece& piece, std::span<const std::uint8_t> taken, const StepPass& pass,
                   const Target& target) const;
 
-  std::vector<float> zeros_;  // used for an absent example
+  bool has_biases_;
+  std::vector<float> zeros_;  // used for an absent example, and for absent biases
 };
 
 }  // namespace privgrad::cpu

@@ -25,7 +25,8 @@ bool EmbeddingStep::is_token(float value) const {
          value == std::floor(value);
 }
 
-void EmbeddingStep::forward(std::size_t count, const float* in, float* out, Scratch&) const {
+void EmbeddingStep::forward(std::size_t count, Values values, float* out, Scratch&) const {
+  const float* in = values[0];
   for (std::size_t i = 0; i < count * inputs_; ++i, out += layer_.width) {
     if (is_token(in[i])) {
       std::copy_n(own_ + static_cast<std::size_t>(in[i]) * layer_.width, layer_.width, out);
@@ -35,10 +36,9 @@ void EmbeddingStep::forward(std::size_t count, const float* in, float* out, Scra
   }
 }
 
-float* EmbeddingStep::backward(std::size_t, const float*, const float*, float*, float* below,
-                               Scratch&) const {
-  return below;  // tokens have no derivative; it is never requested from the first layer
-}
+/// Tokens have no derivative; it is never requested, because no parameters lie before them.
+void EmbeddingStep::backward(std::size_t, Values, const float*, const float*, Below,
+                             Scratch&) const {}
 
 bool EmbeddingStep::for_each_row(
     const float* in, const float* delta,

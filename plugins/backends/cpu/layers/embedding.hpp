@@ -16,9 +16,9 @@ namespace privgrad::cpu {
 class EmbeddingStep final : public Step {
  public:
   EmbeddingStep(const Embedding& layer, const Shape& in, const Shape& out);
-  void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const override;
-  float* backward(std::size_t count, const float* in, const float* out, float* delta, float* below,
-                  Scratch& scratch) const override;
+  void forward(std::size_t count, Values in, float* out, Scratch& scratch) const override;
+  void backward(std::size_t count, Values in, const float* out, const float* delta, Below below,
+                Scratch& scratch) const override;
   void gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
                      std::size_t stride, Scratch& scratch) const override;
 

@@ -1,23 +1,20 @@
 // The table of the layers that the processor executes.
 #pragma once
 
-#include <cstddef>
 #include <memory>
-#include <span>
 #include <variant>
+#include <vector>
 
 #include "layers/step.hpp"
 #include "privgrad/network.hpp"
 
 namespace privgrad::cpu {
 
-/// The place of a layer in its network.
+/// The shapes of a layer's values.
 struct Place {
-  std::span<const Shape> entering;  ///< The input shapes of the layers up to this one.
-  const Shape& out;
-  const Shape& in() const { return entering.back(); }
-  /// The input shape of the layer `over` layers before this one.
-  const Shape& earlier(std::size_t over) const { return entering[entering.size() - 1 - over]; }
+  std::vector<Shape> entering;  ///< Of its inputs.
+  Shape out;
+  const Shape& in() const { return entering.front(); }
 };
 
 // One for each kind of Layer, in the file of its name.
@@ -29,7 +26,10 @@ std::unique_ptr<Step> step_of(const Flatten& layer, const Place& place);
 std::unique_ptr<Step> step_of(const GroupNorm& layer, const Place& place);
 std::unique_ptr<Step> step_of(const LayerNorm& layer, const Place& place);
 std::unique_ptr<Step> step_of(const Pool& layer, const Place& place);
-std::unique_ptr<Step> step_of(const Shortcut& layer, const Place& place);
+std::unique_ptr<Step> step_of(const Add& layer, const Place& place);
+std::unique_ptr<Step> step_of(const Scale& layer, const Place& place);
+std::unique_ptr<Step> step_of(const PartOf& layer, const Place& place);
+std::unique_ptr<Step> step_of(const Reshape& layer, const Place& place);
 
 inline std::unique_ptr<Step> make_step(const Layer& layer, const Place& place) {
   return std::visit([&](const auto& one) { return step_of(one, place); }, layer);

@@ -14,9 +14,9 @@ class NormStep final : public KeptRows {
  public:
   NormStep(const GroupNorm& layer, const Shape& in, const Shape& out);
   NormStep(const LayerNorm& layer, const Shape& in, const Shape& out);
-  void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const override;
-  float* backward(std::size_t count, const float* in, const float* out, float* delta, float* below,
-                  Scratch& scratch) const override;
+  void forward(std::size_t count, Values in, float* out, Scratch& scratch) const override;
+  void backward(std::size_t count, Values in, const float* out, const float* delta, Below below,
+                Scratch& scratch) const override;
   void gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
                      std::size_t stride, Scratch& scratch) const override;
 
@@ -83,7 +83,8 @@ void NormStep::for_each_set(const float* in, const Start& start, const Body& bod
   }
 }
 
-void NormStep::forward(std::size_t count, const float* in, float* out, Scratch&) const {
+void NormStep::forward(std::size_t count, Values values, float* out, Scratch&) const {
+  const float* in = values[0];
   for (std::size_t i = 0; i < count; ++i, in += inputs_, out += outputs_) {
     for_each_set(
         in, [](const auto&, double) {},
@@ -94,18 +95,18 @@ void NormStep::forward(std::size_t count, const float* in, float* out, Scratch&)
   }
 }
 
-float* NormStep::backward(std::size_t count, const float* in, const float*, float* delta,
-                          float* below, Scratch&) const {
+void NormStep::backward(std::size_t count, Values in, const float*, const float* delta, Below below,
+                        Scratch&) const {
   const auto members = static_cast<double>(places_per_set_ * channels_per_set_);
   for (std::size_t i = 0; i < count; ++i) {
     const float* deltas = delta + i * outputs_;
-    float* to = below + i * inputs_;
+    float* to = below[0] + i * inputs_;
     double mean = 0.0, slope = 0.0, scale = 0.0;
     const auto weighted = [&](std::size_t at, std::size_t channel) {
       return static_cast<double>(deltas[at]) * static_cast<double>(own_[channel]);
     };
     for_each_set(
-        in + i * inputs_,
+        in[0] + i * inputs_,
         [&](const auto& for_each, double set_scale) {
           mean = slope = 0.0;
           scale = set_scale;
@@ -118,7 +119,6 @@ float* NormStep::backward(std::size_t count, const float* in, const float*, floa
           to[at] = static_cast<float>(scale * (weighted(at, channel) - mean - value * slope));
         });
   }
-  return below;
 }
 
 void NormStep::gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,

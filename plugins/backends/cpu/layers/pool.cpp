@@ -12,9 +12,9 @@ class PoolStep final : public Step {
  public:
   PoolStep(const Pool& layer, const Shape& in, const Shape& out);
   bool gives_output_away() const override { return false; }
-  void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const override;
-  float* backward(std::size_t count, const float* in, const float* out, float* delta, float* below,
-                  Scratch& scratch) const override;
+  void forward(std::size_t count, Values in, float* out, Scratch& scratch) const override;
+  void backward(std::size_t count, Values in, const float* out, const float* delta, Below below,
+                Scratch& scratch) const override;
 
  private:
   Windows windows() const;
@@ -49,7 +49,8 @@ Windows PoolStep::windows() const {
           .depth = depth_};
 }
 
-void PoolStep::forward(std::size_t count, const float* in, float* out, Scratch&) const {
+void PoolStep::forward(std::size_t count, Values values, float* out, Scratch&) const {
+  const float* in = values[0];
   for (std::size_t i = 0; i < count; ++i, in += inputs_) {
     for (std::size_t row = 0; row < rows_; ++row, out += columns_ * depth_) {
       const float* corner = in + row * layer_.stride * width_ * depth_;
@@ -73,24 +74,23 @@ void PoolStep::average_row(const float* corner, float* out) const {
   }
 }
 
-float* PoolStep::backward(std::size_t count, const float* in, const float* out, float* delta,
-                          float* below, Scratch&) const {
-  std::fill_n(below, count * inputs_, 0.0f);
+void PoolStep::backward(std::size_t count, Values in, const float* out, const float* delta,
+                        Below below, Scratch&) const {
+  std::fill_n(below[0], count * inputs_, 0.0f);
   std::vector<int> taken(depth_);
   const float* top = delta;
   for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t row = 0; row < rows_; ++row) {
       const std::size_t corner = i * inputs_ + row * layer_.stride * width_ * depth_;
       if (layer_.kind == PoolKind::max) {
-        hand_down_windows(windows(), in + corner, out, top, below + corner, taken.data());
+        hand_down_windows(windows(), in[0] + corner, out, top, below[0] + corner, taken.data());
       } else {
-        share_row(top, below + corner);
+        share_row(top, below[0] + corner);
       }
       out += columns_ * depth_;
       top += columns_ * depth_;
     }
   }
-  return below;
 }
 
 void PoolStep::share_row(const float* top, float* corner) const {

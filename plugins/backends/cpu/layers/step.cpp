@@ -16,8 +16,6 @@ Step::Step(const Shape& in, const Shape& out)
 
 Step::~Step() = default;
 
-void Step::add_earlier(std::size_t, const float*, float*, Scratch&) const {}
-void Step::add_backward(std::size_t, const float*, float*, Scratch&) const {}
 void Step::gradient_rows(std::size_t, const float*, const float*, float*, std::size_t,
                          Scratch&) const {}
 void Step::forward_batch(const WholeBatch&, const StepPass&, float*) const {}

@@ -17,7 +17,9 @@ __extension__ using Wide = unsigned __int128;
 
 /// Memory of a task, reused by the next.
 struct Scratch {
-  std::vector<float> panel, padded, patches, scaled, projected, one, other;
+  std::vector<float> panel, padded, patches, scaled, deltas, added;
+  std::vector<const float*> in;  // of one step
+  std::vector<float*> below;     // of one step
   std::vector<std::uint32_t> shifted, place_inputs, place_units;
   std::vector<std::int32_t> sums;
 };
@@ -45,10 +47,10 @@ struct Run {
 /// One layer's part of an exact pass over a batch.
 struct StepPass {
   std::size_t most_rows = 0, rows = 0;
-  const float* in = nullptr;  // the input of the layer's parameters, [rows, ...]
+  const float* in = nullptr;  // the layer's input, [rows, inputs]
   // for a step on whole batches: derivatives with respect to its outputs
   const float* errors = nullptr;
-  Share* shares = nullptr;  // of this layer, `groups` apart
+  Share* shares = nullptr;  // of this layer, `groups` apart; null if it is not trained
   std::size_t groups = 0;
 
   // What a layer keeps; each layer uses some of these.
@@ -95,9 +97,14 @@ struct WholeBatch {
   const Elementwise* function = nullptr;  // applied in place to each output; null: none
 };
 
-/// One layer, for a block of examples: in is [count, inputs], out and delta are [count, outputs],
-/// below is [count, inputs], where delta and below are the loss's derivatives with respect to out
-/// and in.
+/// What a step works on: one array for each of its inputs.
+using Values = std::span<const float* const>;
+/// Memory for the derivatives with respect to each input; null where none are needed.
+using Below = std::span<float* const>;
+
+/// One layer, for a block of examples: each input is [count, inputs], out and delta are [count,
+/// outputs], below is laid out as the inputs, where delta and below are the loss's derivatives with
+/// respect to out and the inputs. All inputs of a step are of one size.
 ///
 /// An example's results depend only on the example, bit for bit: matrix products are chains
 /// (chains.hpp). Threads: const functions may run concurrently, after prepare(), each with a
@@ -120,15 +127,14 @@ class Step {
   /// Whether the output is the input.
   virtual bool passes_on() const { return false; }
 
-  /// Whether out may be the memory of in: then backward() does not need the input.
+  /// Whether out may be the memory of the first input: then backward() does not need that input.
   virtual bool works_in_place() const { return false; }
+
+  /// Whether the memory of the derivatives with respect to the first input may be that of delta.
+  virtual bool hands_down_in_place() const { return works_in_place(); }
 
   /// Whether a step in place may follow, that is, whether backward() does not need the output.
   virtual bool gives_output_away() const { return true; }
-
-  /// How many steps before this one the value that add_earlier() adds is an input; 0 if it adds
-  /// none. The step's parameters, if any, apply to that value.
-  virtual std::size_t reaches_back() const { return 0; }
 
   /// The function that the step is, if it works in place; otherwise null.
   virtual const Elementwise* function() const { return nullptr; }
@@ -141,22 +147,13 @@ class Step {
   /// Updates the copies of parameters that products need.
   virtual void prepare() {}
 
-  virtual void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const = 0;
+  virtual void forward(std::size_t count, Values in, float* out, Scratch& scratch) const = 0;
 
-  /// \returns the place of the derivatives with respect to in: below, or delta, which may be
-  ///   overwritten.
-  virtual float* backward(std::size_t count, const float* in, const float* out, float* delta,
-                          float* below, Scratch& scratch) const = 0;
-
-  /// Adds the earlier value (reaches_back()) to out, after forward().
-  virtual void add_earlier(std::size_t count, const float* earlier, float* out,
-                           Scratch& scratch) const;
-  /// Adds to `earlier` the derivatives with respect to the added value, of the same shape.
-  virtual void add_backward(std::size_t count, const float* delta, float* earlier,
-                            Scratch& scratch) const;
+  /// \param below  out: at least one is not null.
+  virtual void backward(std::size_t count, Values in, const float* out, const float* delta,
+                        Below below, Scratch& scratch) const = 0;
 
   /// Writes each example's gradient to rows[0], rows[stride], ..., parameter_count() floats each.
-  /// \param in  the input of the step's parameters.
   virtual void gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
                              std::size_t stride, Scratch& scratch) const;
 

@@ -1,4 +1,4 @@
-// A convolution on a device, and layers built from one.
+// A convolution on a device.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace privgrad::cuda {
 
-class ConvStep : public Step {
+class ConvStep final : public Step {
  public:
   ConvStep(const Conv2d& layer, const Shape& in, const Shape& out) : Step(in, out) {
     conv_ = {.height = in[0],
@@ -24,7 +24,8 @@ class ConvStep : public Step {
              .stride = layer.stride,
              .padding = layer.padding};
     weights_ = element_count({conv_.channels, conv_.kernel, conv_.kernel, conv_.depth});
-    parameter_count_ = weights_ + conv_.channels;
+    biases_ = layer.no_bias ? 0 : conv_.channels;
+    parameter_count_ = weights_ + biases_;
     element_count({conv_.places(), conv_.patch()});
   }
 
@@ -33,7 +34,7 @@ class ConvStep : public Step {
   void allocate(const std::shared_ptr<Device>& device, std::size_t rows, PassUse use,
                 StepPass& pass) const override {
     if (use < PassUse::cells) return;
-    pass.kept = {device, rows * conv_.channels};
+    pass.kept = {device, rows * biases_};
     pass.whole = {device, rows * weights_};
     pass.place_roundings = {device, rows};
   }
@@ -45,15 +46,15 @@ class ConvStep : public Step {
     product.inner = conv_.patch();
     product.batches = 1;
     product.conv = conv_;
-    product.in = input(pass);
+    product.in = pass.in;
     product.weights = own_;
-    product.biases = own_ + weights_;
+    product.biases = biases_ > 0 ? own_ + weights_ : nullptr;
     product.out = pass.out;
     launch_product(queue, product);
   }
 
   void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
-    convolve_backward(queue, rows, pass.delta, pass.below);
+    launch_each(queue, ConvBackward{rows * inputs_, conv_, pass.delta, own_, pass.below});
   }
 
   void gradient_rows(Queue& queue, std::size_t rows, const StepPass& pass, float* gradients,
@@ -64,7 +65,7 @@ class ConvStep : public Step {
     product.inner = conv_.places();
     product.batches = rows;
     product.conv = conv_;
-    product.in = input(pass);
+    product.in = pass.in;
     product.delta = pass.delta;
     product.gradients = gradients;
     product.stride = stride;
@@ -74,16 +75,16 @@ class ConvStep : public Step {
 
   void find_norms(Queue& queue, std::size_t rows, const StepPass& pass,
                   const GroupPass& group) const override {
-    find_statistics(queue, rows, inputs_, input(pass), group.largest_input, group.input_squares);
+    find_statistics(queue, rows, inputs_, pass.in, group.largest_input, group.input_squares);
     find_statistics(queue, rows, outputs_, pass.delta, group.largest_error, group.error_squares);
     launch_each(queue, ChoosePlaceRoundings{rows, group.groups, group.group, largest_factor(),
                                             group.largest_input, group.largest_error, group.shares,
                                             pass.place_roundings.data()});
-    launch_product(
-        queue, PlaceSums{conv_.channels, conv_.patch(), conv_.places(), rows, conv_, input(pass),
-                         pass.delta, pass.place_roundings.data(), group.place_sums});
-    find_bias_gradients(queue, rows, pass, pass.kept.data(), conv_.channels);
-    find_statistics(queue, rows, conv_.channels, pass.kept.data(), group.largest_error,
+    launch_product(queue,
+                   PlaceSums{conv_.channels, conv_.patch(), conv_.places(), rows, conv_, pass.in,
+                             pass.delta, pass.place_roundings.data(), group.place_sums});
+    find_bias_gradients(queue, rows, pass, pass.kept.data(), biases_);
+    find_statistics(queue, rows, biases_, pass.kept.data(), group.largest_error,
                     group.error_squares);
     launch(queue,
            ShrinkPlaceSums{rows, weights_, group.groups, group.group, pass.place_roundings.data(),
@@ -92,15 +93,16 @@ class ConvStep : public Step {
 
   void make_cells(Queue& queue, std::size_t rows, const StepPass& pass,
                   const GroupPass& group) const override {
-    launch(queue, RowSquares{rows, conv_.channels, weights_, group.groups, group.group,
-                             group.shares, pass.kept.data(), pass.whole.data(), group.squares});
+    launch(queue, RowSquares{rows, biases_, weights_, group.groups, group.group, group.shares,
+                             pass.kept.data(), pass.whole.data(), group.squares});
   }
 
   void add_cells(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass& group,
                  std::uint64_t* sum) const override {
     launch_each(queue, WholeSums{weights_, rows, group.groups, group.group, group.shares,
                                  pass.whole.data(), group.taken, sum});
-    launch_each(queue, RowSums{conv_.channels, rows, group.groups, group.group, group.shares,
+    if (biases_ == 0) return;
+    launch_each(queue, RowSums{biases_, rows, group.groups, group.group, group.shares,
                                pass.kept.data(), group.taken, sum + weights_});
   }
 
@@ -108,20 +110,14 @@ class ConvStep : public Step {
                     const FactorPlaces& at) const override {
     launch_each(queue, WholeFactors{rows * at.count, at.of(offset(), weights_), group.groups,
                                     group.group, group.shares, pass.whole.data()});
-    launch_each(queue, RowFactors{rows * at.count, at.of(offset() + weights_, conv_.channels),
+    launch_each(queue, RowFactors{rows * at.count, at.of(offset() + weights_, biases_),
                                   group.groups, group.group, group.shares, pass.kept.data()});
   }
-
- protected:
-  void convolve_backward(Queue& queue, std::size_t rows, const float* delta, float* below) const {
-    launch_each(queue, ConvBackward{rows * inputs_, conv_, delta, own_, below});
-  }
-  /// The values that are convolved.
-  virtual const float* input(const StepPass& pass) const { return pass.in; }
 
  private:
   void find_bias_gradients(Queue& queue, std::size_t rows, const StepPass& pass, float* biases,
                            std::size_t stride) const {
+    if (biases_ == 0) return;
     launch_each(queue, ConvBiases{rows * conv_.channels, conv_, pass.delta, biases, stride});
   }
 
@@ -132,7 +128,7 @@ class ConvStep : public Step {
   }
 
   Convolution conv_{};
-  std::size_t weights_ = 0;
+  std::size_t weights_ = 0, biases_ = 0;
 };
 
 }  // namespace privgrad::cuda

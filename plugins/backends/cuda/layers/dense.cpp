@@ -7,8 +7,9 @@ namespace {
 
 class DenseStep final : public Step {
  public:
-  DenseStep(const Dense&, const Shape& in, const Shape& out) : Step(in, out) {
-    parameter_count_ = element_count({outputs_, inputs_}) + outputs_;
+  DenseStep(const Dense& layer, const Shape& in, const Shape& out)
+      : Step(in, out), has_biases_(!layer.no_bias) {
+    parameter_count_ = element_count({outputs_, inputs_}) + (has_biases_ ? outputs_ : 0);
   }
 
   void allocate(const std::shared_ptr<Device>& device, std::size_t rows, PassUse use,
@@ -24,7 +25,7 @@ class DenseStep final : public Step {
     set_extents(product, rows, outputs_, inputs_);
     product.in = pass.in;
     product.weights = own_;
-    product.biases = own_ + inputs_ * outputs_;
+    product.biases = has_biases_ ? own_ + inputs_ * outputs_ : nullptr;
     product.out = pass.out;
     launch_product(queue, product);
   }
@@ -40,23 +41,24 @@ class DenseStep final : public Step {
 
   void gradient_rows(Queue& queue, std::size_t rows, const StepPass& pass, float* gradients,
                      std::size_t stride) const override {
-    launch_each(queue, DenseGradient{rows * parameter_count_, outputs_, inputs_, pass.in,
-                                     pass.delta, gradients, stride});
+    launch_each(queue, DenseGradient{rows * parameter_count_, parameter_count_, outputs_, inputs_,
+                                     pass.in, pass.delta, gradients, stride});
   }
 
   void find_norms(Queue& queue, std::size_t rows, const StepPass& pass,
                   const GroupPass& group) const override {
     find_statistics(queue, rows, inputs_, pass.in, group.largest_input, group.input_squares);
     find_statistics(queue, rows, outputs_, pass.delta, group.largest_error, group.error_squares);
-    launch_each(queue,
-                DenseNorm{rows, group.groups, group.group, group.largest_input, group.largest_error,
-                          group.input_squares, group.error_squares, group.shares});
+    launch_each(queue, DenseNorm{rows, group.groups, group.group, has_biases_, group.largest_input,
+                                 group.largest_error, group.input_squares, group.error_squares,
+                                 group.shares});
   }
 
   void make_cells(Queue& queue, std::size_t rows, const StepPass& pass,
                   const GroupPass& group) const override {
-    launch_each(queue, ChooseDenseRoundings{rows, group.groups, group.group, group.shares,
-                                            group.truncates, pass.dense_roundings.data()});
+    launch_each(queue,
+                ChooseDenseRoundings{rows, group.groups, group.group, has_biases_, group.shares,
+                                     group.truncates, pass.dense_roundings.data()});
     launch(queue,
            RoundOperands{rows, inputs_, outputs_, pass.in, pass.delta, pass.dense_roundings.data(),
                          pass.whole_inputs.data(), pass.whole_units.data(), group.squares});
@@ -66,6 +68,7 @@ class DenseStep final : public Step {
                  std::uint64_t* sum) const override {
     launch_product(queue, CellProduct{outputs_, inputs_, rows, 1, pass.whole_units.data(),
                                       pass.whole_inputs.data(), group.taken, sum});
+    if (!has_biases_) return;
     launch_each(queue, BiasSums{outputs_, rows, pass.delta, pass.dense_roundings.data(),
                                 group.taken, sum + inputs_ * outputs_});
   }
@@ -85,6 +88,8 @@ class DenseStep final : public Step {
     product.inner = inner;
     product.batches = 1;
   }
+
+  bool has_biases_;
 };
 
 }  // namespace
@@ -94,9 +99,9 @@ std::unique_ptr<Step> step_of(const Dense& layer, const Place& place) {
   const std::size_t places =
       layer.per_place ? element_count(place.in()) / place.in().back() : std::size_t{1};
   if (places > 1) {
-    return std::make_unique<ConvStep>(Conv2d{.channels = layer.units, .kernel = 1},
-                                      Shape{1, places, place.in().back()},
-                                      Shape{1, places, layer.units});
+    return std::make_unique<ConvStep>(
+        Conv2d{.channels = layer.units, .kernel = 1, .no_bias = layer.no_bias},
+        Shape{1, places, place.in().back()}, Shape{1, places, layer.units});
   }
   return std::make_unique<DenseStep>(layer, place.in(), place.out);
 }

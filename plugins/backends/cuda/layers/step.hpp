@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "launch.hpp"
 #include "privgrad/network.hpp"
@@ -15,12 +16,12 @@ enum class PassUse { outputs = 1, gradients, cells };
 
 /// One layer's part of a pass, all of it on the device.
 struct StepPass {
-  const float* in = nullptr;       // [rows, inputs]
-  float* out = nullptr;            // [rows, outputs]
-  float* delta = nullptr;          // the loss's derivatives with respect to out
-  float* below = nullptr;          // with respect to in; null if not needed
-  const float* earlier = nullptr;  // the value that a shortcut adds
-  float* earlier_added = nullptr;  // its derivatives are added here
+  const float* in = nullptr;          // [rows, inputs]
+  float* out = nullptr;               // [rows, outputs]
+  float* delta = nullptr;             // the loss's derivatives with respect to out
+  float* below = nullptr;             // with respect to in; null if not needed
+  std::vector<const float*> more_in;  // the other inputs, if the layer has several
+  std::vector<float*> more_below;     // with respect to these
 
   Array<float> outputs, deltas;
   Array<float> kept;                              // gradients that are kept as floats
@@ -29,8 +30,6 @@ struct StepPass {
   Array<DenseRoundings> dense_roundings;          // [rows]
   Array<PlaceRoundings> place_roundings;          // [rows]
   Array<Moments> moments;                         // of norms
-  Array<float> added;      // derivatives with respect to in from shortcuts that begin here
-  Array<float> projected;  // derivatives with respect to the input of a shortcut's projection
 };
 
 /// The memory that the groups of a pass share.
@@ -77,8 +76,6 @@ class Step {
 
   /// Whether the output is the input.
   virtual bool passes_on() const { return false; }
-  /// How many steps before this one StepPass::earlier is an input; 0 if there is none.
-  virtual std::size_t reaches_back() const { return 0; }
   /// The numbers per example for which GroupPass::place_sums must have room.
   virtual std::size_t place_sums() const { return 0; }
 

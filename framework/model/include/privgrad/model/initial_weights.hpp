@@ -96,11 +96,17 @@ WeightsClaim claim_of(const Manifest& manifest, const WeightsFacts& weights);
 std::size_t frozen_layers(const Manifest& manifest, const Network& network,
                           const std::vector<std::string>& loaded);
 
-/// The first layers as a network of their own, whose outputs enter the next layer. Its loss is
-/// meaningless.
-Network first_part(const Network& network, std::size_t layers);
+/// The values that nodes after the first `layers` use, and that these make or receive; ascending.
+/// For a chain, the only one is what the last of them makes.
+std::vector<std::size_t> values_behind(const Network& network, std::size_t layers);
 
-/// The other layers, with the network's loss.
+/// The nodes that make a value, as a network of their own, with the names that they have. Its loss
+/// is meaningless.
+/// \param value  not the features.
+Network part_up_to(const Network& network, std::size_t value);
+
+/// The nodes after the first `layers`, with the network's loss and the names that they have. Their
+/// features are what values_behind() names, side by side if there are several.
 Network last_part(const Network& network, std::size_t layers);
 
 }  // namespace privgrad::core

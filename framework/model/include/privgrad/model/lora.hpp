@@ -1,19 +1,14 @@
-// Low-rank adapters (LoRA): which parameters a run trains, and a program that trains only these.
+// Low-rank adapters (LoRA): which parameters a run trains, and the network in which they are.
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "privgrad/backend.hpp"
-#include "privgrad/clipping.hpp"
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/network.hpp"
 #include "privgrad/random.hpp"
-#include "privgrad/row_evaluations.hpp"
-#include "privgrad/trust/program_around.hpp"
 
 namespace privgrad::core {
 
@@ -24,9 +19,10 @@ struct TrainedTensor {
   std::size_t rows = 0, columns = 0;
   std::size_t in_network = 0;  ///< Its first element in the network's parameters.
   std::size_t offset = 0;      ///< Its first element in the trained parameters.
-  /// The rank of the adapter, A [rank, columns] followed by B [rows, rank]; 0 if the tensor itself
-  /// is trained.
+  /// The rank of the adapter; 0 if the tensor itself is trained. The adapter is A [rank, columns]
+  /// followed by B [rows, rank], or, for a table, B followed by the transpose of A.
   std::size_t rank = 0;
+  bool is_table = false;
 
   std::size_t size() const { return rank == 0 ? rows * columns : rank * (rows + columns); }
 };
@@ -34,7 +30,8 @@ struct TrainedTensor {
 /// Low-rank adaptation (Hu et al. 2022): an untrained tensor W becomes W + scale B A, and A and B
 /// are trained. W is a matrix [units, inputs] of a dense layer, [channels, kernel * kernel * input
 /// channels] of a convolution (A is then a convolution to `rank` channels, followed by B as a 1 x 1
-/// convolution), and the table [vocabulary, width] of an embedding.
+/// convolution), and the table [vocabulary, width] of an embedding (B is a table of `rank` columns,
+/// followed by the transpose of A as a dense layer at each place).
 ///
 /// The layout lists all parameters of a run: adapters, and tensors that are themselves trained,
 /// layer by layer as in the network. Tensors that are not listed do not change. A layout without
@@ -44,7 +41,6 @@ struct LoraLayout {
   double scale = 1.0;                  ///< alpha / rank.
 
   std::size_t parameters() const;
-  std::vector<ParameterGroup> groups() const;  ///< One for each layer with trained parameters.
 
   /// The parameters before the first step: the A are uniform in +-1 / sqrt(columns), the B are 0,
   /// so that the model is initially unchanged; tensors that are themselves trained are copied from
@@ -66,39 +62,15 @@ struct LoraLayout {
 /// \throws ManifestError for a rank that makes an adapter no smaller than its tensor.
 LoraLayout lora_layout(const Manifest& manifest, const Network& network, std::size_t frozen_layers);
 
-/// A program whose parameters are those of a layout; it wraps a program of the whole network.
+/// The network whose trained parameters are those of a layout: its nodes are frozen where the
+/// layout does not list their tensors, and an adapted one becomes the sum of itself, frozen, and of
+/// scale times two layers without biases. So a program computes norms, cells and sums of the
+/// adapters alone, and no derivative below the first of them.
 ///
-/// By the chain rule, if G is the gradient with respect to the merged tensor, the gradients are
-/// scale B^T G with respect to A, and scale G A^T with respect to B. So the inner program computes
-/// an example's gradient as usual, and each adapter forms its two products; this also holds for
-/// convolutions and embeddings, which are linear in W. A step costs as much as rows of the whole
-/// network, plus two thin products for each adapter.
-///
-/// Privacy: an example's row is a function of its row in the inner program and of the parameters,
-/// in a fixed order of additions: the same bits at any place in any batch. This row, of only the
-/// trained parameters, is clipped, summed and noised; that bounds its length, so the adapters'
-/// products need no bound of their own. The product forms of norms (ExactClipping) belong to the
-/// inner layers, and are not offered. Losses and outputs are those of the inner program. Threads:
-/// as Program.
-class LoraProgram final : public Keeping<ReproducibleRows, RowEvaluations, Outputs> {
- public:
-  /// \param program  for the whole network.
-  /// \param base  the network's parameters before training.
-  LoraProgram(std::unique_ptr<Program> program, LoraLayout layout, std::vector<float> base);
-
-  const Program& inside() const override { return *program_; }
-  std::size_t parameter_count() const override { return layout_.parameters(); }
-  void load_parameters(std::span<const float> parameters) override;
-  void gradient_rows(const Batch& batch, std::span<float> rows) const override;
-  Evaluation evaluate(const Batch& batch) const override { return program_->evaluate(batch); }
-
- private:
-  void project(std::span<const float> gradient, std::span<float> row) const;
-
-  std::unique_ptr<Program> program_;
-  LoraLayout layout_;
-  std::vector<float> base_;
-  std::vector<float> trained_;
-};
+/// The adapters of node NAME are NAME.lora_a and NAME.lora_b.
+/// \param network  the layers behind the frozen front.
+/// \param parameters  all of its parameters before training.
+Network network_with_adapters(const Network& network, const LoraLayout& layout,
+                              std::span<const float> parameters);
 
 }  // namespace privgrad::core

@@ -16,10 +16,6 @@
 
 namespace privgrad::core {
 
-/// The version of the metadata of model files; it increases when a reader of the last version would
-/// misunderstand the next.
-inline constexpr std::string_view kModelFormat = "1";
-
 /// A component in a model file.
 struct SavedComponent {
   std::string name;  ///< Full, "privgrad.standardize:standardize".

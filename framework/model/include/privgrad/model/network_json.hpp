@@ -2,16 +2,23 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string_view>
 
 #include "privgrad/network.hpp"
 
 namespace privgrad::core {
 
 /// A network as a saved model describes it: {"input", "classes", "loss", "layers"}, each layer an
-/// object with its kind as "layer", and its members under the names of network.hpp.
+/// object with its kind as "layer", and its members under the names of network.hpp; "from", "name"
+/// and "frozen" where the node has them.
 nlohmann::json to_json(const Network& network);
 
-/// The inverse.
+/// \returns the format of model files that can describe the network: "1" for a chain of the kinds
+///   that it knows, otherwise "2".
+std::string_view model_format_of(const Network& network);
+
+/// The inverse of to_json(), for networks without frozen nodes; also of what files of format 1 say,
+/// in which the layer "shortcut" ends residual blocks (chain.hpp).
 /// \param json  not trusted.
 /// \throws ConfigError naming the error; also for a network that check_network() refuses, one with
 ///   more than 2^26 numbers in an example or in the outputs of a layer, or with more than 2^32

@@ -21,9 +21,6 @@ struct TrainableLayer {
       false;  ///< Whether its weight has an adapter (model.lora), and nothing else is trained.
 };
 
-/// "layers.4" for "layers.4.weight"; names of an opaque layer's tensors may contain dots.
-std::string layer_of(const std::string& tensor);
-
 /// All layers with parameters, as model.train and model.lora mark them. All are trained if neither
 /// is given.
 /// \throws ManifestError for a pattern that names no layer, a part of one, or one that cannot be

@@ -1,0 +1,59 @@
+// Sums of values, and multiples of one.
+#include "layers/make_step.hpp"
+#include "loops.hpp"
+
+namespace privgrad::cpu {
+namespace {
+
+class AddStep final : public Step {
+ public:
+  explicit AddStep(const Place& place) : Step(place.in(), place.out) {}
+
+  bool works_in_place() const override { return true; }
+
+  void forward(std::size_t count, Values in, float* out, Scratch&) const override {
+    copy(in[0], count * inputs_, out);
+    for (const float* more : in.subspan(1)) add(more, count * inputs_, out);
+  }
+  void backward(std::size_t count, Values, const float*, const float* delta, Below below,
+                Scratch&) const override {
+    for (float* to : below) {
+      if (to != nullptr) copy(delta, count * inputs_, to);
+    }
+  }
+};
+
+class ScaleStep final : public Step {
+ public:
+  ScaleStep(const Scale& layer, const Place& place)
+      : Step(place.in(), place.out), factor_(static_cast<float>(layer.factor)) {}
+
+  bool works_in_place() const override { return true; }
+
+  void forward(std::size_t count, Values in, float* out, Scratch&) const override {
+    multiply(in[0], count, out);
+  }
+  void backward(std::size_t count, Values, const float*, const float* delta, Below below,
+                Scratch&) const override {
+    multiply(delta, count, below[0]);
+  }
+
+ private:
+  void multiply(const float* from, std::size_t count, float* to) const {
+    for (std::size_t i = 0; i < count * inputs_; ++i) to[i] = factor_ * from[i];
+  }
+
+  float factor_;
+};
+
+}  // namespace
+
+std::unique_ptr<Step> step_of(const Add&, const Place& place) {
+  return std::make_unique<AddStep>(place);
+}
+
+std::unique_ptr<Step> step_of(const Scale& layer, const Place& place) {
+  return std::make_unique<ScaleStep>(layer, place);
+}
+
+}  // namespace privgrad::cpu

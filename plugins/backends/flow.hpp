@@ -1,0 +1,55 @@
+// How values flow through a network: what every backend plans by.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "privgrad/network.hpp"
+
+namespace privgrad {
+
+/// The values that nodes work on, and those with respect to which derivatives are needed.
+///
+/// The derivatives of a value that several nodes use are added in descending order of its users: a
+/// function of the network alone, so that bits do not depend on threads.
+struct Flow {
+  explicit Flow(const Network& network)
+      : trains(network.nodes.size(), false),
+        needs_derivative(network.nodes.size() + 1, false),
+        users(network.nodes.size() + 1, 0),
+        last_user(network.nodes.size() + 1, 0) {
+    for (const ParameterBlock& block : parameter_blocks(network)) trains[block.node] = true;
+    for (std::size_t s = 0; s < network.nodes.size(); ++s) {
+      inputs.push_back(inputs_of(network, s));
+      needs_derivative[s + 1] = trains[s];
+      for (const std::size_t value : inputs[s]) {
+        if (needs_derivative[value]) needs_derivative[s + 1] = true;
+        ++users[value];
+        last_user[value] = s;
+      }
+    }
+  }
+
+  /// Whether input i of node s is the first to hand down derivatives of its value.
+  bool hands_down_first(std::size_t s, std::size_t i) const {
+    const auto& values = inputs[s];
+    const auto end = values.begin() + static_cast<std::ptrdiff_t>(i);
+    return last_user[values[i]] == s && std::find(values.begin(), end, values[i]) == end;
+  }
+
+  /// Whether node s hands any derivatives down.
+  bool hands_down(std::size_t s) const {
+    return std::any_of(inputs[s].begin(), inputs[s].end(),
+                       [&](std::size_t value) { return bool(needs_derivative[value]); });
+  }
+
+  std::vector<std::vector<std::size_t>> inputs;  ///< Of each node.
+  std::vector<bool> trains;                      ///< Whether each node has trained parameters.
+  /// Whether the maker of each value, or a node before it, has trained parameters.
+  std::vector<bool> needs_derivative;
+  std::vector<std::size_t> users;      ///< The number of uses of each value.
+  std::vector<std::size_t> last_user;  ///< The last node that uses each value.
+};
+
+}  // namespace privgrad

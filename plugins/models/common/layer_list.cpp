@@ -1,0 +1,249 @@
+#include "layer_list.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "privgrad/error.hpp"
+
+namespace privgrad::layer_list {
+namespace {
+
+/// The features, among the names of a graph's values.
+constexpr std::string_view kFeatures = "input";
+
+/// The keys of a kind of layer.
+struct Kind {
+  std::string_view name;
+  std::vector<std::string_view> needs;
+  std::vector<std::string_view> may_have;
+  std::optional<Form> only_in = std::nullopt;
+};
+
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> kinds{
+      {"conv2d", {"channels", "kernel"}, {"stride", "padding", "bias"}},
+      {"max_pool", {"window"}, {"stride"}},
+      {"avg_pool", {"window"}, {"stride"}},
+      {"flatten", {}, {}},
+      {"dense", {"units"}, {"per_place", "bias"}},
+      {"activation", {"function"}, {}},
+      {"group_norm", {"groups"}, {}},
+      {"layer_norm", {}, {}},
+      {"shortcut", {"over"}, {"stride"}, Form::chain},
+      {"add", {}, {}, Form::graph},
+      {"scale", {"factor"}, {}, Form::graph},
+      {"part", {"first", "size"}, {}, Form::graph},
+      {"reshape", {"shape"}, {}, Form::graph},
+      {"embedding", {"vocabulary", "width"}, {}, Form::graph}};
+  return kinds;
+}
+
+std::string listed(const std::vector<std::string_view>& names) {
+  std::string text;
+  for (const std::string_view name : names) {
+    text += (text.empty() ? "" : ", ") + std::string(name);
+  }
+  return text;
+}
+
+bool contains(const std::vector<std::string_view>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+/// One entry of the list.
+class Entry {
+ public:
+  Entry(Form form, const Params& given, std::size_t index)
+      : form_(form),
+        given_(given),
+        where_((form == Form::chain ? "cnn: layers." : "graph: nodes.") + std::to_string(index) +
+               ", " + given.text("kind") + ", "),
+        kind_(*std::find_if(kinds().begin(), kinds().end(),
+                            [&](const Kind& kind) { return kind.name == given.text("kind"); })) {
+    check();
+  }
+
+  Link link() const {
+    if (kind_.name == "shortcut")
+      return Shortcut{.over = size("over"), .stride = size("stride", 1)};
+    return layer();
+  }
+
+  Layer layer() const {
+    const std::string_view kind = kind_.name;
+    if (kind == "conv2d") {
+      return Conv2d{.channels = size("channels"),
+                    .kernel = size("kernel"),
+                    .stride = size("stride", 1),
+                    .padding = size("padding", 0),
+                    .no_bias = !holds("bias", true)};
+    }
+    if (kind == "max_pool") return pool(PoolKind::max);
+    if (kind == "avg_pool") return pool(PoolKind::average);
+    if (kind == "flatten") return Flatten{};
+    if (kind == "dense") {
+      return Dense{.units = size("units"),
+                   .per_place = holds("per_place", false),
+                   .no_bias = !holds("bias", true)};
+    }
+    if (kind == "activation") return Activation{activation_from_text(given_.text("function"))};
+    if (kind == "group_norm") return GroupNorm{.groups = size("groups")};
+    if (kind == "add") return Add{};
+    if (kind == "scale") return Scale{given_.real("factor")};
+    if (kind == "part") return PartOf{.first = size("first"), .size = size("size")};
+    if (kind == "reshape") return Reshape{shape()};
+    if (kind == "embedding")
+      return Embedding{.vocabulary = size("vocabulary"), .width = size("width")};
+    return LayerNorm{};
+  }
+
+  /// Where the entry is, for messages.
+  const std::string& where() const { return where_; }
+
+ private:
+  void check() const {
+    for (const std::string_view name : kind_.needs) {
+      if (!given_.has(name)) throw ConfigError(where_ + "lacks '" + std::string(name) + "'");
+    }
+    for (const Value::Member& member : std::get<Value::Object>(given_.value().data())) {
+      if (member.key == "kind" || contains(kind_.needs, member.key) ||
+          contains(kind_.may_have, member.key) ||
+          (form_ == Form::graph && (member.key == "name" || member.key == "from"))) {
+        continue;
+      }
+      std::vector<std::string_view> all = kind_.needs;
+      all.insert(all.end(), kind_.may_have.begin(), kind_.may_have.end());
+      throw ConfigError(where_ + "has no '" + member.key + "'; it has " +
+                        (all.empty() ? "nothing but its kind" : listed(all)));
+    }
+  }
+
+  std::size_t size(std::string_view name) const {
+    return static_cast<std::size_t>(given_.integer(name));
+  }
+  std::size_t size(std::string_view name, std::size_t otherwise) const {
+    return given_.has(name) ? size(name) : otherwise;
+  }
+
+  bool holds(std::string_view name, bool otherwise) const {
+    return given_.has(name) ? given_.boolean(name) : otherwise;
+  }
+  Shape shape() const {
+    Shape shape;
+    for (const std::int64_t extent : given_.integers("shape"))
+      shape.push_back(static_cast<std::size_t>(extent));
+    return shape;
+  }
+
+  Pool pool(PoolKind kind) const {
+    return {.kind = kind, .window = size("window"), .stride = size("stride", size("window"))};
+  }
+
+  Form form_;
+  const Params& given_;
+  std::string where_;
+  const Kind& kind_;
+};
+
+}  // namespace
+
+ParamSpec parameter(Form form, const std::string& name, const std::string& doc) {
+  using namespace param;
+  constexpr double kMost = 65536;
+  std::vector<std::string> names;
+  for (const Kind& kind : kinds()) {
+    if (kind.only_in.value_or(form) == form) names.emplace_back(kind.name);
+  }
+  const auto number = [&](const char* key, const char* about, double least = 1) {
+    return integer(key, about).at_least(least).at_most(kMost).optional();
+  };
+  std::vector<ParamSpec> fields{
+      text("kind",
+           "What the layer is; the other keys say which kinds have them. flatten, layer_norm and "
+           "add have none.")
+          .one_of(names)
+          .example("flatten"),
+      number("channels", "conv2d: output channels."),
+      number("kernel", "conv2d: height and width of the kernels, in pixels."),
+      number("padding", "conv2d: zeros added on every side, fewer than kernel; 0 if not given.", 0),
+      number("window", "max_pool, avg_pool: height and width of the windows, in pixels."),
+      number("stride",
+             "conv2d, max_pool, avg_pool, shortcut: pixels from one window to the next; if not "
+             "given, 1, or for pools the window."),
+      number("units", "dense: outputs; it flattens what enters it, unless per_place."),
+      boolean("per_place",
+              "dense: whether it works on the last extent at each place by itself, such as the "
+              "channels of each pixel; false if not given.")
+          .optional(),
+      boolean("bias", "conv2d, dense: whether it has biases; true if not given.").optional(),
+      text("function", "activation: which one.").one_of(activation_names()).optional(),
+      number("groups", "group_norm: groups of channels that are normalised together.")};
+  if (form == Form::chain) {
+    fields.push_back(number(
+        "over",
+        "shortcut: layers that it goes round. It adds what entered the first of them to what "
+        "leaves the last; where their shapes differ, or with a stride, behind a convolution of "
+        "kernel 1 that makes them alike."));
+  } else {
+    fields.push_back(text("name",
+                          "What later nodes call the value that this one makes, and the first part "
+                          "of the names of its tensors: NAME.weight.")
+                         .optional());
+    fields.push_back(list("from",
+                          "The values that the node works on, by name; input is the features. If "
+                          "not given, what the node before makes. add has two or more.",
+                          text("value", ""))
+                         .optional());
+    fields.push_back(real("factor", "scale: what every element is multiplied by.").optional());
+    fields.push_back(number("first", "part: the first element of the last extent.", 0));
+    fields.push_back(number("size", "part: elements of the last extent."));
+    fields.push_back(
+        list("shape", "reshape: the extents.", integer("extent", "").at_least(1)).optional());
+    fields.push_back(integer("vocabulary", "embedding: tokens; they are 0, 1, ...")
+                         .at_least(1)
+                         .at_most(0x1p24)
+                         .optional());
+    fields.push_back(number("width", "embedding: numbers for each token."));
+  }
+  return list(name, doc, object("layer", "", std::move(fields))).at_least_items(1);
+}
+
+std::vector<Link> chain_from(const std::vector<Params>& given) {
+  std::vector<Link> chain;
+  for (std::size_t i = 0; i < given.size(); ++i)
+    chain.push_back(Entry(Form::chain, given[i], i).link());
+  return chain;
+}
+
+std::vector<Node> graph_from(const std::vector<Params>& given) {
+  std::vector<Node> nodes;
+  std::map<std::string, std::size_t, std::less<>> values{{std::string(kFeatures), 0}};
+  for (const Params& one : given) {
+    const Entry entry(Form::graph, one, nodes.size());
+    Node node(entry.layer());
+    for (const std::string& value :
+         one.has("from") ? one.texts("from") : std::vector<std::string>{}) {
+      const auto found = values.find(value);
+      if (found == values.end()) {
+        std::vector<std::string> names;
+        for (const auto& [name, number] : values) names.push_back(name);
+        const std::string nearest = nearest_name(value, names);
+        throw ConfigError(entry.where() + "works on '" + value +
+                          "', which no node before it is called" +
+                          (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+      }
+      node.from.push_back(found->second);
+    }
+    if (one.has("name")) node.name = one.text("name");
+    nodes.push_back(std::move(node));
+    if (!nodes.back().name.empty() && !values.emplace(nodes.back().name, nodes.size()).second)
+      throw ConfigError(entry.where() + "has the name '" + nodes.back().name +
+                        "', which an earlier value has");
+  }
+  return nodes;
+}
+
+}  // namespace privgrad::layer_list

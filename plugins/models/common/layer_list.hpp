@@ -1,0 +1,28 @@
+// Lists of layers in the manifest: chains, and graphs whose layers name the values they work on.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "privgrad/chain.hpp"
+#include "privgrad/params.hpp"
+
+namespace privgrad::layer_list {
+
+/// What a list describes: layers one after the other, with shortcuts; or nodes with names, which
+/// say whose values they work on.
+enum class Form { chain = 1, graph };
+
+/// A parameter that is a list of objects, each with its kind and the keys that the kind needs.
+/// \param name  of the parameter: "layers".
+ParamSpec parameter(Form form, const std::string& name, const std::string& doc);
+
+/// \returns the layers of a chain as the manifest lists them.
+/// \throws ConfigError naming the first layer that lacks a key, or has one that its kind does not.
+std::vector<Link> chain_from(const std::vector<Params>& given);
+
+/// \returns the nodes of a graph as the manifest lists them.
+/// \throws ConfigError as above; also for a value that no earlier node makes, or a name used twice.
+std::vector<Node> graph_from(const std::vector<Params>& given);
+
+}  // namespace privgrad::layer_list

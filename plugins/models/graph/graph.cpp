@@ -1,0 +1,58 @@
+#include "dense_models.hpp"
+#include "layer_list.hpp"
+#include "privgrad/plugin.hpp"
+
+namespace {
+
+using namespace privgrad;
+
+/// Any graph of layers, each of which works on values of earlier ones, and the output layer.
+class Graph final : public Model {
+ public:
+  explicit Graph(const Params& params)
+      : params_(params), nodes_(layer_list::graph_from(params.objects("nodes"))) {}
+
+  Network network(const ExampleShape& input) const override {
+    const Loss loss = dense_models::choose_loss(params_, input);
+    Network network{.input = input, .nodes = nodes_, .loss = loss};
+    network.nodes.emplace_back(Dense{dense_models::outputs_for(loss, input)});
+    check_network(network);
+    return network;
+  }
+
+  void initialise(const Network& network, RandomStream& random,
+                  std::span<float> parameters) const override {
+    dense_models::initialise(dense_models::rule_for(params_, network), network, random, parameters);
+  }
+
+ private:
+  Params params_;
+  std::vector<Node> nodes_;
+};
+
+ParamSpec nodes_parameter() {
+  const auto entry = [](Value::Object members) { return Value(std::move(members)); };
+  return layer_list::parameter(
+             layer_list::Form::graph, "nodes",
+             "The layers in an order in which each works on values of earlier ones; every value is "
+             "used. The output layer, dense with one unit for each output that the loss needs, is "
+             "added at the end and works on the last value.")
+      .example(Value::List{
+          entry({{"name", "a", {}}, {"kind", "dense", {}}, {"units", 16, {}}}),
+          entry({{"name", "f", {}}, {"kind", "activation", {}}, {"function", "tanh", {}}}),
+          entry({{"name", "b", {}}, {"kind", "dense", {}}, {"units", 16, {}}}),
+          entry({{"kind", "add", {}}, {"from", Value::List{"a", "b"}, {}}})});
+}
+
+void register_components(Registrar& registrar) {
+  registrar.add<Model, Graph>({
+      .name = "graph",
+      .summary = "Any network: layers that name the values they work on.",
+      .reference = "He, Zhang, Ren and Sun 2016 (residual blocks)",
+      .params = {nodes_parameter(), dense_models::loss_parameter(), dense_models::rule_parameter()},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.graph", "0.1.0", "model/graph", register_components)
