@@ -145,38 +145,44 @@ PRIVGRAD_ANYWHERE float sigmoid_fixed(float x) {
 /// The parts of the normal distribution at x: its density times sqrt(2 pi), e^(-z^2/2) with z =
 /// |x|, and the probability beyond z divided by that.
 struct NormalParts {
-  double density, tail;
+  float density, tail;
 };
 
-/// z is cut off at 16, beyond which the result vanishes in float32. The density to 2^-36: z^2/2 = n
-/// ln 2 + r as in exp_of_negative(), e^r by its series up to r^9. The tail, e^(z^2/2) erfc(z /
-/// sqrt(2)) / 2, which is between 0.5 and 0.02, by t times a Chebyshev fit in t = 1 / (1 + z/3)
-/// with a relative error of 1.3e-9.
-PRIVGRAD_ANYWHERE NormalParts normal_parts(double x) {
-  constexpr double kRound = 0x1.8p52;  // adding it rounds to whole numbers
-  double z = x < 0.0 ? -x : x;
-  z = z > 16.0 ? 16.0 : z;
-  const double power = -0.5 * (z * z);
-  const double shifted = power * 0x1.71547652b82fep0 + kRound;
-  const double n = shifted - kRound;
-  const double r = (power - n * kLn2High) - n * kLn2Low;
-  const double p = polynomial(r, 1.0 / 362880.0, 1.0 / 40320.0, 1.0 / 5040.0, 1.0 / 720.0,
-                              1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0);
-  const uint64_t exponent = (bits_of(shifted) + 1023u) << 52;
-  const double t = 1.0 / (1.0 + z / 3.0);
-  const double q = polynomial(t, 0x1.3738d5a534f61p-6, -0x1.e25625809ef9ap-4, 0x1.2e645b0bc36cfp-2,
-                              -0x1.72df0883757d8p-2, 0x1.ad07d237538dbp-3, -0x1.73b5b787ec112p-4,
-                              0x1.45479824a9643p-4, 0x1.524d2346b008fp-4, 0x1.e75e39d24cac2p-4,
-                              0x1.1039aa7a4f3c8p-3, 0x1.10593780ab807p-3);
-  return {p * double_of(exponent), q * t};
+/// Both to 5e-7 of their values. z is cut off at kLargestNormal, beyond which the density is 0.
+///
+/// z^2 has two parts, of which the first is exact, because it is that of the upper half of z's
+/// digits. Then z^2/2 = n ln 2 + r, and e^r by the fit of exp_of_negative(). The tail, e^(z^2/2)
+/// erfc(z / sqrt(2)) / 2, which is between 0.5 and 0.02, by t times a minimax fit in t = 1 / (1 +
+/// z/3) with a relative error of 7e-8.
+constexpr float kLargestNormal = 13.25f;
+PRIVGRAD_ANYWHERE NormalParts normal_parts(float x) {
+  constexpr float kRound = 0x1.8p23f;  // adding it rounds to whole numbers
+  float z = size_of(x);
+  z = z > kLargestNormal ? kLargestNormal : z;
+  const float upper = float_of(bits_of(z) & 0xfffff000u), lower = z - upper;
+  const float power = -0.5f * (upper * upper), rest = -0.5f * (lower * (z + upper));
+  const float shifted = (power + rest) * 0x1.715476p+0f + kRound;
+  const float n = shifted - kRound;
+  const float r = ((power - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f) + rest;
+  float p = polynomial(r, 0x1.6d4926p-10f, 0x1.121072p-7f, 0x1.5554e4p-5f, 0x1.5554d8p-3f, 0.5f);
+  p = p * (r * r) + r + 1.0f;
+  const float t = 1.0f / (1.0f + z * 0x1.555556p-2f);
+  const float q = polynomial(t, -0x1.60a6b2p-6f, 0x1.faf0cap-4f, -0x1.09eb20p-2f, 0x1.a66feep-3f,
+                             -0x1.710034p-5f, 0x1.dd7a72p-4f, 0x1.cfbd1cp-4f, 0x1.11597ap-3f,
+                             0x1.104d92p-3f);
+  return {p * float_of((bits_of(shifted) + 127u) << 23), q * t};
 }
 
-PRIVGRAD_ANYWHERE float gelu_fixed(float in) {
-  double x = static_cast<double>(in);
-  x = x < -16.0 ? -16.0 : x;
-  const NormalParts parts = normal_parts(x);
-  const double beyond = parts.density * parts.tail;
-  return static_cast<float>(x * (x < 0.0 ? beyond : 1.0 - beyond));
+/// Phi(x), the probability up to x.
+PRIVGRAD_ANYWHERE float probability_up_to(float x, const NormalParts& parts) {
+  const float beyond = parts.density * parts.tail;
+  return x < 0.0f ? beyond : 1.0f - beyond;
+}
+
+PRIVGRAD_ANYWHERE float gelu_fixed(float x) {
+  const float probability = probability_up_to(x, normal_parts(x));
+  x = x < -kLargestNormal ? -kLargestNormal : x;  // otherwise -infinity times 0
+  return x * probability;
 }
 
 // The product of delta with the derivative, from the value y, or, for gelu, from the input.
@@ -191,15 +197,12 @@ PRIVGRAD_ANYWHERE float sigmoid_backward_fixed(float y, float delta) {
   return delta * (y * (1.0f - y));
 }
 /// The derivative is Phi(x) + x phi(x).
-PRIVGRAD_ANYWHERE float gelu_backward_fixed(float in, float delta) {
-  constexpr double kDensity = 0x1.9884533d43651p-2;  // 1 / sqrt(2 pi)
-  double x = static_cast<double>(in);
-  x = x < -16.0 ? -16.0 : x;
-  x = x > 16.0 ? 16.0 : x;
+PRIVGRAD_ANYWHERE float gelu_backward_fixed(float x, float delta) {
+  constexpr float kDensity = 0x1.988454p-2f;  // 1 / sqrt(2 pi)
+  x = x < -kLargestNormal ? -kLargestNormal : x;
+  x = x > kLargestNormal ? kLargestNormal : x;
   const NormalParts parts = normal_parts(x);
-  const double beyond = parts.density * parts.tail;
-  const double derivative = (x < 0.0 ? beyond : 1.0 - beyond) + x * (parts.density * kDensity);
-  return static_cast<float>(static_cast<double>(delta) * derivative);
+  return delta * (probability_up_to(x, parts) + x * (parts.density * kDensity));
 }
 
 }  // namespace privgrad::elementary

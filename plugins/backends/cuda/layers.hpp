@@ -205,10 +205,25 @@ struct Norm {
   PRIVGRAD_HD uint64_t members() const { return places_per_set * channels_per_set; }
   PRIVGRAD_HD uint64_t sets_across() const { return channels / channels_per_set; }
   PRIVGRAD_HD uint64_t sets() const { return values() / members(); }
-  /// Member m of a set, as an index into the example's values.
-  PRIVGRAD_HD uint64_t member(uint64_t set, uint64_t m) const {
-    const uint64_t place = set / sets_across() * places_per_set + m / channels_per_set;
-    return place * channels + set % sets_across() * channels_per_set + m % channels_per_set;
+  /// Channel c of a set at its place p, as an index into the example's values.
+  PRIVGRAD_HD uint64_t member(uint64_t set, uint64_t p, uint64_t c) const {
+    const uint64_t place = set / sets_across() * places_per_set + p;
+    return place * channels + set % sets_across() * channels_per_set + c;
+  }
+  /// The mean of term(index) over a set, in the order of the backend `cpu`: each channel's places,
+  /// then the channels in sixteen lanes, and the lanes by halves.
+  template <class Term>
+  PRIVGRAD_HD double mean(uint64_t set, const Term& term) const {
+    double lanes[16] = {};
+    for (uint64_t c = 0; c < channels_per_set; ++c) {
+      double sum = 0.0;
+      for (uint64_t p = 0; p < places_per_set; ++p) sum += term(member(set, p, c));
+      lanes[c % 16] += sum;
+    }
+    for (uint32_t half = 8; half > 0; half /= 2) {
+      for (uint32_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+    }
+    return lanes[0] / static_cast<double>(members());
   }
   PRIVGRAD_HD uint64_t set_of(uint64_t value) const {
     return value / channels / places_per_set * sets_across() + value % channels / channels_per_set;
@@ -228,18 +243,13 @@ struct NormMoments {
   PRIVGRAD_HD void operator()(uint64_t i) const {
     const float* own = in + i / norm.sets() * norm.values();
     const uint64_t set = i % norm.sets();
-    const auto members = static_cast<double>(norm.members());
-    double mean = 0.0;
-    for (uint64_t m = 0; m < norm.members(); ++m) {
-      mean += static_cast<double>(own[norm.member(set, m)]);
-    }
-    mean /= members;
-    double variance = 0.0;
-    for (uint64_t m = 0; m < norm.members(); ++m) {
-      const double difference = static_cast<double>(own[norm.member(set, m)]) - mean;
-      variance += difference * difference;
-    }
-    moments[i] = {mean, 1.0 / square_root(variance / members + norm.epsilon)};
+    const double mean =
+        norm.mean(set, [&](uint64_t at) { return static_cast<double>(own[at]); });
+    const double variance = norm.mean(set, [&](uint64_t at) {
+      const double difference = static_cast<double>(own[at]) - mean;
+      return difference * difference;
+    });
+    moments[i] = {mean, 1.0 / square_root(variance + norm.epsilon)};
   }
 };
 
@@ -270,17 +280,15 @@ struct NormBackward {
     const uint64_t first = i / norm.sets() * norm.values();
     const uint64_t set = i % norm.sets();
     const Moments& own = moments[i];
-    const auto members = static_cast<double>(norm.members());
-    double mean = 0.0, slope = 0.0;
-    for (uint64_t m = 0; m < norm.members(); ++m) {
-      const uint64_t at = norm.member(set, m);
-      mean += weighted(first, at) / members;
-      slope += weighted(first, at) * value(first + at, own) / members;
-    }
-    for (uint64_t m = 0; m < norm.members(); ++m) {
-      const uint64_t at = norm.member(set, m);
-      below[first + at] = static_cast<float>(
-          own.scale * (weighted(first, at) - mean - value(first + at, own) * slope));
+    const double mean = norm.mean(set, [&](uint64_t at) { return weighted(first, at); });
+    const double slope = norm.mean(
+        set, [&](uint64_t at) { return weighted(first, at) * value(first + at, own); });
+    for (uint64_t p = 0; p < norm.places_per_set; ++p) {
+      for (uint64_t c = 0; c < norm.channels_per_set; ++c) {
+        const uint64_t at = norm.member(set, p, c);
+        below[first + at] = static_cast<float>(
+            own.scale * (weighted(first, at) - mean - value(first + at, own) * slope));
+      }
     }
   }
 

@@ -1,15 +1,103 @@
 // Group and layer normalisation, whose gradients are kept as rows.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
+#include "instruction_loops.hpp"
 #include "layers/kept_rows.hpp"
 #include "layers/make_step.hpp"
 
 namespace privgrad::cpu {
 namespace {
 
-/// Sets of places and channels that each have their own mean and variance.
+/// What normalises each channel of one place: (x - mean) * scale.
+struct ChannelMoments {
+  std::vector<double> mean, scale;
+};
+
+// --- Loops over the channels of one place, in double, with the same bits on every processor.
+
+PRIVGRAD_INLINE void add_values_body(const float* x, std::size_t count, double* sums) {
+  for (std::size_t c = 0; c < count; ++c) sums[c] += static_cast<double>(x[c]);
+}
+PRIVGRAD_LOOP(void, add_values, (const float* x, std::size_t count, double* sums),
+              (x, count, sums))
+
+PRIVGRAD_INLINE void add_squares_body(const float* x, const double* mean, std::size_t count,
+                                      double* sums) {
+  for (std::size_t c = 0; c < count; ++c) {
+    const double difference = static_cast<double>(x[c]) - mean[c];
+    sums[c] += difference * difference;
+  }
+}
+PRIVGRAD_LOOP(void, add_squares,
+              (const float* x, const double* mean, std::size_t count, double* sums),
+              (x, mean, count, sums))
+
+/// out = (x - mean) * scale * weight + bias
+PRIVGRAD_INLINE void normalise_body(const float* x, const double* mean, const double* scale,
+                                    const float* own, std::size_t count, float* out) {
+  for (std::size_t c = 0; c < count; ++c) {
+    out[c] = static_cast<float>((static_cast<double>(x[c]) - mean[c]) * scale[c] *
+                                    static_cast<double>(own[c]) +
+                                static_cast<double>(own[count + c]));
+  }
+}
+PRIVGRAD_LOOP(void, normalise,
+              (const float* x, const double* mean, const double* scale, const float* own,
+               std::size_t count, float* out),
+              (x, mean, scale, own, count, out))
+
+/// sums += delta * weight, and slopes += that times the normalised value.
+PRIVGRAD_INLINE void add_weighted_body(const float* x, const float* delta, const double* mean,
+                                       const double* scale, const float* own, std::size_t count,
+                                       double* sums, double* slopes) {
+  for (std::size_t c = 0; c < count; ++c) {
+    const double weighted = static_cast<double>(delta[c]) * static_cast<double>(own[c]);
+    sums[c] += weighted;
+    slopes[c] += weighted * ((static_cast<double>(x[c]) - mean[c]) * scale[c]);
+  }
+}
+PRIVGRAD_LOOP(void, add_weighted,
+              (const float* x, const float* delta, const double* mean, const double* scale,
+               const float* own, std::size_t count, double* sums, double* slopes),
+              (x, delta, mean, scale, own, count, sums, slopes))
+
+/// below = scale * (delta * weight - sum - normalised value * slope)
+PRIVGRAD_INLINE void hand_down_body(const float* x, const float* delta, const double* mean,
+                                    const double* scale, const float* own, const double* sums,
+                                    const double* slopes, std::size_t count, float* below) {
+  for (std::size_t c = 0; c < count; ++c) {
+    const double weighted = static_cast<double>(delta[c]) * static_cast<double>(own[c]);
+    const double value = (static_cast<double>(x[c]) - mean[c]) * scale[c];
+    below[c] = static_cast<float>(scale[c] * (weighted - sums[c] - value * slopes[c]));
+  }
+}
+PRIVGRAD_LOOP(void, hand_down,
+              (const float* x, const float* delta, const double* mean, const double* scale,
+               const float* own, const double* sums, const double* slopes, std::size_t count,
+               float* below),
+              (x, delta, mean, scale, own, sums, slopes, count, below))
+
+/// weights += delta times the normalised value, and biases += delta.
+PRIVGRAD_INLINE void add_gradient_body(const float* x, const float* delta, const double* mean,
+                                       const double* scale, std::size_t count, double* weights,
+                                       double* biases) {
+  for (std::size_t c = 0; c < count; ++c) {
+    const auto error = static_cast<double>(delta[c]);
+    weights[c] += error * ((static_cast<double>(x[c]) - mean[c]) * scale[c]);
+    biases[c] += error;
+  }
+}
+PRIVGRAD_LOOP(void, add_gradient,
+              (const float* x, const float* delta, const double* mean, const double* scale,
+               std::size_t count, double* weights, double* biases),
+              (x, delta, mean, scale, count, weights, biases))
+
+/// Sets of places and channels that each have their own mean and variance. A sum over a set adds up
+/// each channel's places, in order, and then the channels, in sixteen lanes, lane j those of number
+/// j, j + 16, ... in the set, and the lanes by halves.
 class NormStep final : public KeptRows {
  public:
   NormStep(const GroupNorm& layer, const Shape& in, const Shape& out);
@@ -21,21 +109,23 @@ class NormStep final : public KeptRows {
                      std::size_t stride, Scratch& scratch) const override;
 
  private:
-  /// Calls body(element, channel, normalised value) for each element of each set of one example,
-  /// and start(places, channels, 1 / deviation) before a set's first element.
-  template <class Start, class Body>
-  void for_each_set(const float* in, const Start& start, const Body& body) const;
+  /// Calls body(first element of the places, moments) for the places of each set of each example.
+  template <class Body>
+  void for_each_set(std::size_t count, const float* in, const Body& body) const;
+  /// Calls body(first element of the place) for each place of a set.
+  template <class Body>
+  void for_each_place(std::size_t first, const Body& body) const;
+  void spread_means(std::vector<double>& sums) const;
 
-  std::size_t places_, channels_;
+  std::size_t channels_;
   std::size_t places_per_set_, channels_per_set_;
   double epsilon_;
 };
 
 NormStep::NormStep(const GroupNorm& layer, const Shape& in, const Shape& out)
     : KeptRows(in, out),
-      places_(inputs_ / in.back()),
       channels_(in.back()),
-      places_per_set_(places_),
+      places_per_set_(inputs_ / channels_),
       channels_per_set_(channels_ / layer.groups),
       epsilon_(layer.epsilon) {
   parameter_count_ = 2 * channels_;
@@ -43,7 +133,6 @@ NormStep::NormStep(const GroupNorm& layer, const Shape& in, const Shape& out)
 
 NormStep::NormStep(const LayerNorm& layer, const Shape& in, const Shape& out)
     : KeptRows(in, out),
-      places_(inputs_ / in.back()),
       channels_(in.back()),
       places_per_set_(1),
       channels_per_set_(channels_),
@@ -51,91 +140,86 @@ NormStep::NormStep(const LayerNorm& layer, const Shape& in, const Shape& out)
   parameter_count_ = 2 * channels_;
 }
 
-template <class Start, class Body>
-void NormStep::for_each_set(const float* in, const Start& start, const Body& body) const {
+/// Replaces the sum of each channel by the mean of its set.
+void NormStep::spread_means(std::vector<double>& sums) const {
+  constexpr std::size_t kLanes = 16;
   const auto members = static_cast<double>(places_per_set_ * channels_per_set_);
-  for (std::size_t place = 0; place < places_; place += places_per_set_) {
-    for (std::size_t channel = 0; channel < channels_; channel += channels_per_set_) {
-      const auto for_each_member = [&](const auto& use) {
-        for (std::size_t p = place; p < place + places_per_set_; ++p) {
-          for (std::size_t c = channel; c < channel + channels_per_set_; ++c) {
-            use(p * channels_ + c, c);
-          }
-        }
-      };
-      double mean = 0.0;
-      for_each_member([&](std::size_t i, std::size_t) { mean += static_cast<double>(in[i]); });
-      mean /= members;
-      double variance = 0.0;
-      for_each_member([&](std::size_t i, std::size_t) {
-        const double difference = static_cast<double>(in[i]) - mean;
-        variance += difference * difference;
-      });
-      const double scale = 1.0 / std::sqrt(variance / members + epsilon_);
-      const auto with_value = [&](const auto& use) {
-        for_each_member([&](std::size_t i, std::size_t c) {
-          use(i, c, (static_cast<double>(in[i]) - mean) * scale);
-        });
-      };
-      start(with_value, scale);
-      with_value(body);
+  for (std::size_t first = 0; first < channels_; first += channels_per_set_) {
+    std::array<double, kLanes> lanes{};
+    for (std::size_t c = 0; c < channels_per_set_; ++c) lanes[c % kLanes] += sums[first + c];
+    for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
+      for (std::size_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
     }
+    std::fill_n(sums.begin() + static_cast<std::ptrdiff_t>(first), channels_per_set_,
+                lanes[0] / members);
   }
 }
 
-void NormStep::forward(std::size_t count, Values values, float* out, Scratch&) const {
-  const float* in = values[0];
-  for (std::size_t i = 0; i < count; ++i, in += inputs_, out += outputs_) {
-    for_each_set(
-        in, [](const auto&, double) {},
-        [&](std::size_t at, std::size_t channel, double value) {
-          out[at] = static_cast<float>(value * static_cast<double>(own_[channel]) +
-                                       static_cast<double>(own_[channels_ + channel]));
-        });
+template <class Body>
+void NormStep::for_each_place(std::size_t first, const Body& body) const {
+  for (std::size_t place = 0; place < places_per_set_; ++place) body(first + place * channels_);
+}
+
+template <class Body>
+void NormStep::for_each_set(std::size_t count, const float* in, const Body& body) const {
+  ChannelMoments moments;
+  for (std::size_t first = 0; first < count * inputs_; first += places_per_set_ * channels_) {
+    moments.mean.assign(channels_, 0.0);
+    for_each_place(first, [&](std::size_t at) {
+      add_values(in + at, channels_, moments.mean.data());
+    });
+    spread_means(moments.mean);
+    moments.scale.assign(channels_, 0.0);
+    for_each_place(first, [&](std::size_t at) {
+      add_squares(in + at, moments.mean.data(), channels_, moments.scale.data());
+    });
+    spread_means(moments.scale);
+    for (double& scale : moments.scale) scale = 1.0 / std::sqrt(scale + epsilon_);
+    body(first, moments);
   }
+}
+
+void NormStep::forward(std::size_t count, Values in, float* out, Scratch&) const {
+  for_each_set(count, in[0], [&](std::size_t first, const ChannelMoments& moments) {
+    for_each_place(first, [&](std::size_t at) {
+      normalise(in[0] + at, moments.mean.data(), moments.scale.data(), own_, channels_, out + at);
+    });
+  });
 }
 
 void NormStep::backward(std::size_t count, Values in, const float*, const float* delta, Below below,
                         Scratch&) const {
-  const auto members = static_cast<double>(places_per_set_ * channels_per_set_);
-  for (std::size_t i = 0; i < count; ++i) {
-    const float* deltas = delta + i * outputs_;
-    float* to = below[0] + i * inputs_;
-    double mean = 0.0, slope = 0.0, scale = 0.0;
-    const auto weighted = [&](std::size_t at, std::size_t channel) {
-      return static_cast<double>(deltas[at]) * static_cast<double>(own_[channel]);
-    };
-    for_each_set(
-        in[0] + i * inputs_,
-        [&](const auto& for_each, double set_scale) {
-          mean = slope = 0.0;
-          scale = set_scale;
-          for_each([&](std::size_t at, std::size_t channel, double value) {
-            mean += weighted(at, channel) / members;
-            slope += weighted(at, channel) * value / members;
-          });
-        },
-        [&](std::size_t at, std::size_t channel, double value) {
-          to[at] = static_cast<float>(scale * (weighted(at, channel) - mean - value * slope));
-        });
-  }
+  std::vector<double> sums, slopes;
+  for_each_set(count, in[0], [&](std::size_t first, const ChannelMoments& moments) {
+    sums.assign(channels_, 0.0);
+    slopes.assign(channels_, 0.0);
+    for_each_place(first, [&](std::size_t at) {
+      add_weighted(in[0] + at, delta + at, moments.mean.data(), moments.scale.data(), own_,
+                   channels_, sums.data(), slopes.data());
+    });
+    spread_means(sums);
+    spread_means(slopes);
+    for_each_place(first, [&](std::size_t at) {
+      hand_down(in[0] + at, delta + at, moments.mean.data(), moments.scale.data(), own_,
+                sums.data(), slopes.data(), channels_, below[0] + at);
+    });
+  });
 }
 
 void NormStep::gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
                              std::size_t stride, Scratch&) const {
   std::vector<double> sums(parameter_count_);
-  for (std::size_t i = 0; i < count; ++i) {
-    const float* deltas = delta + i * outputs_;
-    std::fill(sums.begin(), sums.end(), 0.0);
-    for_each_set(
-        in + i * inputs_, [](const auto&, double) {},
-        [&](std::size_t at, std::size_t channel, double value) {
-          sums[channel] += static_cast<double>(deltas[at]) * value;
-          sums[channels_ + channel] += static_cast<double>(deltas[at]);
-        });
-    std::transform(sums.begin(), sums.end(), rows + i * stride,
+  for_each_set(count, in, [&](std::size_t first, const ChannelMoments& moments) {
+    if (first % inputs_ == 0) std::fill(sums.begin(), sums.end(), 0.0);
+    for_each_place(first, [&](std::size_t at) {
+      add_gradient(in + at, delta + at, moments.mean.data(), moments.scale.data(), channels_,
+                   sums.data(), sums.data() + channels_);
+    });
+    const std::size_t end = first + places_per_set_ * channels_;
+    if (end % inputs_ != 0) return;
+    std::transform(sums.begin(), sums.end(), rows + (end / inputs_ - 1) * stride,
                    [](double sum) { return static_cast<float>(sum); });
-  }
+  });
 }
 
 }  // namespace
