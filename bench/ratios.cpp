@@ -9,11 +9,14 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <iostream>
+#include <random>
 #include <span>
 
+#include "layers/make_step.hpp"
 #include "places.hpp"
 #include "privgrad/sampler.hpp"
 #include "privgrad/trust/contribution_check.hpp"
@@ -329,6 +332,50 @@ double start_up_over_true(const std::string& program) {
       [] { return seconds_of_program({"/bin/true"}); });
 }
 
+enum class Way { forwards = 1, backwards };
+
+/// The time of a layer on a block of examples, as a step has it, over that of copying the block.
+double layer_over_copy(const Layer& layer, const Shape& shape, Way way) {
+  constexpr std::size_t kExamples = 8;
+  constexpr int kTimes = 100;
+  const auto step = cpu::make_step(layer, {.entering = {shape}, .out = shape});
+  const std::size_t numbers = kExamples * element_count(shape);
+  const std::vector<float> parameters(step->parameter_count(), 0.5f);
+  step->load(parameters.data());
+  step->prepare();
+  std::vector<float> in(numbers), out(numbers), delta(numbers), below(numbers);
+  std::mt19937_64 random(1);
+  std::normal_distribution<float> normal;
+  for (float& x : in) x = normal(random);
+  for (float& x : delta) x = normal(random);
+  cpu::Scratch scratch;
+  const float* const from = in.data();
+  float* const to = below.data();
+  step->forward(kExamples, {&from, 1}, out.data(), scratch);
+  const auto seconds_of_many = [&](const auto& once) {
+    return seconds_of([&] {
+      for (int i = 0; i < kTimes; ++i) once();
+    });
+  };
+  return ratio(
+      15,
+      [&] {
+        return seconds_of_many([&] {
+          if (way == Way::forwards) {
+            step->forward(kExamples, {&from, 1}, out.data(), scratch);
+          } else {
+            step->backward(kExamples, {&from, 1}, out.data(), delta.data(), {&to, 1}, scratch);
+          }
+        });
+      },
+      [&] {
+        return seconds_of_many([&] {
+          std::memcpy(below.data(), in.data(), numbers * sizeof(float));
+          asm volatile("" : : "r"(below.data()) : "memory");
+        });
+      });
+}
+
 /// Measures a ratio, prints a line and says whether the ratio is within its bound in the file.
 class Gate {
  public:
@@ -437,6 +484,19 @@ int main(int argc, char** argv) try {
   });
   // Finer intervals of pld cost more; the bound holds for the width with which it was set.
   const Value::Object coarse{{"relative_width", 0.0003, {}}};
+  const Activation gelu{ActivationKind::gelu};
+  gate.check("gelu_over_copy", [&] { return layer_over_copy(gelu, {1536}, Way::forwards); });
+  gate.check("gelu_backward_over_copy",
+             [&] { return layer_over_copy(gelu, {1536}, Way::backwards); });
+  gate.check("layer_norm_over_copy", [&] {
+    return layer_over_copy(LayerNorm{}, {16, 384}, Way::forwards);
+  });
+  gate.check("layer_norm_backward_over_copy", [&] {
+    return layer_over_copy(LayerNorm{}, {16, 384}, Way::backwards);
+  });
+  gate.check("group_norm_over_copy", [&] {
+    return layer_over_copy(GroupNorm{.groups = 16}, {8, 8, 64}, Way::forwards);
+  });
   gate.check("pld_over_loop",
              [&] { return accountant_over_loop(catalog, "pld", coarse, falling_noise()); });
   gate.check("saddle_point_over_loop",

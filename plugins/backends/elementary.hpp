@@ -167,9 +167,9 @@ PRIVGRAD_ANYWHERE NormalParts normal_parts(float x) {
   float p = polynomial(r, 0x1.6d4926p-10f, 0x1.121072p-7f, 0x1.5554e4p-5f, 0x1.5554d8p-3f, 0.5f);
   p = p * (r * r) + r + 1.0f;
   const float t = 1.0f / (1.0f + z * 0x1.555556p-2f);
-  const float q = polynomial(t, -0x1.60a6b2p-6f, 0x1.faf0cap-4f, -0x1.09eb20p-2f, 0x1.a66feep-3f,
-                             -0x1.710034p-5f, 0x1.dd7a72p-4f, 0x1.cfbd1cp-4f, 0x1.11597ap-3f,
-                             0x1.104d92p-3f);
+  const float q =
+      polynomial(t, -0x1.60a6b2p-6f, 0x1.faf0cap-4f, -0x1.09eb20p-2f, 0x1.a66feep-3f,
+                 -0x1.710034p-5f, 0x1.dd7a72p-4f, 0x1.cfbd1cp-4f, 0x1.11597ap-3f, 0x1.104d92p-3f);
   return {p * float_of((bits_of(shifted) + 127u) << 23), q * t};
 }
 

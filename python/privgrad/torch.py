@@ -210,10 +210,20 @@ class _Layers:
     def _add_add(self, layer: Mapping[str, Any]) -> torch.nn.Module:
         if any(self._values[value][1] != self._flattened for value in self._inputs):
             raise ConfigError(
-                f"{self._name}: add has values that are in another order in PyTorch, where only one of them "
+                f"{self._name}: {layer['layer']} has values that are in another order in PyTorch, where only one of them "
                 "is a flattened image; it has no counterpart"
             )
         return _Add()
+
+    def _add_multiply(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        self._add_add(layer)
+        return _Multiply()
+
+    def _add_rms_norm(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        channels = self._shape[-1]
+        split, axes = ((channels,), (0,)) if self._flattened is None else self._order()
+        self.blocks[f"{self._name}.weight"] = _Block((channels,), split, axes, (channels,))
+        return _RmsNorm(channels, layer["epsilon"], 1 if len(self._shape) == 3 else -1)
 
     def _add_scale(self, layer: Mapping[str, Any]) -> torch.nn.Module:
         return _Scale(layer["factor"])
@@ -244,6 +254,25 @@ def _has_bias(layer: Mapping[str, Any]) -> bool:
 class _Add(torch.nn.Module):
     def forward(self, *values: torch.Tensor) -> torch.Tensor:
         return functools.reduce(torch.add, values)
+
+
+class _Multiply(torch.nn.Module):
+    def forward(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        return first * second
+
+
+class _RmsNorm(torch.nn.Module):
+    """Divides by the root of the mean square along an axis; PyTorch has it only from 2.4 on."""
+
+    def __init__(self, channels: int, epsilon: float, axis: int) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(channels))
+        self.epsilon, self.axis = epsilon, axis
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        scaled = input * torch.rsqrt(input.square().mean(self.axis, keepdim=True) + self.epsilon)
+        places = input.dim() - 2 if self.axis == 1 else 0
+        return scaled * self.weight.reshape(-1, *(1,) * places)
 
 
 class _Scale(torch.nn.Module):

@@ -185,7 +185,7 @@ TEST_CASE("every layer on images gives the same by onnxruntime") {
   const Exporting exporting;
   const Activation relu{ActivationKind::relu};
   // Two extents mean one channel; heights and widths differ, so that they cannot be confused.
-  std::vector<std::pair<Shape, std::vector<Link>>> networks{
+  std::vector<std::pair<Shape, std::vector<ChainLink>>> networks{
       {{9, 7}, {Conv2d{.channels = 4, .kernel = 3}, relu, Dense{3}}},
       {{9, 7, 2}, {Conv2d{.channels = 4, .kernel = 3, .stride = 2, .padding = 1}, relu, Dense{3}}},
       {{8, 9, 2},

@@ -54,7 +54,7 @@ class ThreadExecutor final : public Executor {
 };
 
 /// Takes its parts by value, because gcc 12 considers nested braces uninitialised memory.
-inline Network make_network(Shape features, std::vector<Link> chain,
+inline Network make_network(Shape features, std::vector<ChainLink> chain,
                             Loss loss = Loss::cross_entropy, std::size_t classes = 3) {
   Network network;
   network.input.features = std::move(features);

@@ -103,6 +103,17 @@ std::vector<Network> sample_networks() {
        PartOf{.first = 1, .size = 1},
        Dense{.units = 2, .no_bias = true}},
       Loss::cross_entropy);
+  // Two branches multiplied, one of them normalised; and a square, whose both factors are one value.
+  add({4}, 2,
+      {Dense{6},
+       RmsNorm{.epsilon = 0.1},
+       {Dense{6}, {0}},
+       {ElementwiseProduct{}, {2, 3}},
+       Dense{2}},
+      Loss::cross_entropy);
+  add({3, 2}, 0,
+      {{ElementwiseProduct{}, {0, 0}}, RmsNorm{}, {ElementwiseProduct{}, {2, 2}}, Dense{1}},
+      Loss::squared);
   // Tokens beside numbers, as the values that cross a frozen front.
   add({7}, 3,
       {PartOf{.first = 0, .size = 3},

@@ -128,6 +128,11 @@ Tensor defined(const LayerNorm& layer, const Tensor& x, const Shape& shape,
   return normalised(x, {shape.size() - 1}, layer.epsilon, shape, parameters);
 }
 
+Tensor defined(const RmsNorm& layer, const Tensor& x, const Shape& shape, Parameters& parameters) {
+  const Tensor mean = xt::mean(xt::square(x), {shape.size() - 1}, xt::keep_dims);
+  return x / xt::sqrt(mean + layer.epsilon) * parameters.next({shape.back()});
+}
+
 Tensor defined(const Embedding& layer, const Tensor& x, const Shape&, Parameters& parameters) {
   const Tensor w = parameters.next({layer.vocabulary, layer.width});
   return xt::view(w, xt::keep(std::vector<std::size_t>(x.begin(), x.end())));
@@ -147,6 +152,11 @@ Tensor defined(const Add&, const std::vector<Tensor>& in, const Shape&, Paramete
   Tensor sum = in.front();
   for (std::size_t i = 1; i < in.size(); ++i) sum += in[i];
   return sum;
+}
+
+Tensor defined(const ElementwiseProduct&, const std::vector<Tensor>& in, const Shape&,
+               Parameters&) {
+  return in[0] * in[1];
 }
 
 template <class One>

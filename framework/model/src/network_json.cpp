@@ -156,7 +156,7 @@ Node node_from(const Json& json, const std::string& where) {
 }
 
 /// A layer of format 1, in which residual blocks end with layers of the kind "shortcut".
-Link link_from(const Json& json, const std::string& where) {
+ChainLink link_from(const Json& json, const std::string& where) {
   Members members(json, where);
   if (members.text("layer") == "shortcut") {
     const Shortcut shortcut{.over = members.number("over"), .stride = members.number("stride")};
@@ -164,7 +164,7 @@ Link link_from(const Json& json, const std::string& where) {
     return shortcut;
   }
   Members again(json, where);
-  Link link(layer_from(again, where));
+  ChainLink link(layer_from(again, where));
   again.done();
   return link;
 }
@@ -225,7 +225,7 @@ Network network_from_json(const Json& json) {
     throw ConfigError("network.layers is not a list of at most 10000 layers");
   const auto where = [](std::size_t i) { return "network.layers." + std::to_string(i); };
   if (std::any_of(layers.begin(), layers.end(), is_shortcut)) {
-    std::vector<Link> chain;
+    std::vector<ChainLink> chain;
     for (std::size_t i = 0; i < layers.size(); ++i) chain.push_back(link_from(layers[i], where(i)));
     network.nodes = nodes_of(network.input, chain);
   } else {

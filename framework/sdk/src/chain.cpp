@@ -41,7 +41,7 @@ class Nodes {
 
 }  // namespace
 
-std::vector<Node> nodes_of(const ExampleShape& input, const std::vector<Link>& chain) {
+std::vector<Node> nodes_of(const ExampleShape& input, const std::vector<ChainLink>& chain) {
   Nodes nodes(input);
   std::vector<std::size_t> entering;  // the value that enters each link
   for (std::size_t i = 0; i < chain.size(); ++i) {

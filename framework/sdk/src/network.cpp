@@ -156,6 +156,17 @@ Shape output_of(const Reshape& layer, const Shape& in) {
 
 using Inputs = std::vector<Shape>;
 
+Shape output_of(const RmsNorm& layer, const Shape& in) {
+  channels_of(in);
+  need_epsilon(layer.epsilon);
+  return in;
+}
+
+Shape output_of(const ElementwiseProduct&, const Inputs& in) {
+  need(in.size() == 2 && in[0] == in[1], "needs two values of one shape");
+  return in.front();
+}
+
 Shape output_of(const Add&, const Inputs& in) {
   need(in.size() > 1, "needs two values or more");
   for (const Shape& other : in) need(other == in.front(), "needs values of one shape");
@@ -192,6 +203,8 @@ std::string words_of(const Embedding& layer) {
   return "embedding " + std::to_string(layer.vocabulary) + " x " + std::to_string(layer.width);
 }
 std::string words_of(const Add&) { return "add"; }
+std::string words_of(const ElementwiseProduct&) { return "multiply"; }
+std::string words_of(const RmsNorm&) { return "rms_norm"; }
 std::string words_of(const Scale& layer) { return "scale " + format_number(layer.factor); }
 std::string words_of(const PartOf& layer) {
   return "part " + std::to_string(layer.first) + " to " + std::to_string(layer.first + layer.size);
@@ -222,6 +235,8 @@ std::vector<ParameterBlock> blocks_of(const Layer& layer, const Shape& in) {
   } else if (std::holds_alternative<GroupNorm>(layer) || std::holds_alternative<LayerNorm>(layer)) {
     add("weight", {in.back()}, 0, 0, 1.0f);
     add("bias", {in.back()});
+  } else if (std::holds_alternative<RmsNorm>(layer)) {
+    add("weight", {in.back()}, 0, 0, 1.0f);
   } else if (const auto* embedding = std::get_if<Embedding>(&layer)) {
     add("weight", {embedding->vocabulary, embedding->width}, 1, embedding->width);
   }

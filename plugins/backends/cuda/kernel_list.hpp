@@ -29,6 +29,7 @@
   kernel(pass_on, ForEach<PassOn>)                                      \
   kernel(add_to, ForEach<AddTo>)                                        \
   kernel(multiply_by, ForEach<MultiplyBy>)                              \
+  kernel(multiply_values, ForEach<MultiplyValues>)                      \
   kernel(take_part, ForEach<TakePart>)                                  \
   kernel(put_part, ForEach<PutPart>)                                    \
   kernel(judge, ForEach<Judge>)                                         \

@@ -17,6 +17,13 @@ struct PassOn {
   PRIVGRAD_HD void operator()(uint64_t i) const { to[i] = from[i]; }
 };
 
+struct MultiplyValues {
+  uint64_t count;
+  const float *a, *b;
+  float* product;
+  PRIVGRAD_HD void operator()(uint64_t i) const { product[i] = a[i] * b[i]; }
+};
+
 struct AddTo {
   uint64_t count;
   const float* from;
@@ -200,6 +207,7 @@ struct Norm {
   uint64_t places, channels;
   uint64_t places_per_set, channels_per_set;
   double epsilon;
+  bool centres;  // whether the mean is subtracted, and there are biases
 
   PRIVGRAD_HD uint64_t values() const { return places * channels; }
   PRIVGRAD_HD uint64_t members() const { return places_per_set * channels_per_set; }
@@ -244,7 +252,8 @@ struct NormMoments {
     const float* own = in + i / norm.sets() * norm.values();
     const uint64_t set = i % norm.sets();
     const double mean =
-        norm.mean(set, [&](uint64_t at) { return static_cast<double>(own[at]); });
+        norm.centres ? norm.mean(set, [&](uint64_t at) { return static_cast<double>(own[at]); })
+                     : 0.0;
     const double variance = norm.mean(set, [&](uint64_t at) {
       const double difference = static_cast<double>(own[at]) - mean;
       return difference * difference;
@@ -263,9 +272,10 @@ struct NormForward {
     const uint64_t value = i % norm.values();
     const Moments& own = moments[i / norm.values() * norm.sets() + norm.set_of(value)];
     const uint64_t channel = value % norm.channels;
-    out[i] = static_cast<float>((static_cast<double>(in[i]) - own.mean) * own.scale *
-                                    static_cast<double>(parameters[channel]) +
-                                static_cast<double>(parameters[norm.channels + channel]));
+    out[i] = static_cast<float>(
+        (static_cast<double>(in[i]) - own.mean) * own.scale *
+            static_cast<double>(parameters[channel]) +
+        (norm.centres ? static_cast<double>(parameters[norm.channels + channel]) : 0.0));
   }
 };
 
@@ -280,9 +290,10 @@ struct NormBackward {
     const uint64_t first = i / norm.sets() * norm.values();
     const uint64_t set = i % norm.sets();
     const Moments& own = moments[i];
-    const double mean = norm.mean(set, [&](uint64_t at) { return weighted(first, at); });
-    const double slope = norm.mean(
-        set, [&](uint64_t at) { return weighted(first, at) * value(first + at, own); });
+    const double mean =
+        norm.centres ? norm.mean(set, [&](uint64_t at) { return weighted(first, at); }) : 0.0;
+    const double slope =
+        norm.mean(set, [&](uint64_t at) { return weighted(first, at) * value(first + at, own); });
     for (uint64_t p = 0; p < norm.places_per_set; ++p) {
       for (uint64_t c = 0; c < norm.channels_per_set; ++c) {
         const uint64_t at = norm.member(set, p, c);
@@ -324,7 +335,8 @@ struct NormGradient {
       bias += error;
     }
     gradients[example * stride + channel] = static_cast<float>(weight);
-    gradients[example * stride + norm.channels + channel] = static_cast<float>(bias);
+    if (norm.centres)
+      gradients[example * stride + norm.channels + channel] = static_cast<float>(bias);
   }
 };
 

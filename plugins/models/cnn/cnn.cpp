@@ -17,7 +17,7 @@ class Cnn final : public Model {
 
   Network network(const ExampleShape& input) const override {
     const Loss loss = dense_models::choose_loss(params_, input);
-    std::vector<Link> chain = links_;
+    std::vector<ChainLink> chain = links_;
     chain.push_back(Dense{dense_models::outputs_for(loss, input)});
     Network network{.input = input, .nodes = nodes_of(input, chain), .loss = loss};
     check_network(network);
@@ -30,7 +30,7 @@ class Cnn final : public Model {
   }
 
  private:
-  static std::vector<Link> hidden_layers(const Params& params) {
+  static std::vector<ChainLink> hidden_layers(const Params& params) {
     if (params.has("preset") && params.has("layers")) {
       throw ConfigError("cnn: give one of preset and layers, not both");
     }
@@ -48,7 +48,7 @@ class Cnn final : public Model {
   }
 
   Params params_;
-  std::vector<Link> links_;
+  std::vector<ChainLink> links_;
 };
 
 ParamSpec layers_parameter() {

@@ -15,21 +15,21 @@ Pool pool(PoolKind kind, std::size_t window, std::size_t stride) {
 
 /// LeCun, Bottou, Bengio and Haffner 1998, in its usual modern form: every map sees every channel,
 /// plain average pooling. 61706 parameters on 28 x 28 images of 10 classes.
-std::vector<Link> lenet(Activation f) {
+std::vector<ChainLink> lenet(Activation f) {
   const Pool halve = pool(PoolKind::average, 2, 2);
   return {conv(6, 5, 1, 2), f, halve, conv(16, 5, 1, 0), f, halve, Dense{120}, f, Dense{84}, f};
 }
 
 /// The convolutional network of McMahan et al. 2017, without padding, as in later federated work:
 /// 582026 parameters on 28 x 28 images of 10 classes.
-std::vector<Link> fedavg_cnn(Activation f) {
+std::vector<ChainLink> fedavg_cnn(Activation f) {
   const Pool halve = pool(PoolKind::max, 2, 2);
   return {conv(32, 5, 1, 0), f, halve, conv(64, 5, 1, 0), f, halve, Dense{512}, f};
 }
 
 /// Papernot et al. 2021, the network for MNIST and Fashion-MNIST: 26010 parameters there. The
 /// padding of 3 is what "same" means for a kernel of 8 and a stride of 2 on 28 x 28.
-std::vector<Link> tempered_sigmoid(Activation f) {
+std::vector<ChainLink> tempered_sigmoid(Activation f) {
   const Pool overlapping = pool(PoolKind::max, 2, 1);
   return {conv(16, 8, 2, 3), f, overlapping, conv(32, 4, 2, 0), f, overlapping, Dense{32}, f};
 }
@@ -37,9 +37,9 @@ std::vector<Link> tempered_sigmoid(Activation f) {
 /// Zagoruyko and Komodakis 2016, 16 layers deep and 4 times as wide, with group norms instead of
 /// batch norms, as De, Berrada, Hayes, Smith and Balle 2022 use it for private training: 2751146
 /// parameters on 32 x 32 images of 3 channels and 10 classes.
-std::vector<Link> wrn_16_4(Activation f) {
+std::vector<ChainLink> wrn_16_4(Activation f) {
   const GroupNorm norm{.groups = 16};
-  std::vector<Link> layers{conv(16, 3, 1, 1)};
+  std::vector<ChainLink> layers{conv(16, 3, 1, 1)};
   for (const std::size_t channels : {64u, 128u, 256u}) {
     const std::size_t stride = channels == 64 ? 1 : 2;
     // The first block changes channels and extents: its shortcut begins after norm and activation.
@@ -54,7 +54,7 @@ std::vector<Link> wrn_16_4(Activation f) {
 
 struct Preset {
   std::string_view name;
-  std::vector<Link> (*layers)(Activation);
+  std::vector<ChainLink> (*layers)(Activation);
   ActivationKind activation;
 };
 
@@ -71,7 +71,7 @@ std::vector<std::string> preset_names() {
   return names;
 }
 
-std::vector<Link> preset(std::string_view name, std::optional<ActivationKind> activation) {
+std::vector<ChainLink> preset(std::string_view name, std::optional<ActivationKind> activation) {
   for (const Preset& preset : kPresets) {
     if (preset.name == name) return preset.layers({activation.value_or(preset.activation)});
   }

@@ -15,6 +15,6 @@ std::vector<std::string> preset_names();
 
 /// \param activation  instead of the preset's own.
 /// \returns the preset's layers without the output layer.
-std::vector<Link> preset(std::string_view name, std::optional<ActivationKind> activation);
+std::vector<ChainLink> preset(std::string_view name, std::optional<ActivationKind> activation);
 
 }  // namespace privgrad::cnn

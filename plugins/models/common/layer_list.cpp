@@ -34,6 +34,8 @@ const std::vector<Kind>& kinds() {
       {"layer_norm", {}, {}},
       {"shortcut", {"over"}, {"stride"}, Form::chain},
       {"add", {}, {}, Form::graph},
+      {"multiply", {}, {}, Form::graph},
+      {"rms_norm", {}, {}, Form::graph},
       {"scale", {"factor"}, {}, Form::graph},
       {"part", {"first", "size"}, {}, Form::graph},
       {"reshape", {"shape"}, {}, Form::graph},
@@ -66,7 +68,7 @@ class Entry {
     check();
   }
 
-  Link link() const {
+  ChainLink link() const {
     if (kind_.name == "shortcut")
       return Shortcut{.over = size("over"), .stride = size("stride", 1)};
     return layer();
@@ -92,6 +94,8 @@ class Entry {
     if (kind == "activation") return Activation{activation_from_text(given_.text("function"))};
     if (kind == "group_norm") return GroupNorm{.groups = size("groups")};
     if (kind == "add") return Add{};
+    if (kind == "multiply") return ElementwiseProduct{};
+    if (kind == "rms_norm") return RmsNorm{};
     if (kind == "scale") return Scale{given_.real("factor")};
     if (kind == "part") return PartOf{.first = size("first"), .size = size("size")};
     if (kind == "reshape") return Reshape{shape()};
@@ -161,9 +165,7 @@ ParamSpec parameter(Form form, const std::string& name, const std::string& doc) 
     return integer(key, about).at_least(least).at_most(kMost).optional();
   };
   std::vector<ParamSpec> fields{
-      text("kind",
-           "What the layer is; the other keys say which kinds have them. flatten, layer_norm and "
-           "add have none.")
+      text("kind", "What the layer is; the other keys say which kinds have them, if any.")
           .one_of(names)
           .example("flatten"),
       number("channels", "conv2d: output channels."),
@@ -192,11 +194,12 @@ ParamSpec parameter(Form form, const std::string& name, const std::string& doc) 
                           "What later nodes call the value that this one makes, and the first part "
                           "of the names of its tensors: NAME.weight.")
                          .optional());
-    fields.push_back(list("from",
-                          "The values that the node works on, by name; input is the features. If "
-                          "not given, what the node before makes. add has two or more.",
-                          text("value", ""))
-                         .optional());
+    fields.push_back(
+        list("from",
+             "The values that the node works on, by name; input is the features. If "
+             "not given, what the node before makes. add has two or more, multiply two.",
+             text("value", ""))
+            .optional());
     fields.push_back(real("factor", "scale: what every element is multiplied by.").optional());
     fields.push_back(number("first", "part: the first element of the last extent.", 0));
     fields.push_back(number("size", "part: elements of the last extent."));
@@ -211,8 +214,8 @@ ParamSpec parameter(Form form, const std::string& name, const std::string& doc) 
   return list(name, doc, object("layer", "", std::move(fields))).at_least_items(1);
 }
 
-std::vector<Link> chain_from(const std::vector<Params>& given) {
-  std::vector<Link> chain;
+std::vector<ChainLink> chain_from(const std::vector<Params>& given) {
+  std::vector<ChainLink> chain;
   for (std::size_t i = 0; i < given.size(); ++i)
     chain.push_back(Entry(Form::chain, given[i], i).link());
   return chain;

@@ -19,7 +19,7 @@ ParamSpec parameter(Form form, const std::string& name, const std::string& doc);
 
 /// \returns the layers of a chain as the manifest lists them.
 /// \throws ConfigError naming the first layer that lacks a key, or has one that its kind does not.
-std::vector<Link> chain_from(const std::vector<Params>& given);
+std::vector<ChainLink> chain_from(const std::vector<Params>& given);
 
 /// \returns the nodes of a graph as the manifest lists them.
 /// \throws ConfigError as above; also for a value that no earlier node makes, or a name used twice.

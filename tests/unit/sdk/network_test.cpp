@@ -160,7 +160,8 @@ TEST_CASE("chain: a shortcut becomes a sum, behind a convolution where it must c
   CHECK(blocks[8].name == "layers.6.weight");
   CHECK(blocks[8].node == 7);
 
-  const auto refused = [](Shape features, const std::vector<Link>& chain, const std::string& why) {
+  const auto refused = [](Shape features, const std::vector<ChainLink>& chain,
+                          const std::string& why) {
     CHECK_THROWS_WITH(nodes_of({std::move(features), 10}, chain), ContainsSubstring(why));
   };
   refused({4, 4}, {conv(2, 3), Shortcut{.over = 2}, Dense{10}},

@@ -133,6 +133,22 @@ class LayerGraph {
     }
     value_ = sum;
   }
+  void add_layer(const ElementwiseProduct&) {
+    channels_first();
+    const std::string first = value_;
+    look_at(inputs_of(network_, node_)[1]);
+    channels_first();
+    value_ = graph_.add("Mul", {first, value_});
+  }
+  /// The mean square by ReduceMean, since the opset has no such norm.
+  void add_layer(const RmsNorm& layer) {
+    channels_last();
+    const std::string mean =
+        graph_.add("ReduceMean", {graph_.add("Mul", {value_, value_})}, {{"axes", Extents{-1}}});
+    const std::string size = graph_.add(
+        "Sqrt", {graph_.add("Add", {mean, graph_.scalar(static_cast<float>(layer.epsilon))})});
+    value_ = graph_.add("Mul", {graph_.add("Div", {value_, size}), parameter("weight")});
+  }
   void add_layer(const Scale& layer) {
     value_ = graph_.add("Mul", {value_, graph_.scalar(static_cast<float>(layer.factor))});
   }

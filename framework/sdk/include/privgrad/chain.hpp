@@ -20,12 +20,13 @@ struct Shortcut {
   std::size_t stride = 1;
 };
 
-using Link = std::variant<Layer, Shortcut>;
+using ChainLink = std::variant<Layer, Shortcut>;
 
 /// \returns the nodes of a chain: a layer becomes a node, and a shortcut an Add, behind a Conv2d if
 ///   it projects. Parameters have the names of their links, "layers.N" with N the number of the
 ///   link.
 /// \throws ConfigError that names the first link that cannot process its input.
-PRIVGRAD_API std::vector<Node> nodes_of(const ExampleShape& input, const std::vector<Link>& chain);
+PRIVGRAD_API std::vector<Node> nodes_of(const ExampleShape& input,
+                                        const std::vector<ChainLink>& chain);
 
 }  // namespace privgrad

@@ -149,6 +149,25 @@ struct Add {
   static void members(Self&, const Use&) {}
 };
 
+/// The elementwise product of two values of the same shape, in float32.
+struct ElementwiseProduct {
+  static constexpr std::string_view kKind = "multiply";
+  template <class Self, class Use>
+  static void members(Self&, const Use&) {}
+};
+
+/// x / sqrt(mean of x^2 + epsilon) * weight[c], with the mean over the last extent, at each place
+/// separately; weight has the shape [channels]. Zhang and Sennrich 2019.
+struct RmsNorm {
+  double epsilon = 1e-5;
+
+  static constexpr std::string_view kKind = "rms_norm";
+  template <class Self, class Use>
+  static void members(Self& self, const Use& use) {
+    use("epsilon", self.epsilon);
+  }
+};
+
 /// factor x, elementwise.
 struct Scale {
   double factor = 1.0;  ///< Finite; rounded to float32.
@@ -186,7 +205,7 @@ struct Reshape {
 
 /// No layer mixes examples (as batch normalisation does): there would be no per-example gradients.
 using Layer = std::variant<Dense, Activation, Conv2d, Pool, Flatten, GroupNorm, LayerNorm,
-                           Embedding, Add, Scale, PartOf, Reshape>;
+                           Embedding, Add, Scale, PartOf, Reshape, ElementwiseProduct, RmsNorm>;
 
 /// Losses are per example; the loss of a batch is their mean, but gradients are never averaged
 /// before clipping.

@@ -23,6 +23,25 @@ class AddStep final : public Step {
   }
 };
 
+class MultiplyStep final : public Step {
+ public:
+  explicit MultiplyStep(const Place& place) : Step(place.in(), place.out) {}
+
+  void forward(std::size_t count, Values in, float* out, Scratch&) const override {
+    multiply(in[0], in[1], count * inputs_, out);
+  }
+  void backward(std::size_t count, Values in, const float*, const float* delta, Below below,
+                Scratch&) const override {
+    if (below[0] != nullptr) multiply(delta, in[1], count * inputs_, below[0]);
+    if (below[1] != nullptr) multiply(delta, in[0], count * inputs_, below[1]);
+  }
+
+ private:
+  static void multiply(const float* a, const float* b, std::size_t count, float* product) {
+    for (std::size_t i = 0; i < count; ++i) product[i] = a[i] * b[i];
+  }
+};
+
 class ScaleStep final : public Step {
  public:
   ScaleStep(const Scale& layer, const Place& place)
@@ -50,6 +69,10 @@ class ScaleStep final : public Step {
 
 std::unique_ptr<Step> step_of(const Add&, const Place& place) {
   return std::make_unique<AddStep>(place);
+}
+
+std::unique_ptr<Step> step_of(const ElementwiseProduct&, const Place& place) {
+  return std::make_unique<MultiplyStep>(place);
 }
 
 std::unique_ptr<Step> step_of(const Scale& layer, const Place& place) {

@@ -1,4 +1,4 @@
-// Group and layer normalisation, whose gradients are kept as rows.
+// Normalisations, whose gradients are kept as rows.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -21,8 +21,7 @@ struct ChannelMoments {
 PRIVGRAD_INLINE void add_values_body(const float* x, std::size_t count, double* sums) {
   for (std::size_t c = 0; c < count; ++c) sums[c] += static_cast<double>(x[c]);
 }
-PRIVGRAD_LOOP(void, add_values, (const float* x, std::size_t count, double* sums),
-              (x, count, sums))
+PRIVGRAD_LOOP(void, add_values, (const float* x, std::size_t count, double* sums), (x, count, sums))
 
 PRIVGRAD_INLINE void add_squares_body(const float* x, const double* mean, std::size_t count,
                                       double* sums) {
@@ -37,17 +36,18 @@ PRIVGRAD_LOOP(void, add_squares,
 
 /// out = (x - mean) * scale * weight + bias
 PRIVGRAD_INLINE void normalise_body(const float* x, const double* mean, const double* scale,
-                                    const float* own, std::size_t count, float* out) {
+                                    const float* weights, const float* biases, std::size_t count,
+                                    float* out) {
   for (std::size_t c = 0; c < count; ++c) {
     out[c] = static_cast<float>((static_cast<double>(x[c]) - mean[c]) * scale[c] *
-                                    static_cast<double>(own[c]) +
-                                static_cast<double>(own[count + c]));
+                                    static_cast<double>(weights[c]) +
+                                static_cast<double>(biases[c]));
   }
 }
 PRIVGRAD_LOOP(void, normalise,
-              (const float* x, const double* mean, const double* scale, const float* own,
-               std::size_t count, float* out),
-              (x, mean, scale, own, count, out))
+              (const float* x, const double* mean, const double* scale, const float* weights,
+               const float* biases, std::size_t count, float* out),
+              (x, mean, scale, weights, biases, count, out))
 
 /// sums += delta * weight, and slopes += that times the normalised value.
 PRIVGRAD_INLINE void add_weighted_body(const float* x, const float* delta, const double* mean,
@@ -102,6 +102,7 @@ class NormStep final : public KeptRows {
  public:
   NormStep(const GroupNorm& layer, const Shape& in, const Shape& out);
   NormStep(const LayerNorm& layer, const Shape& in, const Shape& out);
+  NormStep(const RmsNorm& layer, const Shape& in, const Shape& out);
   void forward(std::size_t count, Values in, float* out, Scratch& scratch) const override;
   void backward(std::size_t count, Values in, const float* out, const float* delta, Below below,
                 Scratch& scratch) const override;
@@ -120,6 +121,8 @@ class NormStep final : public KeptRows {
   std::size_t channels_;
   std::size_t places_per_set_, channels_per_set_;
   double epsilon_;
+  bool centres_ = true;            // whether the mean is subtracted, and there are biases
+  std::vector<float> zeros_ = {};  // biases where there are none
 };
 
 NormStep::NormStep(const GroupNorm& layer, const Shape& in, const Shape& out)
@@ -138,6 +141,17 @@ NormStep::NormStep(const LayerNorm& layer, const Shape& in, const Shape& out)
       channels_per_set_(channels_),
       epsilon_(layer.epsilon) {
   parameter_count_ = 2 * channels_;
+}
+
+NormStep::NormStep(const RmsNorm& layer, const Shape& in, const Shape& out)
+    : KeptRows(in, out),
+      channels_(in.back()),
+      places_per_set_(1),
+      channels_per_set_(channels_),
+      epsilon_(layer.epsilon),
+      centres_(false),
+      zeros_(channels_) {
+  parameter_count_ = channels_;
 }
 
 /// Replaces the sum of each channel by the mean of its set.
@@ -165,10 +179,11 @@ void NormStep::for_each_set(std::size_t count, const float* in, const Body& body
   ChannelMoments moments;
   for (std::size_t first = 0; first < count * inputs_; first += places_per_set_ * channels_) {
     moments.mean.assign(channels_, 0.0);
-    for_each_place(first, [&](std::size_t at) {
-      add_values(in + at, channels_, moments.mean.data());
-    });
-    spread_means(moments.mean);
+    if (centres_) {
+      for_each_place(first,
+                     [&](std::size_t at) { add_values(in + at, channels_, moments.mean.data()); });
+      spread_means(moments.mean);
+    }
     moments.scale.assign(channels_, 0.0);
     for_each_place(first, [&](std::size_t at) {
       add_squares(in + at, moments.mean.data(), channels_, moments.scale.data());
@@ -182,7 +197,8 @@ void NormStep::for_each_set(std::size_t count, const float* in, const Body& body
 void NormStep::forward(std::size_t count, Values in, float* out, Scratch&) const {
   for_each_set(count, in[0], [&](std::size_t first, const ChannelMoments& moments) {
     for_each_place(first, [&](std::size_t at) {
-      normalise(in[0] + at, moments.mean.data(), moments.scale.data(), own_, channels_, out + at);
+      normalise(in[0] + at, moments.mean.data(), moments.scale.data(), own_,
+                centres_ ? own_ + channels_ : zeros_.data(), channels_, out + at);
     });
   });
 }
@@ -197,7 +213,11 @@ void NormStep::backward(std::size_t count, Values in, const float*, const float*
       add_weighted(in[0] + at, delta + at, moments.mean.data(), moments.scale.data(), own_,
                    channels_, sums.data(), slopes.data());
     });
-    spread_means(sums);
+    if (centres_) {
+      spread_means(sums);
+    } else {
+      sums.assign(channels_, 0.0);
+    }
     spread_means(slopes);
     for_each_place(first, [&](std::size_t at) {
       hand_down(in[0] + at, delta + at, moments.mean.data(), moments.scale.data(), own_,
@@ -208,7 +228,7 @@ void NormStep::backward(std::size_t count, Values in, const float*, const float*
 
 void NormStep::gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
                              std::size_t stride, Scratch&) const {
-  std::vector<double> sums(parameter_count_);
+  std::vector<double> sums(2 * channels_);
   for_each_set(count, in, [&](std::size_t first, const ChannelMoments& moments) {
     if (first % inputs_ == 0) std::fill(sums.begin(), sums.end(), 0.0);
     for_each_place(first, [&](std::size_t at) {
@@ -217,7 +237,8 @@ void NormStep::gradient_rows(std::size_t count, const float* in, const float* de
     });
     const std::size_t end = first + places_per_set_ * channels_;
     if (end % inputs_ != 0) return;
-    std::transform(sums.begin(), sums.end(), rows + (end / inputs_ - 1) * stride,
+    std::transform(sums.begin(), sums.begin() + static_cast<std::ptrdiff_t>(parameter_count_),
+                   rows + (end / inputs_ - 1) * stride,
                    [](double sum) { return static_cast<float>(sum); });
   });
 }
@@ -229,6 +250,10 @@ std::unique_ptr<Step> step_of(const GroupNorm& layer, const Place& place) {
 }
 
 std::unique_ptr<Step> step_of(const LayerNorm& layer, const Place& place) {
+  return std::make_unique<NormStep>(layer, place.in(), place.out);
+}
+
+std::unique_ptr<Step> step_of(const RmsNorm& layer, const Place& place) {
   return std::make_unique<NormStep>(layer, place.in(), place.out);
 }
 

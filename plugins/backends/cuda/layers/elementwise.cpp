@@ -22,6 +22,23 @@ class AddStep final : public Step {
   }
 };
 
+class MultiplyStep final : public Step {
+ public:
+  explicit MultiplyStep(const Place& place) : Step(place.in(), place.out) {}
+
+  void forward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
+    launch_each(queue, MultiplyValues{rows * outputs_, pass.in, pass.more_in[0], pass.out});
+  }
+  void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
+    if (pass.below != nullptr) {
+      launch_each(queue, MultiplyValues{rows * outputs_, pass.delta, pass.more_in[0], pass.below});
+    }
+    if (pass.more_below[0] != nullptr) {
+      launch_each(queue, MultiplyValues{rows * outputs_, pass.delta, pass.in, pass.more_below[0]});
+    }
+  }
+};
+
 class ScaleStep final : public Step {
  public:
   ScaleStep(const Scale& layer, const Place& place)
@@ -61,6 +78,10 @@ class PartStep final : public Step {
 
 std::unique_ptr<Step> step_of(const Add&, const Place& place) {
   return std::make_unique<AddStep>(place);
+}
+
+std::unique_ptr<Step> step_of(const ElementwiseProduct&, const Place& place) {
+  return std::make_unique<MultiplyStep>(place);
 }
 
 std::unique_ptr<Step> step_of(const Scale& layer, const Place& place) {

@@ -27,6 +27,8 @@ std::unique_ptr<Step> step_of(const GroupNorm& layer, const Place& place);
 std::unique_ptr<Step> step_of(const LayerNorm& layer, const Place& place);
 std::unique_ptr<Step> step_of(const Pool& layer, const Place& place);
 std::unique_ptr<Step> step_of(const Add& layer, const Place& place);
+std::unique_ptr<Step> step_of(const ElementwiseProduct& layer, const Place& place);
+std::unique_ptr<Step> step_of(const RmsNorm& layer, const Place& place);
 std::unique_ptr<Step> step_of(const Scale& layer, const Place& place);
 std::unique_ptr<Step> step_of(const PartOf& layer, const Place& place);
 std::unique_ptr<Step> step_of(const Reshape& layer, const Place& place);

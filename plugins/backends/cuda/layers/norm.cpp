@@ -1,4 +1,4 @@
-// Group and layer normalisation on a device, whose gradients are kept as rows.
+// Normalisations on a device, whose gradients are kept as rows.
 #include "layers/kept_rows.hpp"
 #include "layers/make_step.hpp"
 
@@ -13,6 +13,11 @@ class NormStep final : public KeptRows {
   }
   NormStep(const LayerNorm& layer, const Shape& in, const Shape& out) : KeptRows(in, out) {
     set(in, 1, in.back(), layer.epsilon);
+  }
+  NormStep(const RmsNorm& layer, const Shape& in, const Shape& out) : KeptRows(in, out) {
+    set(in, 1, in.back(), layer.epsilon);
+    norm_.centres = false;
+    parameter_count_ = in.back();
   }
 
   void allocate(const std::shared_ptr<Device>& device, std::size_t rows, PassUse use,
@@ -43,7 +48,8 @@ class NormStep final : public KeptRows {
              .channels = in.back(),
              .places_per_set = places_per_set,
              .channels_per_set = channels_per_set,
-             .epsilon = epsilon};
+             .epsilon = epsilon,
+             .centres = true};
     parameter_count_ = 2 * in.back();
   }
 
@@ -57,6 +63,10 @@ std::unique_ptr<Step> step_of(const GroupNorm& layer, const Place& place) {
 }
 
 std::unique_ptr<Step> step_of(const LayerNorm& layer, const Place& place) {
+  return std::make_unique<NormStep>(layer, place.in(), place.out);
+}
+
+std::unique_ptr<Step> step_of(const RmsNorm& layer, const Place& place) {
   return std::make_unique<NormStep>(layer, place.in(), place.out);
 }
 
