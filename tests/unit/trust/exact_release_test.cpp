@@ -17,6 +17,7 @@
 #include "privgrad/data/executor.hpp"
 #include "privgrad/trust/correlated_mechanism.hpp"
 #include "privgrad/trust/mechanism.hpp"
+#include "privgrad/trust/resident_run.hpp"
 #include "privgrad/trust/rounded_gaussian.hpp"
 #include "privgrad/trust/testing.hpp"
 #include "trust_support.hpp"
@@ -123,6 +124,14 @@ class ScriptedCells final : public Program, public ExactClipping {
 };
 
 }  // namespace
+
+TEST_CASE("steps on a device need a program that makes them", "[exact]") {
+  ScriptedCells program({1, 2, 3});
+  CHECK(core::ResidentRun::ability(program) == nullptr);
+  CHECK_THROWS_AS(
+      core::ResidentRun(program, StepRule::Kind::descent, RandomKey::from_seed(1), "p", serial),
+      std::bad_cast);
+}
 
 TEST_CASE("an exact release is one rounded Gaussian of its terms' joint variance",
           "[exact][mechanism][privacy]") {

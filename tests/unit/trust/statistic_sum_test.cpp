@@ -230,4 +230,14 @@ TEST_CASE("long contributions are added piece by piece, and the sum is the same"
     CHECK_THROWS_WITH(in_pieces([](std::span<const float>) { return nullptr; }, nullptr),
                       ContainsSubstring("it gives no contribution in pieces"));
   }
+  SECTION("and so does none for the look at one row") {
+    asked = 0;
+    const core::PiecesOf once = [&](std::span<const float> row) {
+      const bool is_look = ++asked > 70;
+      return is_look ? nullptr : std::make_unique<Kept>(whole_of(row, kSize));
+    };
+    core::ContributionCheck check{.place = 3, .program = "forgetful", .clipping = "forgetful"};
+    CHECK_THROWS_WITH(in_pieces(once, &check),
+                      "forgetful broke its promise: it gives no contribution in pieces");
+  }
 }

@@ -61,7 +61,7 @@ ResidentRun::ResidentRun(Program& program, StepRule::Kind kind, const RandomKey&
                          std::string who, Executor& executor)
     : program_(program),
       exact_(dynamic_cast<const ExactClipping&>(program)),
-      resident_(*ability(program)),
+      resident_(dynamic_cast<ResidentSteps&>(program)),
       kind_(kind),
       key_(key),
       who_(std::move(who)),

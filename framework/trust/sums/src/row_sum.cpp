@@ -70,6 +70,10 @@ void check_pieces(const Contributions& program, const PiecesOf& pieces_of, const
   std::vector<float> made(whole.size(), std::numeric_limits<float>::quiet_NaN());
   program.gradient_rows({features, {&target, 1}}, whole);
   const auto contribution = pieces_of(features);
+  if (contribution == nullptr) {
+    throw PluginError(std::string(check.program) +
+                      " broke its promise: it gives no contribution in pieces");
+  }
   for (std::size_t end = made.size(); end > 0;) {
     const std::size_t begin = end - 1 - (end - 1) % kPiece;
     contribution->piece(begin, std::span(made).subspan(begin, end - begin));
