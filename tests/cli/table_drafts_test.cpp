@@ -77,3 +77,36 @@ TEST_CASE("tables: a suggestion finds the delimiter, the decimals and dates") {
   CHECK(run.exit_code == 0);
   CHECK_THAT(run.err, ContainsSubstring("data.delimiter says what separates them"));
 }
+
+TEST_CASE("tables: a suggestion finds the delimiter that gives the target a column") {
+  const Cli cli;
+  std::string text = "name, first;age;outcome\n";
+  for (int i = 0; i < 40; ++i)
+    text += "Doe, J" + std::to_string(i) + ";" + std::to_string(i) + ";" +
+            (i % 2 == 0 ? "yes" : "no") + "\n";
+  write_file(cli.out("t.csv"), text);
+  const Words call = {"data", "describe", "t.csv", "--set", "target=outcome", "--suggest"};
+  const Json section = printed_json(cli, call).at("data");
+  CHECK(section.at("delimiter") == ";");
+  CHECK(section.at("columns").at(0).at("name") == "name, first");
+}
+
+TEST_CASE("tables: a suggestion says what missing targets count as") {
+  const Cli cli;
+  const auto notes = [&](const std::vector<std::string>& targets) {
+    std::string text = "age,outcome\n";
+    for (int i = 0; i < 60; ++i)
+      text +=
+          std::to_string(i) + "," + targets[static_cast<std::size_t>(i) % targets.size()] + "\n";
+    write_file(cli.out("t.csv"), text);
+    return printed_json(cli, {"data", "describe", "t.csv", "--set", "target=outcome", "--suggest"})
+        .at("notes");
+  };
+  CHECK(notes({"yes", "no", ""}) ==
+        Json({"'outcome': 20 of 60 values are missing, and count as 'no', the first label"}));
+  CHECK(notes({"1", "0", ""}) ==
+        Json({"'outcome': 20 of 60 values are missing, and count as class 0"}));
+  CHECK(notes({"1.5", "0", ""}) ==
+        Json({"'outcome': 20 of 60 values are missing, and count as the mean"}));
+  CHECK(notes({"yes", "no"}).empty());
+}

@@ -120,11 +120,11 @@ class Csv final : public DataSource, public StreamedRows, private TableParts {
     return all;
   }
 
-  /// If the header is a single column, tries other delimiters; and uses the decimal mark that makes
+  /// If the header lacks the target, tries other delimiters; and uses the decimal mark that makes
   /// more columns numbers.
   std::optional<Value> suggest() override {
     CsvForm form = form_;
-    form.dialect.delimiter = likely_delimiter(train_files().front(), form_);
+    form.dialect.delimiter = likely_delimiter(train_files().front(), form_, table_.target().name());
     Suggestion made = suggestion(form);
     if (!form.decimal_comma && form.dialect.delimiter != ',') {
       CsvForm other = form;

@@ -19,34 +19,41 @@ std::string delimiter_hint(const CsvForm& form) {
          "; data.delimiter says what separates them";
 }
 
-/// \returns the number of columns of a file read in this form; 0 if one of its first rows has
-///   another number.
-std::size_t columns_by(const std::filesystem::path& file, const CsvForm& form) {
+/// \returns whether a file read in this form has the column, and its number of columns; 0 if one of
+///   its first rows has another number.
+std::pair<bool, std::size_t> columns_by(const std::filesystem::path& file, const CsvForm& form,
+                                        const std::string& column) {
   constexpr int kRows = 100;
   CsvReader reader(file, form.dialect, std::numeric_limits<std::uint64_t>::max());
   std::size_t columns = 0;
+  bool has_column = false;
   try {
     for (int row = 0; row < kRows && reader.next(); ++row) {
-      if (row > 0 && reader.fields().size() != columns) return 0;
+      if (row > 0 && reader.fields().size() != columns) return {};
       columns = reader.fields().size();
+      has_column = has_column || (row == 0 && std::ranges::count(reader.fields(), column) > 0);
     }
   } catch (const IoError&) {
-    return 0;  // not of this form
+    return {};  // not of this form
   }
-  return columns;
+  return {has_column, columns};
 }
 
 }  // namespace
 
-char likely_delimiter(const std::filesystem::path& file, const CsvForm& form) {
+char likely_delimiter(const std::filesystem::path& file, const CsvForm& form,
+                      const std::string& column) {
   CsvReader reader(file, form.dialect, std::numeric_limits<std::uint64_t>::max());
-  if (!reader.next() || reader.fields().size() > 1) return form.dialect.delimiter;
-  std::size_t most = 1;
+  if (!reader.next() || std::ranges::count(reader.fields(), column) > 0 ||
+      (!form.header && reader.fields().size() > 1)) {
+    return form.dialect.delimiter;
+  }
+  std::pair<bool, std::size_t> most{false, reader.fields().size()};
   char likely = form.dialect.delimiter;
   for (const char* delimiter : kDelimiters) {
     CsvForm other = form;
     other.dialect.delimiter = *delimiter;
-    if (const std::size_t columns = columns_by(file, other); columns > most) {
+    if (const auto columns = columns_by(file, other, column); columns > most) {
       most = columns;
       likely = *delimiter;
     }

@@ -204,6 +204,13 @@ class Seen {
     return misfits(rows_ - missing_ - others_, "numbers", "the fill");
   }
 
+  /// What missing values of a target become; "" if there are none.
+  std::string missing_note(const std::string& fill) const {
+    return missing_ == 0 ? ""
+                         : std::to_string(missing_) + " of " + std::to_string(rows_) +
+                               " values are missing, and count as " + fill;
+  }
+
   /// The mean, to three digits, within the range.
   double fill() const {
     const double mean = sum_ / static_cast<double>(rows_ - missing_ - others_);
@@ -274,22 +281,26 @@ bool are_class_indices(const Seen& target) {
          });
 }
 
-void add_target(const Seen& target, Value& params) {
+/// \returns what missing values of the target count as.
+std::string add_target(const Seen& target, Value& params) {
   if (are_class_indices(target)) {
     params.set("classes", std::max(2, static_cast<int>(target.most()) + 1));
     params.set("target_fill", 0);
-  } else if (target.are_numbers()) {
+    return "class 0";
+  }
+  if (target.are_numbers()) {
     params.set("task", "regression");
     params.set("target_fill", target.fill());
-  } else if (target.values().size() >= 2 && target.values().size() <= kMostClasses) {
-    Value::List labels;
-    for (std::string& label : target.texts()) labels.emplace_back(std::move(label));
-    params.set("other_label", labels.front());
-    params.set("labels", std::move(labels));
-  } else {
+    return "the mean";
+  }
+  if (target.values().size() < 2 || target.values().size() > kMostClasses) {
     throw IoError("data.target: the column " + in_quotes(target.name()) +
                   " has neither numbers nor 2 to " + std::to_string(kMostClasses) + " labels");
   }
+  std::vector<std::string> labels = target.texts();
+  params.set("other_label", labels.front());
+  params.set("labels", Value::List(labels.begin(), labels.end()));
+  return in_quotes(labels.front()) + ", the first label";
 }
 
 struct Look {
@@ -330,7 +341,9 @@ Suggestion suggest_params(const std::vector<TablePart>& parts, const TableForm& 
     names.push_back(column.name());
     made.numbers += column.are_mostly_numbers() ? 1 : 0;
     if (column.name() == target) {
-      add_target(column, made.params);
+      const std::string fill = add_target(column, made.params);
+      if (const std::string note = column.missing_note(fill); !note.empty())
+        made.notes.push_back(in_quotes(target) + ": " + note);
     } else {
       const ColumnRule rule = column.rule();
       if (const std::string note = column.note(rule); !note.empty())
