@@ -12,6 +12,7 @@ caught, and names it.
 import fnmatch
 import hashlib
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -20,8 +21,11 @@ import time
 
 import yaml
 
+from mutant_switch import HEAD, switched
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD_LIMIT, TEST_LIMIT = 1800, 900  # seconds
+NO_TEST = "its test does not pass without it, or there is none of that name"
 KEYS = {"id", "what", "file", "from", "to", "target", "test"}
 
 
@@ -61,14 +65,14 @@ def mutants():
     return found
 
 
-def run(words, cwd, limit):
-    """The exit code of a command, or "late", and the end of its output."""
+def run(words, cwd, limit, mutant=""):
+    """The exit code of a command, or "late", and what it said."""
     try:
         done = subprocess.run(words, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                              text=True, errors="replace", timeout=limit)
+                              text=True, errors="replace", timeout=limit, env=os.environ | {"PRIVGRAD_MUTANT": mutant})
     except subprocess.TimeoutExpired:
         return "late", ""
-    return done.returncode, done.stdout[-2000:]
+    return done.returncode, done.stdout
 
 
 class Workshop:
@@ -84,40 +88,91 @@ class Workshop:
             subprocess.run(["git", "worktree", "add", "--detach", str(self.source), head], cwd=ROOT, check=True)
         subprocess.run(["git", "reset", "-q", "--hard", head], cwd=self.source, check=True)
         subprocess.run(["cmake", "--preset", "ci"], cwd=self.source, check=True, stdout=subprocess.DEVNULL)
-        self.make(["privgrad_runtime"])
 
-    def make(self, targets):
-        return run(["cmake", "--build", str(self.build), "-j", str(self.jobs), "--target", *targets], self.source, BUILD_LIMIT)
+    def make(self, todo):
+        """The plugins and their records are built by tests that need them; a mutant of a plugin names that plugin."""
+        targets = sorted({"privgrad_runtime" if word == "python" else word for one in todo for word in one["target"].split()})
+        return run(["cmake", "--build", str(self.build), "-j", str(self.jobs), "--target", *targets, "--", "-k", "0"],
+                   self.source, BUILD_LIMIT)
 
-    def test(self, one):
+    def test(self, one, mutant=""):
         program = one["target"].split()[-1]
         if program == "python":
-            return run(["scripts/python-test.sh", "build-ci", str(self.jobs), "-k", one["test"]], self.source, TEST_LIMIT)
-        return run([str(self.build / "tests" / program), one["test"]], self.source, TEST_LIMIT)
+            return run(["scripts/python-test.sh", "build-ci", str(self.jobs), "-k", one["test"]], self.source, TEST_LIMIT, mutant)
+        return run([str(self.build / "tests" / program), one["test"], "--abort"], self.source, TEST_LIMIT, mutant)
 
-    def targets(self, one):
-        """The plugins and their records are built once; a mutant of a plugin names that plugin."""
-        words = {"privgrad_runtime": "privgrad", "python": "privgrad"}
-        return [words.get(word, word) for word in one["target"].split()]
-
-    def try_one(self, one):
-        """The result of a mutant: "caught", or why not."""
+    def passes_without(self, one):
         which = (one["target"], one["test"])
         if which not in self.baseline:
-            made, said = self.make(self.targets(one))
-            passed, said = self.test(one) if made == 0 else (made, said)
+            passed, said = self.test(one)
             # Catch2 2 exits with success if no test has the name.
             self.baseline[which] = passed == 0 and "No test cases matched" not in said and "no tests ran" not in said
-        if not self.baseline[which]:
-            return "its test does not pass without it, or there is none of that name"
+        return self.baseline[which]
+
+    def result(self, one, mutant=""):
+        return "survived" if self.test(one, mutant)[0] == 0 else "caught"
+
+    def try_all(self, todo):
+        """Each mutant with its result, "caught" or why not: as many as possible by one build."""
+        alone = []
+        while todo:
+            batch, later = self.put_in(todo, alone)
+            todo = later
+            # Tests that need only one program first.
+            groups = sorted({one["target"] for one in batch}, key=lambda target: (len(target.split()), target))
+            while groups:
+                group = [one for one in batch if one["target"] == groups[0]]
+                made, said = self.make(group) if group else (0, "")
+                if made != 0:
+                    faulty = self.blamed(batch, said)
+                    alone += faulty
+                    batch, lost = self.put_in([one for one in batch if one not in faulty], alone)
+                    todo += lost
+                    continue
+                for one in group:
+                    yield one, self.result(one, one["id"]) if self.passes_without(one) else NO_TEST
+                del groups[0]
+        for one in alone:
+            yield one, self.try_alone(one)
+
+    def put_in(self, todo, alone):
+        """Writes sources that have as many of these mutants as possible, and says which; and which only another build can
+        have. Appends those to `alone` that are not understood."""
+        texts, batch, later = {}, [], []
+        for one in todo:
+            plain = (ROOT / one["file"]).read_text()
+            if (text := switched(texts.get(one["file"], plain), one)) is not None:
+                texts[one["file"]] = text
+                batch.append(one)
+            else:
+                (alone if switched(plain, one) is None else later).append(one)
+        for file, text in texts.items():
+            path = self.source / file
+            if path.read_text() != HEAD + text:
+                path.write_text(HEAD + text)
+        return batch, later
+
+    def blamed(self, batch, said):
+        """The mutants because of which sources do not compile: those of the lines that the compiler names; else of the files."""
+        lines = {(file, int(line)) for file, line in re.findall(r"((?:framework|plugins)/[\w/.]+):(\d+):", said)}
+        found = []
+        for one in batch:
+            text = (self.source / one["file"]).read_text().splitlines()
+            places = [i for i, line in enumerate(text, 1) if f'privgrad_is_mutant("{one["id"]}")' in line]
+            if any((one["file"], line) in lines for place in places for line in range(place, place + 4)):
+                found.append(one)
+        return found or [one for one in batch if any(file == one["file"] for file, _ in lines)] or batch
+
+    def try_alone(self, one):
         path = self.source / one["file"]
         before = path.read_text()
         try:
-            path.write_text(before.replace(one["from"], one["to"]))
-            made, said = self.make(self.targets(one))
-            if made != 0:
-                return f"it does not compile: {said[-600:]}"
-            return "survived" if self.test(one)[0] == 0 else "caught"
+            made, said = self.make([one])
+            if made != 0 or not self.passes_without(one):
+                return NO_TEST
+            path.write_text((ROOT / one["file"]).read_text().replace(one["from"], one["to"]))
+            made, said = self.make([one])
+            return self.result(one) if made == 0 else f"it does not compile: {said[-600:]}"
         finally:
             path.write_text(before)
 
@@ -136,21 +191,20 @@ def main(build, jobs, chosen):
     known = {}
     for line in results.read_text().splitlines() if results.exists() else ():
         known[json.loads(line)["id"]] = json.loads(line)
-    workshop = None
+    todo = []
     for one in found:
-        if chosen and not any(fnmatch.fnmatch(one["id"], name) for name in chosen):
-            continue
         before = known.get(one["id"])
-        if not chosen and before and before["became"] == "caught" and before["fingerprint"] == fingerprint(one):
-            continue
-        workshop = workshop or Workshop(build, jobs)
-        begin = time.monotonic()
-        became = workshop.try_one(one)
+        is_known = before and before["became"] == "caught" and before["fingerprint"] == fingerprint(one)
+        if any(fnmatch.fnmatch(one["id"], name) for name in chosen) if chosen else not is_known:
+            todo.append(one)
+    begin = time.monotonic()
+    for one, became in Workshop(build, jobs).try_all(todo) if todo else ():
         known[one["id"]] = {"id": one["id"], "became": became, "fingerprint": fingerprint(one),
                             "seconds": round(time.monotonic() - begin)}
         with results.open("a") as out:
             out.write(json.dumps(known[one["id"]]) + "\n")
         print(f"{one['id']}: {became}", flush=True)
+        begin = time.monotonic()
     escaped = [one["id"] for one in found if one["id"] in known and known[one["id"]]["became"] != "caught"]
     print(f"{len(found)} mutants, {sum(one['id'] in known for one in found)} tried, {len(escaped)} not caught: {' '.join(escaped)}")
     if escaped:
