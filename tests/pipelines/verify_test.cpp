@@ -151,6 +151,38 @@ TEST_CASE("a client's guarantee is that of its own ledger", "[verify]") {
   CHECK_THROWS_AS(core::verify_run(run, house(), 3), ConfigError);
 }
 
+TEST_CASE("ledgers of clients are those of one run, and the fullest is what is stated",
+          "[verify][privacy]") {
+  Experiment experiment(kFederated, {"federated.participation={kind: poisson, sample_rate: 0.4}"});
+  experiment.run();
+  const fs::path ledgers = experiment.run_dir() / "ledgers", file = ledgers / "client-1.jsonl";
+  std::vector<double> spent;
+  for (const char* client : {"client-0.jsonl", "client-1.jsonl", "client-2.jsonl"})
+    spent.push_back(core::read_ledger(ledgers / client).releases.back().epsilon);
+  const double most = *std::max_element(spent.begin(), spent.end());
+  REQUIRE(most > spent.front());
+  CHECK(check(experiment.run_dir()).epsilon == most);
+
+  const std::vector<Json> lines = json_lines(file);
+  const auto problems_with = [&](const char* key, const Json& value) {
+    std::vector<Json> changed = lines;
+    changed.front()[key] = value;
+    write_chain(file, changed);
+    const std::string problems = problems_of(experiment);
+    write_chain(file, lines);
+    return problems;
+  };
+  CHECK_THAT(problems_with("date", "2020-01-01T00:00:00Z"),
+             ContainsSubstring("client-1.jsonl:1: does not say when the run began, as the others"));
+  CHECK_THAT(problems_with("data_commitment", std::string(64, 'a')),
+             ContainsSubstring("client-1.jsonl:1: is bound to other data than the ledger before"));
+  fs::copy_file(file, ledgers / "client-3.jsonl");
+  CHECK_THAT(problems_of(experiment), ContainsSubstring("ledgers: holds ledgers of no client"));
+  fs::rename(ledgers / "client-3.jsonl", ledgers / "client-01.jsonl");
+  CHECK_THAT(problems_of(experiment),
+             ContainsSubstring("ledgers/client-01.jsonl: is not a ledger of a run"));
+}
+
 TEST_CASE("a number that is changed in any file is seen, and its file is named", "[verify]") {
   // At most this many changes per file, evenly spread.
   constexpr std::size_t kMost = 8;
@@ -199,6 +231,7 @@ TEST_CASE("a line that is cut, dropped, moved, doubled or added is seen", "[veri
       const std::string text = text_of(lines);
       CHECK_THAT(run.problems_with(file, text.substr(0, text.size() - 5)), ContainsSubstring(file));
       CHECK_THAT(run.problems_with(file, text + "{}\n"), ContainsSubstring(file));
+      CHECK_THAT(run.problems_with(file, text + "{"), ContainsSubstring(file));
       CHECK_THAT(run.problems_with(file, ""), ContainsSubstring(file));
     }
   }

@@ -126,6 +126,24 @@ TEST_CASE("a statement has the mu of Gaussian privacy where there is one", "[pri
   CHECK_FALSE(statement_of(cli, "sampled").contains("gaussian_mu"));
 }
 
+// A private statistic of noise multiplier 2 is 1/2-GDP: beside the 12 steps of noise multiplier 4,
+// mu is sqrt(12/16 + 1/4) = 1. Beside sampled steps, its mu is not that of the run.
+TEST_CASE("what is released beside the steps is part of the mu of Gaussian privacy", "[privacy]") {
+  const Cli cli;
+  const std::string statistic =
+      "data.transforms=[{kind: standardize, statistic: private, range: [-3, 3], noise_multiplier: "
+      "2}]";
+  page_of_run(cli, {"--set", statistic, "--set", "privacy.target_epsilon=null", "--set",
+                    "schedules.noise_multiplier=4"});
+  CHECK_THAT(statement_of(cli).at("gaussian_mu").get<double>(), WithinRel(1.0, 1e-8));
+  page_of_run(cli,
+              {"--set", statistic, "--set", "sampler={kind: poisson, batch_size: 20}", "--set",
+               "privacy.adjacency=add_or_remove_one", "--set", "privacy.accountant=pld", "--set",
+               "data.size=60"},
+              "sampled");
+  CHECK_FALSE(statement_of(cli, "sampled").contains("gaussian_mu"));
+}
+
 TEST_CASE("what is not covered, and what an audit found, is in an entry and in the JSON") {
   const Cli cli;
   page_of_run(cli);  // research mode, with exact metrics

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "privgrad/digest/sha256.hpp"
+#include "privgrad/error.hpp"
 #include "support.hpp"
 
 using namespace privgrad;
@@ -95,4 +96,23 @@ TEST_CASE("the opening of a commitment is for the user alone", "[commitment][pri
   CHECK(fs::status(file).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
   CHECK(core::commitment_to(core::read_opening(file),
                             rows({0.5f, -1.25f, 0.0f, 3.0f, 1.0f, 2.0f})) == *made.value);
+}
+
+TEST_CASE("a run goes on with the rows that it began with, or not at all",
+          "[commitment][resume][privacy]") {
+  const TempDir state;
+  core::Manifest drawn, seeded;
+  seeded.seed = 7;
+  for (const core::Manifest* manifest : {&drawn, &seeded}) {
+    const auto again = [&](float last, const std::optional<std::string>& value) {
+      return core::commit_again(*manifest, rows({0.5f, -1.25f, 0.0f, 3.0f, 1.0f, last}),
+                                state.path(), value);
+    };
+    const auto made =
+        core::commit(*manifest, rows({0.5f, -1.25f, 0.0f, 3.0f, 1.0f, 2.0f}), state.path());
+    REQUIRE(made.value);
+    CHECK(again(2.0f, made.value).value == made.value);
+    CHECK_THROWS_AS(again(2.5f, made.value), PrivacyError);
+    CHECK_FALSE(again(2.0f, std::nullopt).value);
+  }
 }

@@ -42,6 +42,23 @@ TEST_CASE("features are found as they were kept, by their key only", "[cache]") 
   CHECK_FALSE(kept.cache.find(other));
 }
 
+TEST_CASE("features of another key, or behind a link, are not used", "[cache][privacy]") {
+  const Kept kept;
+  const fs::path file = kept.file();
+  FeatureKey other = kKey;
+  other.text = R"({"layers":2,"row_size":3,"rows":2})";
+  const std::string before = read_file(file);
+  fs::remove(file);
+  kept.cache.keep(other, kFeatures);
+  write_file(kept.file(), before);
+  CHECK_FALSE(kept.cache.find(other));
+
+  fs::remove(kept.file());
+  write_file(kept.dir.path() / "elsewhere", before);
+  fs::create_symlink(kept.dir.path() / "elsewhere", file);
+  CHECK_FALSE(kept.cache.find(kKey));
+}
+
 TEST_CASE("kept features can be read by their owner only", "[cache][privacy]") {
   const Kept kept;
   struct stat facts {};
@@ -70,6 +87,12 @@ TEST_CASE("a file that lost, gained or changed a byte is not used", "[cache][pri
 
 TEST_CASE("kept files are listed without their keys, and deleted with their folder", "[cache]") {
   const Kept kept;
+  const fs::path other = kept.folder / "other";
+  write_file(other, "not features");
+  CHECK(core::delete_features(kept.folder).size() == 1);
+  CHECK(read_file(other) == "not features");
+  fs::remove(other);
+  kept.cache.keep(kKey, kFeatures);
   const auto files = core::list_features(kept.folder);
   REQUIRE(files.size() == 1);
   CHECK(files.front().rows == 2);

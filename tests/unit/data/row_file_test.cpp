@@ -40,6 +40,8 @@ struct KeptRows {
     info.train_rows = 3;
     info.test_rows = 1;
     info.has_test_split = true;
+    info.unaccounted = {"number of classes (classes)"};
+    info.first_rows_only = info.rows_chosen_by_value = true;
     return writer.finish(info);
   }
   std::shared_ptr<const RowFile> find(const std::string& key = kPlace.key) const {
@@ -72,6 +74,9 @@ TEST_CASE("rows of a file are those that were written, in their order", "[rows]"
         std::vector<float>{1.0f, -0.0f, 2.5f, 1e-40f, 3.0f, 4.0f, 0.0f, 1.0f, 1.0f});
   CHECK(numbers_of(*found, Split::test) == std::vector<float>{9.0f, 8.0f, 1.0f});
   CHECK(found->info().has_test_split);
+  CHECK(found->info().unaccounted == std::vector<std::string>{"number of classes (classes)"});
+  CHECK(found->info().first_rows_only);
+  CHECK(found->info().rows_chosen_by_value);
   CHECK(found->is_whole(Split::train, {}));
   CHECK(found->is_whole(Split::test, {}));
 }

@@ -146,7 +146,18 @@ TEST_CASE("no estimate is made beyond those of the plan", "[client][privacy]") {
   Federation run(dir, 10.0, true);
   REQUIRE(run.round(1));
   REQUIRE(run.round(1));
-  CHECK_THROWS_AS(run.round(1), PrivacyError);
+  CHECK_THROWS_WITH(run.round(1), ContainsSubstring("an estimate is asked for that the plan has"));
+}
+
+TEST_CASE("an estimate that another process pays for is one of the plan", "[client][privacy]") {
+  const TempDir dir;
+  Federation run(dir, 10.0, true);
+  Client maker(0, run.federated, run.wish, run.data, run.keys, serial);
+  CHECK_THROWS_AS(maker.take_over_estimate(), PrivacyError);  // it has no such right yet
+  maker.expect_receipts();
+  CHECK_NOTHROW(maker.take_over_estimate());
+  maker.has_come_to(/*steps=*/2, /*estimates=*/2, /*diverged=*/false);
+  CHECK_THROWS_AS(maker.take_over_estimate(), PrivacyError);  // there are two estimates
 }
 
 TEST_CASE("a round that is given up is paid for, and never made", "[client][privacy]") {

@@ -306,3 +306,15 @@ TEST_CASE("a plugin that registers what its file does not list is refused", "[se
   CHECK_THROWS_WITH(host.catalog().find<privgrad::Schedule>("cunstant"),
                     ContainsSubstring("registers schedule/constant"));
 }
+
+TEST_CASE("a plugin that is exchanged after it was found is refused, and not loaded",
+          "[search][security]") {
+  const TempDir dir;
+  const fs::path copy = copy_plugin(kConstant, dir.path() / "constant.privgrad.so");
+  const auto host = plugins_in({{dir.path()}});
+  fs::remove(copy);
+  copy_plugin(fixture("misbehaving"), copy);
+  CHECK_THROWS_WITH(host.catalog().find<privgrad::Schedule>("constant"),
+                    ContainsSubstring("was exchanged after this process found it"));
+  CHECK(host.plugins().empty());
+}

@@ -75,3 +75,12 @@ TEST_CASE("a run never writes into what is there", "[files]") {
   CHECK_THROWS_WITH(core::make_run_directory(dir.path() / "a" / "b" / "x"),
                     ContainsSubstring("not a directory"));
 }
+
+TEST_CASE("a file with fewer bytes than its checkpoint says is not taken up", "[files][privacy]") {
+  const TempDir dir;
+  const fs::path file = dir.path() / "file";
+  write_file(file, "one\ntwo\n");
+  CHECK(core::AppendOnlyFile(file, 4).ahead() == "two\n");
+  CHECK(core::AppendOnlyFile(file, 8).ahead().empty());
+  CHECK_THROWS_WITH(core::AppendOnlyFile(file, 9), ContainsSubstring("has 8 bytes, and had 9"));
+}

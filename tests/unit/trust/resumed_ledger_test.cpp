@@ -174,6 +174,39 @@ TEST_CASE("without a promise of the same bits, charges behind the checkpoint end
   CHECK(stopped.again(1, false).take_receipts_in_hand().size() == 1);
 }
 
+// What other processors may find is 2e-5 more; a filter's answer is the same everywhere.
+TEST_CASE("the budget of a ledger that is taken up is wider by rounding, and a filter's is not",
+          "[ledger][resume][privacy]") {
+  class Filter final : public CountingAccountant {
+   public:
+    bool is_filter() const override { return true; }
+  };
+  const core::Budget budget{.target_epsilon = 10.0, .target_delta = 1e-5};
+  const auto receipts = [&](Accountant& accountant, double cost) {
+    const Killed killed(2, 0);
+    Ledger ledger(killed.file, budget, accountant, "test:counting", kFacts,
+                  {.at = killed.at, .in_hand = 0, .may_repeat = true});
+    const Event release = Event::gaussian(1.0 / std::sqrt(cost));
+    return ledger.charge(std::vector<Charge>{{2, release, release}}).size();
+  };
+  CountingAccountant any, other;
+  Filter filter, second;
+  CHECK(receipts(any, 8.0001) == 1);
+  CHECK(receipts(other, 8.001) == 0);
+  CHECK(receipts(filter, 7.9999) == 1);
+  CHECK(receipts(second, 8.0001) == 0);
+}
+
+TEST_CASE("a ledger is not closed again in front of other lines", "[ledger][resume][privacy]") {
+  Killed killed(2, 0);
+  killed.again(0, true).close("interrupted", 2);
+  const std::string closed = killed.text();
+  killed.again(0, true).close("interrupted", 2);
+  CHECK(killed.text() == closed);
+  write_file(killed.file, closed + "{}\n");
+  CHECK_THROWS_AS(killed.again(0, true).close("interrupted", 2), PrivacyError);
+}
+
 TEST_CASE("a block that was cut off while it was written is completed", "[ledger][resume]") {
   // Killed at every byte of the block's lines: complete lines stay, and a truncated one is removed.
   Killed whole(1, 4);

@@ -252,7 +252,8 @@ TEST_CASE("without a plan the events are believed, and added up", "[ledger_check
 TEST_CASE("steps with adaptive noise follow the measurements that are due before them",
           "[ledger_check][privacy]") {
   // A measurement with noise 4 behind every second step; the noise of steps is what the line says.
-  const auto checked = [](const std::function<void(std::vector<Charge>&)>& change) {
+  const auto checked = [](const std::function<void(std::vector<Charge>&)>& change,
+                          const std::optional<Event>& last = {}) {
     CheckedRun run;
     run.plan.statistics.clear();
     run.plan.report.reset();
@@ -262,6 +263,8 @@ TEST_CASE("steps with adaptive noise follow the measurements that are due before
                 run.plan.noise_adapts->check_charge(2), full_steps(3, 1.5).back()};
     change(run.paid);
     run.write("interrupted", 1);
+    auto& line = run.ledger.contents.releases.back();
+    if (last) line.event = line.release = core::to_json(*last);
     const auto account = run.check();
     return run.problems.empty() ? account->noise.noise_multiplier : std::vector<double>{};
   };
@@ -271,4 +274,5 @@ TEST_CASE("steps with adaptive noise follow the measurements that are due before
   CHECK(checked([](auto& paid) { paid[3].release = Event::gaussian(3.0); }).empty());
   CHECK(checked([](auto& paid) { paid[3].cost = Event::gaussian(3.0); }).empty());
   CHECK(checked([](auto& paid) { paid[2].cost = Event::gaussian(5.0); }).empty());
+  CHECK(checked([](auto&) {}, Event::laplace(1.5)).empty());
 }
