@@ -306,7 +306,9 @@ class _Reshape(torch.nn.Module):
             height, width, channels = self.image
             input = input.reshape(rows, channels, height, width).permute(0, 2, 3, 1)
         made = input.reshape(rows, *self.shape)
-        return made.permute(0, 3, 1, 2) if len(self.shape) == 3 else made
+        if len(self.shape) == 3:
+            return made.permute(0, 3, 1, 2)
+        return made.unsqueeze(1) if len(self.shape) == 2 else made
 
 
 class _Graph(torch.nn.Module):
@@ -322,9 +324,17 @@ class _Graph(torch.nn.Module):
             parent: torch.nn.Module = self
             for part in path:
                 if part not in dict(parent.named_children()):
+                    self._check_free(parent, part, name)
                     parent.add_module(part, torch.nn.Module())
                 parent = parent.get_submodule(part)
+            self._check_free(parent, last, name)
             parent.add_module(last, module)
+
+    @staticmethod
+    def _check_free(parent: torch.nn.Module, part: str, name: str) -> None:
+        if not part or hasattr(parent, part):
+            raise ConfigError(f"{name}: this name has no counterpart in PyTorch, where '{part}' means something "
+                              "else; give the layer another name")
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         values = [input]

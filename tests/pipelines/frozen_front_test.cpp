@@ -110,6 +110,16 @@ TEST_CASE("every value that trained layers use crosses from the frozen ones", "[
   CHECK(behind.input.features == Shape{8});
   CHECK(parameter_blocks(behind).front().name == "main.weight");
   CHECK(parameter_blocks(behind).back().name == "layers.5.bias");
+  // Before half of the features and their multiple there are no parameters: both are made again.
+  const Network halves = classifier({4}, {PartOf{.first = 0, .size = 2},
+                                          Dense{3},
+                                          {PartOf{.first = 2, .size = 2}, {0}},
+                                          Scale{0.5},
+                                          {Dense{3}, {4}},
+                                          {Add{}, {2, 5}},
+                                          Dense{3}});
+  CHECK(core::values_behind(halves, 4) == Sizes{0, 2});
+  CHECK(core::last_part(halves, 4).input.features == Shape{7});
   // A chain has one value, whose shape it keeps.
   const Network chain = classifier({6, 5}, {Conv2d{.channels = 2, .kernel = 3}, tanh, Dense{3}});
   CHECK(core::values_behind(chain, 2) == Sizes{2});
@@ -130,6 +140,15 @@ TEST_CASE("a network behind its frozen layers computes what the whole one does, 
       {classifier({4, 3, 2},
                   {same, tanh, same, {Add{}, {3, 2, 0}}, GroupNorm{.groups = 2}, Dense{3}}),
        2},
+      // Numbers beside numbers, some of which no frozen layer computes.
+      {classifier({4}, {PartOf{.first = 0, .size = 2},
+                        Dense{3},
+                        {PartOf{.first = 2, .size = 2}, {0}},
+                        Scale{0.5},
+                        {Dense{3}, {4}},
+                        {Add{}, {2, 5}},
+                        Dense{3}}),
+       4},
       // The value that crosses is not the last of the frozen ones.
       {classifier({4}, {Dense{3},
                         {Dense{3}, {0}},

@@ -471,6 +471,11 @@ TEST_CASE("what cannot be adapted is refused", "[lora]") {
              ContainsSubstring("adapts layers.2.weight, which is not trained"));
   CHECK_THAT(why("rank: 1, targets: [layers.2]", "model.weights.map={layers.4.bias: null}"),
              ContainsSubstring("freezes layers.4.bias, which is not trained"));
+  CHECK_THAT(
+      why("rank: 1, alpha: 1e-60, targets: ['*']"),
+      ContainsSubstring("model.lora.alpha") && ContainsSubstring("nothing would be trained"));
+  CHECK_THAT(why("rank: 1, alpha: 1e60, targets: ['*']"),
+             ContainsSubstring("model.lora") && ContainsSubstring("float32 cannot hold"));
   CHECK(why("rank: 1, targets: ['layers.*.weight']") == "it was planned");
 }
 

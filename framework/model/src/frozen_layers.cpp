@@ -127,6 +127,26 @@ std::size_t append_node(const Network& network, std::size_t i, const std::vector
   return part.nodes.size();
 }
 
+/// Whether each node is behind the first `layers`: those that follow them, and those among them that
+/// these use and that no parameters lie before, so that there is nothing to keep.
+std::vector<bool> nodes_behind(const Network& network, std::size_t layers) {
+  std::vector<bool> has_parameters(network.nodes.size() + 1, false), is_used(has_parameters);
+  for (const ParameterBlock& block : parameter_blocks(network))
+    has_parameters[block.node + 1] = true;
+  for (std::size_t i = 0; i < network.nodes.size(); ++i) {
+    for (const std::size_t value : inputs_of(network, i)) {
+      if (has_parameters[value]) has_parameters[i + 1] = true;
+    }
+  }
+  std::vector<bool> is_behind(network.nodes.size(), false);
+  for (std::size_t i = network.nodes.size(); i-- > 0;) {
+    is_behind[i] = i >= layers || (is_used[i + 1] && !has_parameters[i + 1]);
+    if (!is_behind[i]) continue;
+    for (const std::size_t value : inputs_of(network, i)) is_used[value] = true;
+  }
+  return is_behind;
+}
+
 void check_frozen(const Manifest& manifest, const TrainableLayer& layer,
                   const std::vector<std::string>& loaded) {
   for (const std::string& tensor : layer.tensors) {
@@ -175,10 +195,12 @@ bool trains_in_part(const Manifest& manifest, const Network& network, std::size_
 }
 
 std::vector<std::size_t> values_behind(const Network& network, std::size_t layers) {
+  const std::vector<bool> is_behind = nodes_behind(network, layers);
   std::set<std::size_t> values;
-  for (std::size_t i = layers; i < network.nodes.size(); ++i) {
+  for (std::size_t i = 0; i < network.nodes.size(); ++i) {
+    if (!is_behind[i]) continue;
     for (const std::size_t value : inputs_of(network, i)) {
-      if (value <= layers) values.insert(value);
+      if (value == 0 || !is_behind[value - 1]) values.insert(value);
     }
   }
   return {values.begin(), values.end()};
@@ -222,8 +244,10 @@ Network last_part(const Network& network, std::size_t layers) {
     }
     part.input.features = {first};
   }
-  for (std::size_t i = layers; i < network.nodes.size(); ++i)
-    now[i + 1] = append_node(network, i, now, part);
+  const std::vector<bool> is_behind = nodes_behind(network, layers);
+  for (std::size_t i = 0; i < network.nodes.size(); ++i) {
+    if (is_behind[i]) now[i + 1] = append_node(network, i, now, part);
+  }
   return part;
 }
 

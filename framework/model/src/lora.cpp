@@ -149,6 +149,10 @@ LoraLayout lora_layout(const Manifest& manifest, const Network& network,
   const std::size_t rank = manifest.lora ? manifest.lora->rank : 0;
   LoraLayout layout{.tensors = {}, .scale = 1.0};
   if (manifest.lora) layout.scale = manifest.lora->alpha / static_cast<double>(rank);
+  if (static_cast<float>(layout.scale) == 0.0f) {
+    throw error_at(manifest, "model.lora.alpha",
+                   "is so small that alpha / rank is 0 in float32, and nothing would be trained");
+  }
   const std::vector<ParameterBlock> blocks = parameter_blocks(network);
   for (const TrainableLayer& layer : trained_layers(manifest, network)) {
     if (layer.index < frozen_layers || (!layer.is_trained && !layer.is_adapted)) continue;

@@ -104,15 +104,18 @@ std::string hash_of(std::span<const float> values) {
   return hash.hex();
 }
 
-/// Everything from which outputs follow except the data: layers, weights, and the code that
-/// computes.
-nlohmann::json key_of_layers(const Manifest& manifest, const FrozenFront& front,
-                             std::span<const float> parameters) {
+/// Everything from which outputs follow except the data: the layers of each value with their
+/// weights, and the code that computes.
+nlohmann::json key_of_layers(const Manifest& manifest, const Setting& setting,
+                             const FrozenFront& front, std::span<const float> whole) {
   nlohmann::json key = key_of_code("backend", *manifest.backend.component, manifest.backend.params);
-  std::string layers;
-  for (const FrozenFront::Value& one : front.values) layers += to_json(one.network).dump();
+  std::string layers, weights;
+  for (const FrozenFront::Value& one : front.values) {
+    layers += to_json(one.network).dump();
+    weights += hash_of(parameters_of(one.network, setting.whole, whole));
+  }
   key["layers"] = sha256_hex(layers);
-  key["weights"] = hash_of(parameters);
+  key["weights"] = front.values.size() == 1 ? weights : sha256_hex(weights);
   return key;
 }
 
@@ -158,8 +161,7 @@ void apply_frozen_layers(const Manifest& manifest, const Setting& setting, RunDa
     cache = nullptr;
   }
   nlohmann::json about;
-  if (cache != nullptr)
-    about = key_of_layers(manifest, front, std::span(whole).first(setting.frozen_parameters));
+  if (cache != nullptr) about = key_of_layers(manifest, setting, front, whole);
   for (Dataset* split : {&data.train, &data.test}) {
     if (split->rows() == 0) continue;
     if (cache == nullptr) {

@@ -224,8 +224,14 @@ void plan_model(const Manifest& manifest, const TensorFile* weights, Setting& se
   plan_weights(manifest, weights, setting);
   setting.network = last_part(setting.whole, setting.frozen_layers);
   if (setting.lora) {
-    setting.network =
-        network_with_adapters(setting.network, *setting.lora, network_before_training(setting));
+    try {
+      setting.network =
+          network_with_adapters(setting.network, *setting.lora, network_before_training(setting));
+      check_network(setting.network);
+    } catch (const ConfigError& problem) {
+      throw error_at(manifest, manifest.lora ? "model.lora" : "model.train",
+                     std::string("makes no network: ") + problem.what());
+    }
   }
   check_augmentation(manifest, setting);
   setting.parameters = parameter_count(setting.network);

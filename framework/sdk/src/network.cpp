@@ -276,37 +276,33 @@ bool has_allowed_name(const Node& node) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-' || c == '.';
   };
-  return node.name.size() <= kLongest &&
+  return node.name.size() <= kLongest && !node.name.starts_with("preprocessing.") &&
          std::all_of(node.name.begin(), node.name.end(), is_allowed);
 }
 
-/// Whether tokens may enter: the features, or elements of them.
-bool is_made_of_features(const Network& network, std::size_t value) {
-  while (value > 0) {
-    const Layer& maker = network.nodes[value - 1].layer;
-    if (!std::holds_alternative<PartOf>(maker) && !std::holds_alternative<Reshape>(maker) &&
-        !std::holds_alternative<Flatten>(maker)) {
-      return false;
-    }
-    value = inputs_of(network, value - 1).front();
-  }
-  return true;
+/// Whether what the layer makes of tokens are tokens.
+bool keeps_tokens(const Layer& layer) {
+  return std::holds_alternative<PartOf>(layer) || std::holds_alternative<Reshape>(layer) ||
+         std::holds_alternative<Flatten>(layer);
 }
 
-Shape output_of_node(const Network& network, std::size_t i, const std::vector<Shape>& shapes) {
+/// \param are_tokens  of each earlier value, whether it is made of features alone.
+Shape output_of_node(const Network& network, std::size_t i, const std::vector<Shape>& shapes,
+                     const std::vector<bool>& are_tokens) {
   const Node& node = network.nodes[i];
   const auto need_of_node = [&](bool holds, const char* what) {
     if (!holds) throw ConfigError(to_text(node.layer) + ", " + what);
   };
-  need_of_node(has_allowed_name(node),
-               "has a name of more than 200 characters, or of others than letters, digits, '_', "
-               "'-' and '.'");
+  if (!has_allowed_name(node)) {
+    throw ConfigError(to_text(node.layer) + ", has the name '" + node.name.substr(0, 80) +
+                      "'; names have at most 200 letters, digits, '_', '-' and '.', and do not "
+                      "begin with 'preprocessing.', as those of transforms do");
+  }
   Inputs in;
   for (const std::size_t value : inputs_of(network, i)) {
     need_of_node(value <= i, "works on a value that no earlier node makes");
-    need_of_node(
-        !std::holds_alternative<Embedding>(node.layer) || is_made_of_features(network, value),
-        "works on numbers that are computed, and tokens have no gradient");
+    need_of_node(!std::holds_alternative<Embedding>(node.layer) || are_tokens[value],
+                 "works on numbers that are computed, and tokens have no gradient");
     in.push_back(shapes[value]);
   }
   return output_shape(node.layer, in);
@@ -380,9 +376,12 @@ Shape output_shape(const Layer& layer, const std::vector<Shape>& inputs) {
 
 std::vector<Shape> value_shapes(const Network& network) {
   std::vector<Shape> shapes{network.input.features};
+  std::vector<bool> are_tokens{true};
   for (std::size_t i = 0; i < network.nodes.size(); ++i) {
     try {
-      shapes.push_back(output_of_node(network, i, shapes));
+      shapes.push_back(output_of_node(network, i, shapes, are_tokens));
+      are_tokens.push_back(keeps_tokens(network.nodes[i].layer) &&
+                           are_tokens[inputs_of(network, i).front()]);
     } catch (const ConfigError& problem) {
       throw ConfigError("layer " + std::to_string(i) + ", " + problem.what());
     }

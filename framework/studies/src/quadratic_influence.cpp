@@ -64,7 +64,7 @@ const Dense& dense_layer_of(const Setting& setting) {
   if (setting.lora) refuse("this model has adapters (model.lora)");
   if (network.loss != Loss::squared) refuse("this loss is another one");
   const auto* dense = std::get_if<Dense>(&network.nodes.front().layer);
-  if (network.nodes.size() != 1 || dense == nullptr || dense->per_place)
+  if (network.nodes.size() != 1 || dense == nullptr || dense->per_place || dense->no_bias)
     refuse("this model has other layers");
   return *dense;
 }

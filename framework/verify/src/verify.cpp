@@ -57,10 +57,15 @@ std::map<std::string, std::string> in_todays_form(std::map<std::string, std::str
   std::string& network = metadata["network"];
   if (format != "1" || !json_problem(kDeepest, network).empty()) return metadata;
   const Json described = Json::parse(network, nullptr, false);
-  if (described.is_discarded()) return metadata;
+  const auto is_shortcut = [](const Json& layer) {
+    return layer.is_object() && layer.value("layer", Json()) == "shortcut";
+  };
+  if (!described.is_object() || !described.contains("layers") ||
+      std::none_of(described["layers"].begin(), described["layers"].end(), is_shortcut)) {
+    return metadata;
+  }
   try {
     const Network read = network_from_json(described);
-    if (model_format_of(read) == "1") return metadata;
     format = model_format_of(read);
     network = to_json(read).dump();
   } catch (const ConfigError&) {  // the comparison will show it

@@ -199,6 +199,7 @@ ParamSpec parameter(Form form, const std::string& name, const std::string& doc) 
              "The values that the node works on, by name; input is the features. If "
              "not given, what the node before makes. add has two or more, multiply two.",
              text("value", ""))
+            .at_least_items(1)
             .optional());
     fields.push_back(real("factor", "scale: what every element is multiplied by.").optional());
     fields.push_back(number("first", "part: the first element of the last extent.", 0));

@@ -193,7 +193,8 @@ TEST_CASE("network: nodes name the values that they work on", "[network]") {
   refused({Dense{10}, {Add{}, {1}}}, "needs two values or more");
   refused({Dense{10}, {Add{}, {0, 1}}}, "needs values of one shape; what enters it is 4 and 10");
   refused({Dense{10}, {Dense{10}, {1}, "layers.0"}}, "two tensors of the network have the name");
-  refused({{Dense{10}, {}, "a b"}}, "has a name of more than 200 characters, or of others than");
+  refused({{Dense{10}, {}, "a b"}}, "has the name 'a b'; names have at most 200 letters, digits");
+  refused({{Dense{10}, {}, "preprocessing.0"}}, "do not begin with 'preprocessing.'");
   refused({Scale{1e300}, Dense{10}}, "has a factor that float32 cannot hold");
   refused({PartOf{.first = 3, .size = 2}, Dense{10}}, "reaches beyond the last extent");
   refused({PartOf{.first = std::size_t{0} - 1, .size = 2}, Dense{10}}, "reaches beyond");

@@ -126,9 +126,9 @@ struct LayerNorm {
   }
 };
 
-/// Row x[t] of a table W of shape [vocabulary, width], for each token t of the input, which must be
-/// the features or a part of them, because tokens have no gradient. Tokens are whole numbers below vocabulary, exact
-/// in float32; an example with any other value has a loss and a gradient that are not finite.
+/// Row x[t] of a table W of shape [vocabulary, width], for each token t of the input: the features,
+/// or a part of them, because tokens have no gradient. Tokens are whole numbers below vocabulary; an
+/// example with any other value has a loss and a gradient that are not finite.
 struct Embedding {
   std::size_t vocabulary = 0;
   std::size_t width = 0;
@@ -141,7 +141,7 @@ struct Embedding {
   }
 };
 
-/// The sum of two or more values of the same shape, added in float32 from left to right: the end of a
+/// The sum of two or more values of one shape, added in float32 from left to right: the end of a
 /// residual block. He, Zhang, Ren and Sun 2016.
 struct Add {
   static constexpr std::string_view kKind = "add";

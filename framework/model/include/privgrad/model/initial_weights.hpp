@@ -97,7 +97,8 @@ std::size_t frozen_layers(const Manifest& manifest, const Network& network,
                           const std::vector<std::string>& loaded);
 
 /// The values that nodes after the first `layers` use, and that these make or receive; ascending.
-/// For a chain, the only one is what the last of them makes.
+/// For a chain, the only one is what the last of them makes. A value before which no parameters lie
+/// is made again from the features, which are then among the values.
 std::vector<std::size_t> values_behind(const Network& network, std::size_t layers);
 
 /// The nodes that make a value, as a network of their own, with the names that they have. Its loss
