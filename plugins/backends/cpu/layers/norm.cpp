@@ -116,7 +116,11 @@ class NormStep final : public KeptRows {
   /// Calls body(first element of the place) for each place of a set.
   template <class Body>
   void for_each_place(std::size_t first, const Body& body) const;
-  void spread_means(std::vector<double>& sums) const;
+  template <class Function>
+  void spread_means(std::vector<double>& sums, const Function& function) const;
+  void spread_means(std::vector<double>& sums) const {
+    spread_means(sums, [](double mean) { return mean; });
+  }
 
   std::size_t channels_;
   std::size_t places_per_set_, channels_per_set_;
@@ -154,18 +158,22 @@ NormStep::NormStep(const RmsNorm& layer, const Shape& in, const Shape& out)
   parameter_count_ = channels_;
 }
 
-/// Replaces the sum of each channel by the mean of its set.
-void NormStep::spread_means(std::vector<double>& sums) const {
+/// Replaces the sum of each channel by function(the mean of its set).
+template <class Function>
+void NormStep::spread_means(std::vector<double>& sums, const Function& function) const {
   constexpr std::size_t kLanes = 16;
   const auto members = static_cast<double>(places_per_set_ * channels_per_set_);
   for (std::size_t first = 0; first < channels_; first += channels_per_set_) {
     std::array<double, kLanes> lanes{};
-    for (std::size_t c = 0; c < channels_per_set_; ++c) lanes[c % kLanes] += sums[first + c];
+    for (std::size_t c = 0; c < channels_per_set_; c += kLanes) {
+      const std::size_t some = std::min(kLanes, channels_per_set_ - c);
+      for (std::size_t lane = 0; lane < some; ++lane) lanes[lane] += sums[first + c + lane];
+    }
     for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
       for (std::size_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
     }
     std::fill_n(sums.begin() + static_cast<std::ptrdiff_t>(first), channels_per_set_,
-                lanes[0] / members);
+                function(lanes[0] / members));
   }
 }
 
@@ -188,8 +196,8 @@ void NormStep::for_each_set(std::size_t count, const float* in, const Body& body
     for_each_place(first, [&](std::size_t at) {
       add_squares(in + at, moments.mean.data(), channels_, moments.scale.data());
     });
-    spread_means(moments.scale);
-    for (double& scale : moments.scale) scale = 1.0 / std::sqrt(scale + epsilon_);
+    spread_means(moments.scale,
+                 [&](double variance) { return 1.0 / std::sqrt(variance + epsilon_); });
     body(first, moments);
   }
 }
