@@ -87,6 +87,13 @@ NETWORKS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
         {"kind": "add", "from": ["other", "end"]},
         {"kind": "activation", "function": "tanh"},
     ]}),
+    "products": (COLOUR, {"kind": "graph", "nodes": [
+        {"name": "stem", "kind": "conv2d", "channels": 4, "kernel": 3},
+        {"name": "even", "kind": "rms_norm"},
+        {"name": "side", "kind": "conv2d", "channels": 4, "kernel": 1, "from": ["stem"]},
+        {"kind": "multiply", "from": ["even", "side"]},
+        {"kind": "activation", "function": "tanh"},
+    ]}),
     "dense at each place": (COLOUR, {"kind": "cnn", "layers": [
         {"kind": "dense", "units": 4, "per_place": True},
         {"kind": "activation", "function": "relu"},

@@ -238,6 +238,15 @@ TEST_CASE("every layer on images gives the same by onnxruntime") {
     const ExampleShape input{shape, 3};
     check({input, nodes_of(input, chain), Loss::cross_entropy, {}});
   }
+  check({{{6, 5, 4}, 3},
+         {Conv2d{.channels = 4, .kernel = 3},
+          RmsNorm{.epsilon = 0.1},
+          {Conv2d{.channels = 4, .kernel = 1}, {1}},
+          {ElementwiseProduct{}, {2, 3}},
+          Flatten{},
+          RmsNorm{},
+          Dense{3}},
+         Loss::cross_entropy});
   // A graph: convolutions beside each other, of which one is used twice and one in another order.
   check({{{6, 5, 4}, 3},
          {Conv2d{.channels = 4, .kernel = 3, .padding = 1, .no_bias = true},
