@@ -136,12 +136,6 @@ TEST_CASE("what is released beside the steps is part of the mu of Gaussian priva
   page_of_run(cli, {"--set", statistic, "--set", "privacy.target_epsilon=null", "--set",
                     "schedules.noise_multiplier=4"});
   CHECK_THAT(statement_of(cli).at("gaussian_mu").get<double>(), WithinRel(1.0, 1e-8));
-  page_of_run(cli,
-              {"--set", statistic, "--set", "sampler={kind: poisson, batch_size: 20}", "--set",
-               "privacy.adjacency=add_or_remove_one", "--set", "privacy.accountant=pld", "--set",
-               "data.size=60"},
-              "sampled");
-  CHECK_FALSE(statement_of(cli, "sampled").contains("gaussian_mu"));
 }
 
 TEST_CASE("what is not covered, and what an audit found, is in an entry and in the JSON") {
