@@ -197,16 +197,6 @@ TEST_CASE("the budget of a ledger that is taken up is wider by rounding, and a f
   CHECK(receipts(second, 8.0001) == 0);
 }
 
-TEST_CASE("a ledger is not closed again in front of other lines", "[ledger][resume][privacy]") {
-  Killed killed(2, 0);
-  killed.again(0, true).close("interrupted", 2);
-  const std::string closed = killed.text();
-  killed.again(0, true).close("interrupted", 2);
-  CHECK(killed.text() == closed);
-  write_file(killed.file, closed + "{}\n");
-  CHECK_THROWS_AS(killed.again(0, true).close("interrupted", 2), PrivacyError);
-}
-
 TEST_CASE("a block that was cut off while it was written is completed", "[ledger][resume]") {
   // Killed at every byte of the block's lines: complete lines stay, and a truncated one is removed.
   Killed whole(1, 4);
