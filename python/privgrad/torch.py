@@ -24,7 +24,6 @@ Needs ``pip install 'privgrad[torch]'``.
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 import os
@@ -114,7 +113,8 @@ class _Layers:
         # current node works on, and then of what it makes.
         self._shape: tuple[int, ...] = tuple(described["input"])
         self._flattened: tuple[int, int, int] | None = None
-        self._values = [(self._shape, self._flattened)]
+        self._values: list[tuple[tuple[int, ...], tuple[int, int, int] | None]] = [
+            (self._shape, self._flattened)]
         for number, layer in enumerate(described["layers"]):
             add = getattr(self, f"_add_{layer['layer']}", None)
             if add is None:
@@ -253,7 +253,10 @@ def _has_bias(layer: Mapping[str, Any]) -> bool:
 
 class _Add(torch.nn.Module):
     def forward(self, *values: torch.Tensor) -> torch.Tensor:
-        return functools.reduce(torch.add, values)
+        total = values[0]
+        for value in values[1:]:
+            total = total + value
+        return total
 
 
 class _Multiply(torch.nn.Module):
@@ -281,7 +284,7 @@ class _Scale(torch.nn.Module):
         self.factor = factor
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return input * self.factor
+        return torch.mul(input, self.factor)
 
 
 class _Part(torch.nn.Module):
