@@ -410,6 +410,22 @@ class Gate {
   int beyond_ = 0;
 };
 
+void check_layers(Gate& gate) {
+  const Activation gelu{ActivationKind::gelu};
+  gate.check("gelu_over_copy", [&] { return layer_over_copy(gelu, {1536}, Way::forwards); });
+  gate.check("gelu_backward_over_copy",
+             [&] { return layer_over_copy(gelu, {1536}, Way::backwards); });
+  gate.check("layer_norm_over_copy", [&] {
+    return layer_over_copy(LayerNorm{}, {16, 384}, Way::forwards);
+  });
+  gate.check("layer_norm_backward_over_copy", [&] {
+    return layer_over_copy(LayerNorm{}, {16, 384}, Way::backwards);
+  });
+  gate.check("group_norm_over_copy", [&] {
+    return layer_over_copy(GroupNorm{.groups = 16}, {8, 8, 64}, Way::forwards);
+  });
+}
+
 /// Prints one line about the rate of the machine's products.
 void print(const nlohmann::json& machine) {
   std::printf("%s, %s; OpenBLAS's kernels %s: %.0f GFLOP/s of %.0f, oneDNN %s\n",
@@ -484,19 +500,7 @@ int main(int argc, char** argv) try {
   });
   // Finer intervals of pld cost more; the bound holds for the width with which it was set.
   const Value::Object coarse{{"relative_width", 0.0003, {}}};
-  const Activation gelu{ActivationKind::gelu};
-  gate.check("gelu_over_copy", [&] { return layer_over_copy(gelu, {1536}, Way::forwards); });
-  gate.check("gelu_backward_over_copy",
-             [&] { return layer_over_copy(gelu, {1536}, Way::backwards); });
-  gate.check("layer_norm_over_copy", [&] {
-    return layer_over_copy(LayerNorm{}, {16, 384}, Way::forwards);
-  });
-  gate.check("layer_norm_backward_over_copy", [&] {
-    return layer_over_copy(LayerNorm{}, {16, 384}, Way::backwards);
-  });
-  gate.check("group_norm_over_copy", [&] {
-    return layer_over_copy(GroupNorm{.groups = 16}, {8, 8, 64}, Way::forwards);
-  });
+  check_layers(gate);
   gate.check("pld_over_loop",
              [&] { return accountant_over_loop(catalog, "pld", coarse, falling_noise()); });
   gate.check("saddle_point_over_loop",

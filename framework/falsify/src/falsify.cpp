@@ -28,7 +28,7 @@ constexpr std::uint64_t kMostRuns = 16;
 
 bool is_amplified(const Charge& charge) {
   const auto sampling = sampling_of(charge.cost);
-  return sampling && sampling->rate < 1.0;
+  return sampling && (sampling->rate < 1.0 || sampling->draw != Sampling::Draw::coins);
 }
 
 bool is_before_steps(ReleaseSeen::What what) {
