@@ -5,6 +5,7 @@
     examples/data/make.py [FOLDER]
 
     hospitals.npz   patients of four hospitals of different sizes: the hospital's number, and ten measurements; ill or not
+    messages.npz    messages of 3 to 16 words of 60, as numbers, and -1 behind the last; a complaint or not
     rooms.h5        rooms of a building: seven readings of sensors; how much heat the room takes, in kW
     shapes/         grey images of 16 x 16 pixels, circles and crosses, in PNG files: a folder for training, one for testing
 
@@ -37,6 +38,32 @@ def hospitals(folder):
     x, y = rows(HOSPITALS)
     x_test, y_test = rows((50,) * len(HOSPITALS))
     np.savez_compressed(folder / "hospitals.npz", x=x, y=y, x_test=x_test, y_test=y_test)
+
+
+def messages(folder):
+    random = np.random.default_rng(4)
+    words, length = 60, 16
+    # Words 1 to 12 are of complaints, 13 to 24 of thanks, and the word 0 turns the next into the opposite.
+    tone = np.zeros(words)
+    tone[1:13], tone[13:25] = 1, -1
+
+    def rows(count):
+        text = np.full((count, length), -1, np.int8)
+        complaint = np.zeros(count, np.uint8)
+        for row in range(count):
+            while True:
+                says = random.integers(0, words, random.integers(3, length + 1))
+                turned = np.concatenate([[False], says[:-1] == 0])
+                total = np.where(turned, -tone[says], tone[says]).sum()
+                if total != 0:
+                    break
+            text[row, :len(says)] = says
+            complaint[row] = total > 0
+        return text, complaint
+
+    x, y = rows(3000)
+    x_test, y_test = rows(500)
+    np.savez_compressed(folder / "messages.npz", x=x, y=y, x_test=x_test, y_test=y_test)
 
 
 def rooms(folder):
@@ -87,5 +114,6 @@ def shapes(folder):
 if __name__ == "__main__":
     to = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent)
     hospitals(to)
+    messages(to)
     rooms(to)
     shapes(to)

@@ -104,6 +104,40 @@ PRIVGRAD_ANYWHERE double log1p_fixed(double x) {
   return power * kLn2High + (f - (s * (f - rest) - (power * kLn2Low + missing)));
 }
 
+/// The cosine and the sine of an angle.
+struct Rotation {
+  double cosine, sine;
+};
+
+/// Both to 4e-16, for angles from 0 to 2^20.
+///
+/// x = n pi/2 + r with |r| <= pi/4, where pi/2 has two parts, the first of which ends in 20 zeros,
+/// so that its products are exact; then the series up to r^17 and r^18, whose remainders are below
+/// 1e-19.
+PRIVGRAD_ANYWHERE Rotation rotation_by(double x) {
+  constexpr double kRound = 0x1.8p52;  // adding it rounds to whole numbers
+  const double n = (x * 0x1.45f306dc9c883p-1 + kRound) - kRound;
+  const double r = (x - n * 0x1.921fb54400000p0) - n * 0x1.0b4611a626331p-34;
+  const double z = r * r;
+  const double sine = r + r * (z * polynomial(z, 1.0 / 355687428096000.0, -1.0 / 1307674368000.0,
+                                              1.0 / 6227020800.0, -1.0 / 39916800.0, 1.0 / 362880.0,
+                                              -1.0 / 5040.0, 1.0 / 120.0, -1.0 / 6.0));
+  const double cosine =
+      1.0 + z * polynomial(z, -1.0 / 6402373705728000.0, 1.0 / 20922789888000.0,
+                           -1.0 / 87178291200.0, 1.0 / 479001600.0, -1.0 / 3628800.0, 1.0 / 40320.0,
+                           -1.0 / 720.0, 1.0 / 24.0, -0.5);
+  switch (static_cast<int64_t>(n) & 3) {
+    case 0:
+      return {cosine, sine};
+    case 1:
+      return {-sine, cosine};
+    case 2:
+      return {-cosine, -sine};
+    default:
+      return {sine, -cosine};
+  }
+}
+
 /// e^x for x <= 0, to about one unit in the last place; e^-87 (1.6e-38) below -87; NaN for NaN.
 ///
 /// x = n ln 2 + r with |r| <= ln(2) / 2, ln 2 in two parts so that r keeps its digits; e^r by a
@@ -185,7 +219,33 @@ PRIVGRAD_ANYWHERE float gelu_fixed(float x) {
   return x * probability;
 }
 
-// The product of delta with the derivative, from the value y, or, for gelu, from the input.
+/// The limit of the inputs of silu, beyond which 1 / (1 + exp(-|x|)) is 1 in float32.
+constexpr float kLargestLogit = 90.0f;
+
+PRIVGRAD_ANYWHERE float clamped(float x, float size) {
+  x = x < -size ? -size : x;
+  return x > size ? size : x;
+}
+
+PRIVGRAD_ANYWHERE float silu_fixed(float x) {
+  const float share = sigmoid_fixed(x);
+  x = x < -kLargestLogit ? -kLargestLogit : x;  // otherwise -infinity times e^-87
+  return x * share;
+}
+
+// gelu_tanh(x) = x sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3), because 1 + tanh(u) = 2
+// sigmoid(2 u): without the cancellation of 1 + tanh.
+constexpr float kTwiceRootTwoOverPi = 0x1.988454p+0f, kCubic = 0x1.6e4e26p-5f;
+
+PRIVGRAD_ANYWHERE float gelu_tanh_fixed(float x) {
+  const float near = clamped(x, kLargestNormal);
+  const float share = sigmoid_fixed(kTwiceRootTwoOverPi * (near + kCubic * (near * near * near)));
+  x = x < -kLargestNormal ? -kLargestNormal : x;
+  return x * share;
+}
+
+// The product of delta with the derivative, from the value y, or, for gelu, silu and gelu_tanh, from
+// the input.
 
 PRIVGRAD_ANYWHERE float relu_backward_fixed(float y, float delta) {
   return y == 0.0f ? 0.0f : delta;
@@ -203,6 +263,20 @@ PRIVGRAD_ANYWHERE float gelu_backward_fixed(float x, float delta) {
   x = x > kLargestNormal ? kLargestNormal : x;
   const NormalParts parts = normal_parts(x);
   return delta * (probability_up_to(x, parts) + x * (parts.density * kDensity));
+}
+/// The derivative is s + x s (1 - s), with s = sigmoid(x).
+PRIVGRAD_ANYWHERE float silu_backward_fixed(float x, float delta) {
+  const float share = sigmoid_fixed(x), other = sigmoid_fixed(-x);
+  return delta * (share + clamped(x, kLargestLogit) * (share * other));
+}
+/// The derivative is s + x s (1 - s) 2 u', with s = sigmoid(2 u).
+PRIVGRAD_ANYWHERE float gelu_tanh_backward_fixed(float x, float delta) {
+  x = clamped(x, kLargestNormal);
+  const float square = x * x;
+  const float u = kTwiceRootTwoOverPi * (x + kCubic * (square * x));
+  const float slope = kTwiceRootTwoOverPi * (1.0f + 3.0f * (kCubic * square));
+  const float share = sigmoid_fixed(u), other = sigmoid_fixed(-u);
+  return delta * (share + x * (share * other) * slope);
 }
 
 }  // namespace privgrad::elementary

@@ -53,6 +53,7 @@ _ORIGIN = ("name", "mode", "epsilon", "delta", "unit", "adjacency", "unaccounted
 _ACTIVATIONS: dict[str, Callable[[], torch.nn.Module]] = {
     "relu": torch.nn.ReLU, "tanh": torch.nn.Tanh, "sigmoid": torch.nn.Sigmoid,
     "gelu": torch.nn.GELU,  # the exact function: approximate="none"
+    "silu": torch.nn.SiLU, "gelu_tanh": lambda: torch.nn.GELU(approximate="tanh"),
 }
 _POOLS: dict[str, Callable[[int, int], torch.nn.Module]] = {
     "max": torch.nn.MaxPool2d, "average": torch.nn.AvgPool2d,
@@ -240,6 +241,48 @@ class _Layers:
         self._shape, self._flattened = tuple(layer["shape"]), None
         return _Reshape(image, self._shape)
 
+    def _add_embedding(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        vocabulary, width = layer["vocabulary"], layer["width"]
+        self.blocks[f"{self._name}.weight"] = _same(vocabulary, width)
+        self._shape = (self._shape[0], width)
+        return _Tokens(vocabulary, width)
+
+    def _add_mask(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        return _Mask()
+
+    def _add_positions(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        self._check_sequence(layer)
+        self.blocks[f"{self._name}.weight"] = _same(*self._shape)
+        return _Positions(*self._shape)
+
+    def _add_prepend(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        self._check_sequence(layer)
+        length, width = self._shape
+        self.blocks[f"{self._name}.weight"] = _same(width)
+        self._shape = (length + 1, width)
+        return _Prepend(width)
+
+    def _add_attention(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        self._check_sequence(layer)
+        return _Attention(layer["heads"], layer["key_heads"], layer.get("causal", False), layer["rotary"],
+                          *self._shape)
+
+    def _add_mean(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        self._check_sequence(layer)
+        self._shape = self._shape[-1:]
+        return _Mean()
+
+    def _add_pick(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        self._check_sequence(layer)
+        place = self._shape[0] - 1 if layer.get("last", False) else layer["place"]
+        self._shape = self._shape[-1:]
+        return _Pick(place)
+
+    def _check_sequence(self, layer: Mapping[str, Any]) -> None:
+        if len(self._shape) != 2:
+            raise ConfigError(f"{self._name}: {layer['layer']} of {list(self._shape)} has no counterpart in PyTorch "
+                              "here; it has for sequences, [length, width]")
+
     def _norm_blocks(self) -> None:
         channels = self._shape[-1]
         split, axes = ((channels,), (0,)) if self._flattened is None else self._order()
@@ -294,6 +337,107 @@ class _Part(torch.nn.Module):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         return input.narrow(self.axis, self.first, self.size)
+
+
+# Sequences, [length, width], are [n, 1, length, width], as images with one channel are.
+
+
+class _Tokens(torch.nn.Embedding):
+    """A row for each token; zeros for the token -1, an empty place."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        tokens = input.long()
+        rows = super().forward(tokens.clamp(min=0)) * (tokens != -1).unsqueeze(-1)
+        return rows.unsqueeze(1)
+
+
+class _Mask(torch.nn.Module):
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return (input != -1).to(torch.float32)
+
+
+class _Positions(torch.nn.Module):
+    def __init__(self, length: int, width: int) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.empty(length, width).normal_(std=0.02))
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return input + self.weight
+
+
+class _Prepend(torch.nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.empty(width).normal_(std=0.02))
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        row = self.weight.expand(input.shape[0], 1, 1, -1)
+        return torch.cat([row, input], dim=-2)
+
+
+class _Attention(torch.nn.Module):
+    """Softmax attention of queries, keys and values, over the places of a mask."""
+
+    def __init__(self, heads: int, key_heads: int, causal: bool, rotary: float, length: int, width: int) -> None:
+        super().__init__()
+        self.heads, self.key_heads, self.width = heads, key_heads, width // heads
+        self.earlier = torch.ones(length, length, dtype=torch.bool).tril() if causal else None
+        self.angles: torch.Tensor | None = None
+        if rotary:
+            pairs = self.width // 2
+            powers = torch.arange(pairs, dtype=torch.float64) / pairs
+            self.angles = torch.outer(torch.arange(length, dtype=torch.float64), rotary ** -powers)
+
+    def _of_heads(self, values: torch.Tensor, heads: int) -> torch.Tensor:
+        rows, _, length, _ = values.shape
+        split = values.reshape(rows, length, heads, self.width).transpose(1, 2)
+        return split.repeat_interleave(self.heads // heads, dim=1)
+
+    def _turned(self, values: torch.Tensor) -> torch.Tensor:
+        if self.angles is None:
+            return values
+        cosine = self.angles.cos().to(values)
+        sine = self.angles.sin().to(values)
+        first, second = values.chunk(2, dim=-1)
+        return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+
+    def forward(self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor,
+                mask: torch.Tensor | None = None) -> torch.Tensor:
+        q = self._turned(self._of_heads(queries, self.heads))
+        k = self._turned(self._of_heads(keys, self.key_heads))
+        v = self._of_heads(values, self.key_heads)
+        products = q @ k.transpose(-1, -2) / math.sqrt(self.width)
+        is_open = torch.ones_like(products, dtype=torch.bool)
+        if self.earlier is not None:
+            is_open = is_open & self.earlier.to(products.device)
+        if mask is not None:
+            is_open = is_open & (mask != 0)[:, None, None, :]
+        shares = products.masked_fill(~is_open, torch.finfo(products.dtype).min).softmax(-1) * is_open
+        return (shares @ v).transpose(1, 2).reshape(queries.shape)
+
+
+class _Mean(torch.nn.Module):
+    def forward(self, input: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        places = input.squeeze(1)
+        if mask is None:
+            return places.mean(dim=1)
+        return (places * mask.unsqueeze(-1)).sum(dim=1) / mask.sum(dim=1, keepdim=True).clamp(min=1)
+
+
+class _Pick(torch.nn.Module):
+    """One place, or the last of a mask; zeros if there is none."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__()
+        self.place = place
+
+    def forward(self, input: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        places = input.squeeze(1)
+        if mask is None:
+            return places[:, self.place]
+        numbers = (mask != 0) * torch.arange(1, mask.shape[1] + 1, device=mask.device)
+        last, place = numbers.max(dim=1)
+        return places[torch.arange(len(place)), place] * (last > 0).unsqueeze(-1)
 
 
 class _Reshape(torch.nn.Module):

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::privgrad.PrivgradWarning")  # e
 
 FLAT = (6,)
 GREY, COLOUR = (12, 11), (12, 11, 3)
+TOKENS = (7,)  # sequences of the tokens 0 to 9, which end after 1 to 7 places
 
 NETWORKS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "linear": (FLAT, {"kind": "linear"}),
@@ -114,6 +115,23 @@ NETWORKS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
         {"kind": "dense", "units": 6},
         {"kind": "activation", "function": name},
     ]}) for name in privgrad_torch._ACTIVATIONS},
+    "encoder": (TOKENS, {"kind": "transformer", "preset": "encoder", "vocabulary": 10, "layers": 1,
+                         "width": 8, "heads": 2, "feed_forward": 12}),
+    "encoder that normalises sums, first place": (TOKENS, {
+        "kind": "transformer", "preset": "encoder", "vocabulary": 10, "layers": 2, "width": 8, "heads": 1,
+        "norm_first": False, "pool": "first", "activation": "gelu_tanh"}),
+    "decoder": (TOKENS, {"kind": "transformer", "preset": "decoder", "vocabulary": 10, "layers": 1,
+                         "width": 8, "heads": 4, "key_heads": 2, "feed_forward": 6}),
+    "vision": ((12, 12, 3), {"kind": "transformer", "preset": "vision", "patch": 4, "layers": 1,
+                             "width": 8, "heads": 2}),
+    "patches without a class token": (GREY, {"kind": "transformer", "preset": "vision", "patch": 5,
+                                             "layers": 1, "width": 8, "heads": 2, "pool": "mean"}),
+    "last of the places": (GREY, {"kind": "graph", "nodes": [
+        {"name": "row", "kind": "positions"},
+        {"name": "one", "kind": "pick"},
+        {"name": "two", "kind": "pick", "place": 3, "from": ["row"]},
+        {"name": "all", "kind": "mean", "from": ["row"]},
+        {"kind": "add", "from": ["one", "two", "all"]}]}),
     "norms of vectors": (GREY, {"kind": "cnn", "layers": [
         {"kind": "conv2d", "channels": 3, "kernel": 4, "stride": 3},
         {"kind": "flatten"},
@@ -134,6 +152,10 @@ UNSEEN = {"target_delta": 1e-5, "adjacency": "zero_out", "accountant": "zcdp"}
 def rows_of(shape: tuple[int, ...], classes: int, rows: int = 24) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(11)
     features = random.normal(size=(rows, *shape)).astype(np.float32)
+    if shape == TOKENS:
+        features = random.integers(10, size=(rows, *shape)).astype(np.float32)
+        for row in range(rows):
+            features[row, 1 + row % 7:] = -1
     return features, (np.arange(rows) % classes).astype(np.float32)
 
 

@@ -279,13 +279,61 @@ TEST_CASE("tokens that are none have no prediction, by onnxruntime either") {
   for (std::size_t i = 0; i < tokens.size(); ++i)
     tokens[i] = static_cast<float>((i * i + i / 4) % 6);
   tokens[1] = 6.0f;
-  tokens[4] = -1.0f;
+  tokens[4] = -2.0f;
   tokens[10] = 0.5f;
   tokens[13] = 1e9f;
   tokens[16] = -0.0f;
+  tokens[17] = tokens[19] = tokens[22] = -1.0f;  // empty places
   exporting.check_same("m.safetensors", network.input, tokens);
   const std::vector<float> theirs = exporting.by_onnxruntime().result;
   for (std::size_t row = 0; row < kRows; ++row) CHECK(std::isnan(theirs[row * 3]) == (row < 4));
+}
+
+TEST_CASE("sequences and their attention give the same by onnxruntime") {
+  NEEDS_ONNXRUNTIME();
+  const Exporting exporting;
+  const auto each = [](std::size_t units) { return Dense{.units = units, .per_place = true}; };
+  const Network of_tokens{
+      {{6}, 3},
+      {Embedding{.vocabulary = 7, .width = 4},  // 1
+       Positions{},                             // 2
+       {TokenMask{}, {0}},                      // 3
+       {each(8), {2}},                          // 4
+       {each(4), {2}},                          // 5
+       {each(4), {2}},                          // 6
+       {Attention{.heads = 4, .key_heads = 2, .causal = true, .rotary = 50.0}, {4, 5, 6, 3}},
+       Activation{ActivationKind::silu},  // 8
+       {Attention{.heads = 2, .key_heads = 2}, {8, 8, 8, 3}},
+       {Attention{.heads = 1, .key_heads = 1, .causal = true}, {9, 9, 9}},
+       {PickPlace{.last = true}, {10, 3}},  // 11
+       {MeanOfPlaces{}, {10, 3}},           // 12
+       {PickPlace{.last = true}, {10}},     // 13
+       {Add{}, {11, 12, 13}},
+       Dense{3}},
+      Loss::cross_entropy};
+  std::vector<float> tokens;
+  for (std::size_t row = 0; row < kRows; ++row) {
+    for (std::size_t t = 0; t < 6; ++t)
+      tokens.push_back(t < row % 7 ? static_cast<float>((row + t * t) % 7) : kEmptyPlace);
+  }
+  write_file(exporting.out("m.safetensors"), model_of(of_tokens));
+  exporting.check_same("m.safetensors", of_tokens.input, tokens);
+  exporting.check_network({{{6, 4, 3}, 3},
+                           {Conv2d{.channels = 4, .kernel = 2, .stride = 2},
+                            Reshape{{6, 4}},
+                            Prepend{},
+                            Positions{},
+                            {each(2), {4}},
+                            {Attention{.heads = 2, .key_heads = 1}, {4, 5, 5}},
+                            Dense{3}},
+                           Loss::cross_entropy});
+  exporting.check_network({{{5, 4}, 3},
+                           {{Attention{}, {0, 0, 0}},
+                            {MeanOfPlaces{}, {1}},
+                            {PickPlace{.place = 2}, {1}},
+                            {Add{}, {2, 3}},
+                            Dense{3}},
+                           Loss::cross_entropy});
 }
 
 TEST_CASE("rows that are not finite, or overflow, have no prediction, by onnxruntime either") {

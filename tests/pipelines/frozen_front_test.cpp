@@ -149,6 +149,14 @@ TEST_CASE("a network behind its frozen layers computes what the whole one does, 
                         {Add{}, {2, 5}},
                         Dense{3}}),
        4},
+      // Tokens cross beside what is made of them, and their mask is made again.
+      {classifier({4}, {Embedding{.vocabulary = 4, .width = 2},
+                        Positions{},
+                        {TokenMask{}, {0}},
+                        {Attention{}, {2, 2, 2, 3}},
+                        {MeanOfPlaces{}, {4, 3}},
+                        Dense{3}}),
+       2},
       // The value that crosses is not the last of the frozen ones.
       {classifier({4}, {Dense{3},
                         {Dense{3}, {0}},
@@ -159,7 +167,11 @@ TEST_CASE("a network behind its frozen layers computes what the whole one does, 
        4}};
   for (const auto& [whole, layers] : cases) {
     const Floats all = normals(parameter_count(whole), 3);
-    const Floats features = normals(7 * element_count(whole.input.features), 4);
+    Floats features = normals(7 * element_count(whole.input.features), 4);
+    if (vocabulary_of(whole) > 0) {
+      for (std::size_t i = 0; i < features.size(); ++i)
+        features[i] = i % 4 <= i / 4 % 4 ? static_cast<float>(i * i % 4) : kEmptyPlace;
+    }
     const Network behind = core::last_part(whole, layers);
     check_network(behind);
     const Floats expected = outputs_of(whole, all, features);

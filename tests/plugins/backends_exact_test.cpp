@@ -18,6 +18,7 @@ TEST_CASE("cpu exact: what an example gets is the same everywhere, on any number
           "[backend][privacy]") {
   Generator generator(31);
   std::vector<Network> all = networks();
+  for (Network& network : transformer_networks()) all.push_back(std::move(network));
   const std::size_t small = all.size();
   for (Network& network : house_networks()) all.push_back(std::move(network));
   for (std::size_t which = 0; which < all.size(); ++which) {
@@ -76,7 +77,9 @@ TEST_CASE("cpu exact: what an example gets is the same everywhere, on any number
 TEST_CASE("cpu exact: sums are the same however a batch is cut into passes", "[backend]") {
   Generator generator(37);
   ThreadExecutor serial(1);
-  for (const Network& network : networks()) {
+  std::vector<Network> all = networks();
+  for (Network& network : transformer_networks()) all.push_back(std::move(network));
+  for (const Network& network : all) {
     const Compiled one(network, serial);
     const std::size_t rows = 150 + generator() % 30;
     const Examples examples = random_examples(generator, network, rows);
@@ -448,6 +451,7 @@ std::uint64_t digest() {
     }
   };
   std::vector<Network> all = networks();
+  for (Network& network : transformer_networks()) all.push_back(std::move(network));
   const std::size_t small = all.size();
   for (Network& network : house_networks()) all.push_back(std::move(network));
   ThreadExecutor threads(2);

@@ -107,6 +107,14 @@ Doubles reference_outputs(const Network& network, const Doubles& parameters, Dou
           case ActivationKind::gelu:
             value *= (1 + std::erf(value / std::sqrt(2.0))) / 2;
             break;
+          case ActivationKind::silu:
+            value /= 1 + std::exp(-value);
+            break;
+          case ActivationKind::gelu_tanh:
+            value *= (1 + std::tanh(std::sqrt(2.0 / std::numbers::pi) *
+                                    (value + 0.044715 * value * value * value))) /
+                     2;
+            break;
         }
       }
     }
@@ -294,7 +302,7 @@ TEST_CASE("cpu: values that are not tokens spoil their own example alone", "[bac
   Floats parameters(d);
   for (std::size_t i = 0; i < d; ++i) parameters[i] = 0.1f * static_cast<float>(i % 5);
   program->load_parameters(parameters);
-  for (const float token : {-1.0f, 3.0f, 0.5f, 1e30f, kNan, kInf}) {
+  for (const float token : {-2.0f, -0.5f, 3.0f, 0.5f, 1e30f, kNan, kInf}) {
     const Examples examples{{2, token, 1, 1}, {0, 1}};
     const Floats rows = gradient_rows(*program, examples.batch());
     CHECK_FALSE(are_finite(std::span(rows).first(d)));
@@ -304,6 +312,22 @@ TEST_CASE("cpu: values that are not tokens spoil their own example alone", "[bac
     CHECK(rows[d + 2] != 0.0f);
     CHECK(rows[d + 4] == 0.0f);
   }
+}
+
+TEST_CASE("cpu: an empty place has zeros, and no row of the table learns from it", "[backend]") {
+  const Network network =
+      make_network({2}, 2, {Embedding{.vocabulary = 3, .width = 2}, Dense{2}}, Loss::cross_entropy);
+  const auto program = compile(network);
+  const std::size_t d = program->parameter_count();
+  program->load_parameters(Floats(d, 1.0f));
+  const Examples examples{{2, kEmptyPlace, kEmptyPlace, kEmptyPlace}, {0, 0}};
+  const Floats rows = gradient_rows(*program, examples.batch());
+  REQUIRE(are_finite(rows));
+  // Row 2 has a derivative of sum over j of (p_j - y_j) times ones, which is 0 where all weights are
+  // equal; the weights of the dense layer have inputs of ones for the token, and zeros beside it.
+  CHECK(Floats(rows.begin() + 6, rows.begin() + 10) == Floats{-0.5f, -0.5f, 0.0f, 0.0f});
+  const auto second = rows.begin() + static_cast<std::ptrdiff_t>(d);
+  CHECK(std::all_of(second, second + 14, [](float x) { return x == 0.0f; }));
 }
 
 TEST_CASE("cpu: an output is one chain of fused multiply-adds, on every processor", "[backend]") {
@@ -424,18 +448,54 @@ TEST_CASE("cpu: gelu and its derivative are right to 5e-7 of their parts", "[bac
   }
 }
 
-TEST_CASE("cpu: gelu beyond what float32 holds", "[backend]") {
+TEST_CASE("cpu: silu and gelu_tanh are x times a sigmoid to 5e-7", "[backend]") {
+  // Compared with the C library in 80 bits: x s(v), and s(v) + x s(v) s(-v) v', where v is x for
+  // silu, and 2 sqrt(2 / pi) (x + 0.044715 x^3) for gelu_tanh. The exponential sees v after at most
+  // six roundings to float32, which cost |v| 2^-24 each.
+  const ActivationKind kind = GENERATE(ActivationKind::silu, ActivationKind::gelu_tanh);
+  const bool is_silu = kind == ActivationKind::silu;
+  const long double k = 2.0L * std::sqrt(2.0L / std::numbers::pi_v<long double>);
+  const auto argument = [&](long double x) {
+    return is_silu ? x : k * (x + 0.044715L * x * x * x);
+  };
+  const auto sigmoid = [](long double v) { return 1.0L / (1.0L + std::exp(-v)); };
+  const Activation layer{kind};
+  const auto values = compile(make_network({1}, 0, {layer, Dense{1}}, Loss::squared));
+  values->load_parameters(Floats{1.0f, 0.0f});
+  const auto slopes = compile(make_network({1}, 0, {Dense{1}, layer, Dense{1}}, Loss::squared));
+  slopes->load_parameters(Floats{1.0f, 0.0f, 1.0f, 0.0f});
+  for (float feature = -13.0f; feature <= 13.0f; feature += 0.0053f) {
+    const long double x = static_cast<long double>(feature), v = argument(x);
+    if (std::abs(v) > 80.0L) continue;  // e^-80 is 2e-35
+    const long double error = 5e-7L + (is_silu ? 0.0L : 6.0L * std::abs(v) * 0x1p-24L);
+    const long double value = x * sigmoid(v);
+    Floats out(1), found(4);
+    dynamic_cast<const Outputs&>(*values).outputs(Floats{feature}, 1, out);
+    INFO(to_text(kind) << " of " << feature);
+    REQUIRE(std::abs(static_cast<long double>(out[0]) - value) <= error * std::abs(value));
+    const Floats target{static_cast<float>(value) - 1.0f};
+    slopes->gradient_rows({Floats{feature}, target}, found);
+    const long double slope = is_silu ? 1.0L : k * (1.0L + 3.0L * 0.044715L * x * x);
+    const long double share = sigmoid(v), other = x * share * sigmoid(-v) * slope;
+    REQUIRE(std::abs(static_cast<long double>(found[1] / found[3]) - (share + other)) <=
+            2.0L * error * (share + std::abs(other)));
+  }
+}
+
+TEST_CASE("cpu: gelu, silu and gelu_tanh beyond what float32 holds", "[backend]") {
   // The limits of the function, and NaN for NaN.
-  const auto program =
-      compile(make_network({1}, 0, {Activation{ActivationKind::gelu}, Dense{1}}, Loss::squared));
+  const ActivationKind kind =
+      GENERATE(ActivationKind::gelu, ActivationKind::silu, ActivationKind::gelu_tanh);
+  const auto program = compile(make_network({1}, 0, {Activation{kind}, Dense{1}}, Loss::squared));
   program->load_parameters(Floats{1.0f, 0.0f});
   const auto at = [&](float x) {
     Floats out(1);
     dynamic_cast<const Outputs&>(*program).outputs(Floats{x}, 1, out);
     return out.front();
   };
-  CHECK(at(-1e30f) == 0.0f);
-  CHECK(at(-kInf) == 0.0f);
+  CHECK(std::abs(at(-1e30f)) < 1e-35f);
+  CHECK(std::abs(at(-kInf)) < 1e-35f);
+  if (kind == ActivationKind::gelu) CHECK(at(-kInf) == 0.0f);
   CHECK(at(1e30f) == 1e30f);
   CHECK(at(kInf) == kInf);
   CHECK(std::isnan(at(kNan)));

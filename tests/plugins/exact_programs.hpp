@@ -152,6 +152,26 @@ inline std::vector<Network> networks() {
   return networks;
 }
 
+/// The model transformer in all of its presets, small, and of widths that no tile divides.
+inline std::vector<Network> transformer_networks() {
+  const auto entry = [](const char* key, Value value) {
+    return Value::Member{key, std::move(value), {}};
+  };
+  const auto made = [](Shape features, Value::Object params) {
+    return house().create<Model>("transformer", params)->network({std::move(features), 3});
+  };
+  return {made({21}, {entry("preset", "encoder"), entry("vocabulary", 9), entry("layers", 2),
+                      entry("width", 12), entry("heads", 3), entry("feed_forward", 19)}),
+          made({7}, {entry("preset", "encoder"), entry("vocabulary", 5), entry("layers", 1),
+                     entry("width", 10), entry("heads", 1), entry("norm_first", false),
+                     entry("pool", "first")}),
+          made({18}, {entry("preset", "decoder"), entry("vocabulary", 7), entry("layers", 1),
+                      entry("width", 24), entry("heads", 4), entry("key_heads", 2),
+                      entry("feed_forward", 9)}),
+          made({9, 9, 2}, {entry("preset", "vision"), entry("patch", 3), entry("layers", 1),
+                           entry("width", 8), entry("heads", 2)})};
+}
+
 /// One network of each built-in model.
 inline std::vector<Network> house_networks() {
   ExampleShape images;
@@ -198,6 +218,15 @@ inline Examples random_examples(Generator& generator, const Network& network, st
   Examples examples{normals(generator, rows * element_count(network.input.features)), {}};
   if (const std::size_t vocabulary = vocabulary_of(network); vocabulary > 0) {
     for (float& token : examples.features) token = static_cast<float>(generator() % vocabulary);
+  }
+  if (has_mask(network)) {
+    // Every other sequence is shorter than the features.
+    const std::size_t size = element_count(network.input.features);
+    for (std::size_t row = 0; row < rows; row += 2) {
+      const std::size_t empty = generator() % (size + 1);
+      std::fill_n(examples.features.begin() + static_cast<std::ptrdiff_t>((row + 1) * size - empty),
+                  empty, kEmptyPlace);
+    }
   }
   for (std::size_t i = 0; i < rows; ++i) {
     examples.targets.push_back(network.input.classes == 0

@@ -302,6 +302,94 @@ TEST_CASE("graph: layers name the values that they work on", "[model]") {
                     ContainsSubstring("no node uses what node 0, dense 4, makes"));
 }
 
+TEST_CASE("transformer: has the parameters of networks known from papers", "[model]") {
+  const auto entry = [](const char* key, Value value) {
+    return Value::Member{key, std::move(value), {}};
+  };
+  const auto parameters = [](Shape features, std::size_t classes, Value::Object params) {
+    return parameter_count(
+        model("transformer", std::move(params))->network({std::move(features), classes}));
+  };
+  const std::size_t classes = 10;
+  // BERT base has 109,482,240: with 2 types of tokens, and a dense layer of 768 x 768 behind.
+  CHECK(parameters({512}, classes,
+                   {entry("preset", "encoder"), entry("vocabulary", 30522), entry("layers", 12),
+                    entry("width", 768), entry("heads", 12), entry("norm_first", false)}) ==
+        109'482'240 - 2 * 768 - (768 * 768 + 768) + classes * 768 + classes);
+  // ViT-B/16, as Dosovitskiy et al. 2021 and torchvision have it, for 1000 classes.
+  CHECK(parameters({224, 224, 3}, 1000,
+                   {entry("preset", "vision"), entry("patch", 16), entry("layers", 12),
+                    entry("width", 768), entry("heads", 12)}) == 86'567'656);
+  // Llama 2 7B has 6,738,415,616, with an output of 32,000 x 4096.
+  CHECK(parameters({2048}, classes,
+                   {entry("preset", "decoder"), entry("vocabulary", 32000), entry("layers", 32),
+                    entry("width", 4096), entry("heads", 32), entry("feed_forward", 11008)}) ==
+        6'738'415'616 - 32000ull * 4096 + classes * 4096 + classes);
+  // Its key heads make keys and values smaller.
+  const auto grouped = [&](int key_heads) {
+    return parameters({8}, classes,
+                      {entry("preset", "decoder"), entry("vocabulary", 5), entry("layers", 3),
+                       entry("width", 16), entry("heads", 4), entry("key_heads", key_heads)});
+  };
+  CHECK(grouped(4) - grouped(1) == 3 * 2 * 16 * 12);
+}
+
+TEST_CASE("transformer: what does not go together is refused", "[model]") {
+  const auto entry = [](const char* key, Value value) {
+    return Value::Member{key, std::move(value), {}};
+  };
+  const auto refused = [](Value::Object params, const char* why) {
+    CHECK_THROWS_WITH(model("transformer", std::move(params))->network({{12}, 3}),
+                      ContainsSubstring(why));
+  };
+  refused({entry("preset", "encoder")}, "need vocabulary");
+  refused({}, "needs an image");
+  refused({entry("preset", "encoder"), entry("vocabulary", 9), entry("patch", 2)},
+          "patch is for the preset vision");
+  refused({entry("preset", "vision"), entry("patch", 2), entry("vocabulary", 9)}, "has none");
+  refused({entry("preset", "vision"), entry("patch", 2), entry("pool", "last")}, "first and mean");
+  refused({entry("preset", "decoder"), entry("vocabulary", 9), entry("pool", "first")},
+          "sees only the first token");
+  refused(
+      {entry("preset", "encoder"), entry("vocabulary", 9), entry("width", 10), entry("heads", 4)},
+      "does not divide width");
+  refused({entry("preset", "encoder"), entry("vocabulary", 9), entry("heads", 4),
+           entry("key_heads", 3)},
+          "does not divide heads");
+  refused({entry("preset", "vision"), entry("patch", 2)}, "needs an image");
+}
+
+TEST_CASE("graph: attention and its companions, as listed", "[model]") {
+  const auto node = [](const char* kind, Value::Object members, std::vector<std::string> from) {
+    members.insert(members.begin(), Value::Member{"kind", kind, {}});
+    if (!from.empty()) members.push_back({"from", Value::List(from.begin(), from.end()), {}});
+    return Value(std::move(members));
+  };
+  const Network network =
+      model(
+          "graph",
+          given("nodes",
+                Value::List{node("embedding",
+                                 {{"vocabulary", 7, {}}, {"width", 8, {}}, {"name", "x", {}}}, {}),
+                            node("mask", {{"name", "m", {}}}, {"input"}),
+                            node("positions", {{"name", "y", {}}}, {"x"}),
+                            node("attention",
+                                 {{"heads", 4, {}}, {"causal", true, {}}, {"rotary", 100.0, {}}},
+                                 {"y", "y", "y", "m"}),
+                            node("prepend", {{"name", "z", {}}}, {}),
+                            node("mean", {{"name", "a", {}}}, {"z"}),
+                            node("pick", {{"name", "b", {}}}, {"z"}),
+                            node("pick", {{"place", 2, {}}, {"name", "c", {}}}, {"z"}),
+                            node("add", {}, {"a", "b", "c"})}))
+          ->network({{5}, 3});
+  CHECK(to_text(network.nodes[3].layer) == "attention of 4 heads, causal, rotary 100");
+  CHECK(network.nodes[3].from == std::vector<std::size_t>{3, 3, 3, 2});
+  CHECK(std::get<Attention>(network.nodes[3].layer).key_heads == 4);
+  CHECK(std::get<PickPlace>(network.nodes[6].layer).last);
+  CHECK_FALSE(std::get<PickPlace>(network.nodes[7].layer).last);
+  CHECK(parameter_count(network) == 7 * 8 + 5 * 8 + 8 + 3 * 8 + 3);
+}
+
 TEST_CASE("cnn: kernels begin by their rule, norms at 1, biases at 0", "[model]") {
   const auto begin = [](const char* function) {
     return cnn_of({layer({{"kind", "conv2d", {}}, {"channels", 64, {}}, {"kernel", 5, {}}}),

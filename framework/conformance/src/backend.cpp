@@ -1,11 +1,11 @@
 #include "privgrad/backend.hpp"
 
+#include "backend_sequences.hpp"
 #include "inputs.hpp"
 #include "parameters.hpp"
 #include "rules.hpp"
 
 namespace privgrad::testing {
-namespace {
 
 Network network_of(Shape features, std::size_t classes, std::vector<Node> nodes, Loss loss) {
   Network network;
@@ -18,6 +18,40 @@ Network network_of(Shape features, std::size_t classes, std::vector<Node> nodes,
     constants += element_count(block.shape);
   network.frozen = normal_values(33, constants, 0.5);
   return network;
+}
+
+namespace {
+
+void add_sequences(std::vector<Network>& networks) {
+  const auto each = [](std::size_t units, bool no_bias = false) {
+    return Dense{.units = units, .per_place = true, .no_bias = no_bias};
+  };
+  const Activation gelu{ActivationKind::gelu};
+  const auto add = [&](Shape features, std::vector<Node> nodes) {
+    networks.push_back(network_of(std::move(features), 3, std::move(nodes), Loss::cross_entropy));
+  };
+  networks.push_back(encoder_of(5));
+  networks.push_back(decoder_of(4));
+  add({3}, {Embedding{.vocabulary = 6, .width = 2},  // 1
+            {TokenMask{}, {0}},                      // 2
+            {PickPlace{.last = true}, {1, 2}},       // 3
+            {MeanOfPlaces{}, {1, 2}},                // 4
+            {Add{}, {3, 4}},
+            Dense{3}});
+  add({3}, {Embedding{.vocabulary = 6, .width = 2},
+            {TokenMask{}, {0}},
+            {Attention{.causal = true}, {1, 1, 1}},
+            {MeanOfPlaces{}, {3, 2}},
+            Dense{3}});
+  add({2, 4}, {Positions{},    // 1
+               Prepend{},      // 2
+               each(4, true),  // 3
+               {Attention{.heads = 2, .key_heads = 2}, {3, 2, 2}},
+               LayerNorm{.epsilon = 0.1},
+               PickPlace{.place = 0},
+               gelu,
+               Dense{3}});
+  add({1, 2}, {each(4), {Attention{}, {1, 1, 1}}, MeanOfPlaces{}, Dense{3}});
 }
 
 /// Small networks with every layer and every loss.
@@ -144,6 +178,9 @@ std::vector<Network> sample_networks() {
   add({3, 2, 2}, 3, {each(4), GroupNorm{.groups = 2}, tanh, each(1), Dense{3}},
       Loss::cross_entropy);
   add({4}, 0, {each(3), sigmoid, each(1)}, Loss::squared);
+  // Sequences, with empty places and without: an encoder's block and a decoder's, pictures cut into
+  // places, and what takes places together.
+  add_sequences(networks);
   // Every activation, after a dense layer and after itself.
   for (const auto& [kind, name] : kActivations)
     add({4}, 3, {Dense{5}, Activation{kind}, Activation{kind}, Dense{3}}, Loss::cross_entropy);
@@ -194,9 +231,11 @@ void check_backend(Checker& checker) {
   }
   // One backend compiles all of them: programs may differ only by their network.
   const auto backend = checker.make<Backend>();
-  check_program(checker, networks, [&](const Network& network, Executor& executor) {
+  const auto compile = [&](const Network& network, Executor& executor) {
     return backend->compile(network, executor);
-  });
+  };
+  check_program(checker, networks, compile);
+  check_sequences(checker, compile);
   check_range_ends(checker, [&](const Params& params) {
     SerialExecutor executor;
     const auto program = checker.make<Backend>(params)->compile(networks.front(), executor);

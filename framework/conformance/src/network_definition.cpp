@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <variant>
 #include <xtensor/xadapt.hpp>
 #include <xtensor/xarray.hpp>
+#include <xtensor/xbuilder.hpp>
 #include <xtensor/xmanipulation.hpp>
 #include <xtensor/xmath.hpp>
 #include <xtensor/xsort.hpp>
@@ -55,6 +57,10 @@ Tensor defined(const Activation& layer, const Tensor& x, const Shape&, Parameter
       return 1.0 / (1.0 + xt::exp(-x));
     case ActivationKind::gelu:
       return x * xt::erfc(-x / std::sqrt(2.0)) / 2.0;
+    case ActivationKind::silu:
+      return x / (1.0 + xt::exp(-x));
+    case ActivationKind::gelu_tanh:
+      return x * (1.0 + xt::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x))) / 2.0;
   }
   return {};
 }
@@ -135,7 +141,11 @@ Tensor defined(const RmsNorm& layer, const Tensor& x, const Shape& shape, Parame
 
 Tensor defined(const Embedding& layer, const Tensor& x, const Shape&, Parameters& parameters) {
   const Tensor w = parameters.next({layer.vocabulary, layer.width});
-  return xt::view(w, xt::keep(std::vector<std::size_t>(x.begin(), x.end())));
+  Tensor y = xt::zeros<double>(Shape{x.size(), layer.width});
+  for (std::size_t t = 0; t < x.size(); ++t) {
+    if (x(t) != -1.0) xt::view(y, t) = xt::view(w, static_cast<std::size_t>(x(t)));
+  }
+  return y;
 }
 
 Tensor defined(const Scale& layer, const Tensor& x, const Shape&, Parameters&) {
@@ -157,6 +167,79 @@ Tensor defined(const Add&, const std::vector<Tensor>& in, const Shape&, Paramete
 Tensor defined(const ElementwiseProduct&, const std::vector<Tensor>& in, const Shape&,
                Parameters&) {
   return in[0] * in[1];
+}
+
+Tensor defined(const TokenMask&, const Tensor& x, const Shape&, Parameters&) {
+  return xt::where(xt::equal(x, -1.0), 0.0, 1.0);
+}
+
+Tensor defined(const Positions&, const Tensor& x, const Shape& shape, Parameters& parameters) {
+  return x + parameters.next(shape);
+}
+
+Tensor defined(const Prepend&, const Tensor& x, const Shape& shape, Parameters& parameters) {
+  return xt::concatenate(xt::xtuple(parameters.next({1, shape[1]}), x), 0);
+}
+
+/// \returns 1 for the places that a mask, if it is there, has.
+Tensor places_there(const std::vector<Tensor>& in, std::size_t mask) {
+  if (in.size() > mask) return in[mask];
+  return xt::ones<double>(Shape{in.front().shape(0)});
+}
+
+Tensor defined(const MeanOfPlaces&, const std::vector<Tensor>& in, const Shape&, Parameters&) {
+  const Tensor there = places_there(in, 1);
+  const Tensor sum = xt::sum(in[0] * reshaped(there, {there.size(), 1}), {0});
+  return sum / std::max(1.0, xt::sum(there)());
+}
+
+Tensor defined(const PickPlace& layer, const std::vector<Tensor>& in, const Shape&, Parameters&) {
+  if (!layer.last) return xt::view(in[0], layer.place);
+  const Tensor there = places_there(in, 1);
+  for (std::size_t place = there.size(); place-- > 0;) {
+    if (there(place) != 0.0) return xt::view(in[0], place);
+  }
+  return xt::zeros<double>(Shape{in[0].shape(1)});
+}
+
+/// \returns the columns of one head, its pairs turned by the angles of their places.
+Tensor of_head(const Tensor& x, std::size_t head, std::size_t width, double rotary) {
+  const Tensor own = xt::view(x, xt::all(), xt::range(head * width, (head + 1) * width));
+  if (rotary == 0.0) return own;
+  const auto pairs = static_cast<double>(width / 2);
+  const Tensor places =
+      reshaped(xt::arange<double>(static_cast<double>(x.shape(0))), {x.shape(0), 1});
+  const Tensor angles = places * xt::pow(rotary, -xt::arange<double>(pairs) / pairs);
+  const Tensor first = xt::view(own, xt::all(), xt::range(0, width / 2));
+  const Tensor second = xt::view(own, xt::all(), xt::range(width / 2, width));
+  return xt::concatenate(xt::xtuple(first * xt::cos(angles) - second * xt::sin(angles),
+                                    second * xt::cos(angles) + first * xt::sin(angles)),
+                         1);
+}
+
+Tensor defined(const Attention& layer, const std::vector<Tensor>& in, const Shape& shape,
+               Parameters&) {
+  const std::size_t width = shape[1] / layer.heads;
+  Tensor y = xt::zeros<double>(shape);
+  for (std::size_t head = 0; head < layer.heads; ++head) {
+    const std::size_t read = head / (layer.heads / layer.key_heads);
+    const Tensor q = of_head(in[0], head, width, layer.rotary);
+    const Tensor k = of_head(in[1], read, width, layer.rotary);
+    const Tensor v = of_head(in[2], read, width, 0.0);
+    for (std::size_t t = 0; t < shape[0]; ++t) {
+      Tensor there = places_there(in, 3);
+      if (layer.causal) xt::view(there, xt::range(t + 1, shape[0])) = 0.0;
+      if (xt::sum(there)() == 0.0) continue;
+      const Tensor products =
+          xt::sum(xt::view(q, t) * k, {1}) / std::sqrt(static_cast<double>(width));
+      const Tensor open =
+          xt::where(there > 0.0, products, -std::numeric_limits<double>::infinity());
+      const Tensor e = xt::exp(open - xt::amax(open)());
+      xt::view(y, t, xt::range(head * width, (head + 1) * width)) =
+          xt::sum(reshaped(e, {shape[0], 1}) * v, {0}) / xt::sum(e)();
+    }
+  }
+  return y;
 }
 
 template <class One>

@@ -1,5 +1,6 @@
 #include "program_inputs.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "checker.hpp"
@@ -13,6 +14,14 @@ Examples examples_for(const Network& network, std::size_t rows) {
   if (const std::size_t vocabulary = vocabulary_of(network); vocabulary > 0) {
     for (std::size_t i = 0; i < examples.features.size(); ++i)
       examples.features[i] = static_cast<float>(i * i % vocabulary);
+    // Examples with empty places behind their tokens: the third has one, the last of seven none but
+    // these.
+    for (std::size_t row = 2; row < rows; ++row) {
+      const std::size_t empty = row % 7 == 6 ? examples.row_size : row % 7 / 2 % examples.row_size;
+      std::fill_n(examples.features.begin() +
+                      static_cast<std::ptrdiff_t>((row + 1) * examples.row_size - empty),
+                  empty, kEmptyPlace);
+    }
   }
   examples.targets = normal_values(32, rows);
   if (const std::size_t classes = network.input.classes; classes > 0) {

@@ -67,13 +67,18 @@ ExampleShape plan_transforms(const Manifest& manifest, Setting& setting) {
 }
 
 /// Whether bits are covered is part of the plan, and depends on the program.
-ExactAbilities program_abilities(const Manifest& manifest, const Setting& setting) {
-  if (manifest.noise_off) return {};
+void look_at_program(const Manifest& manifest, Setting& setting) {
+  if (manifest.noise_off) return;
   const std::unique_ptr<Executor> executor = make_executor(1);
   ComponentPtr<Backend> backend;
   const auto program = compile_program(manifest, setting, backend, *executor);
-  return {.clipping = ability_of<ExactClipping>(*program) != nullptr && !setting.scales_coordinates,
-          .rows = ability_of<ReproducibleRows>(*program) != nullptr};
+  const auto* clipping = ability_of<ExactClipping>(*program);
+  setting.program = {.clipping = clipping != nullptr && !setting.scales_coordinates,
+                     .rows = ability_of<ReproducibleRows>(*program) != nullptr};
+  if (!setting.program.clipping) return;
+  setting.pass.rows =
+      manifest.microbatch_size > 0 ? manifest.microbatch_size : clipping->microbatch_rows();
+  setting.pass.bytes = clipping->pass_bytes(setting.pass.rows);
 }
 
 /// The public size.
@@ -237,7 +242,7 @@ void plan_model(const Manifest& manifest, const TensorFile* weights, Setting& se
   setting.parameters = parameter_count(setting.network);
   setting.groups = parameter_groups(setting.network);
   setting.scales_coordinates = scales_coordinates(manifest);
-  setting.program = program_abilities(manifest, setting);
+  look_at_program(manifest, setting);
 }
 
 bool overlap(const RowOrigin& a, const RowOrigin& b) {

@@ -77,6 +77,8 @@ std::unique_ptr<Contribution> BoundedStatistic::contribution_in_pieces(
   return nullptr;
 }
 
+std::uint64_t ExactClipping::pass_bytes(std::size_t) const { return 0; }
+
 void ExactClipping::choose(Pass&, std::span<const std::uint8_t>) const {
   throw PluginError("a program without pieces was asked for them");
 }

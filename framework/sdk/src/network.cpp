@@ -167,6 +167,65 @@ Shape output_of(const ElementwiseProduct&, const Inputs& in) {
   return in.front();
 }
 
+Shape output_of(const TokenMask&, const Shape& in) {
+  need(in.size() == 1, "needs a sequence of tokens, [length]");
+  return in;
+}
+
+Shape output_of(const Positions&, const Shape& in) { return in; }
+
+Shape sequence_shape(const Shape& shape) {
+  need(shape.size() == 2, "needs a sequence, [length, width]");
+  return shape;
+}
+
+Shape output_of(const Prepend&, const Shape& in) {
+  const Shape sequence = sequence_shape(in);
+  need_size(sequence[0] + 1, "has too many places");
+  return {sequence[0] + 1, sequence[1]};
+}
+
+/// \param mask  the number of the input that is the mask, if it is there.
+void need_mask(const Inputs& in, std::size_t mask, const char* why) {
+  need(in.size() == mask || (in.size() == mask + 1 && in[mask] == Shape{in[0][0]}), why);
+}
+
+Shape output_of(const MeanOfPlaces&, const Inputs& in) {
+  const Shape sequence = sequence_shape(in.front());
+  need_mask(in, 1, "needs a sequence, [length, width], and perhaps a mask, [length]");
+  return {sequence[1]};
+}
+
+Shape output_of(const PickPlace& layer, const Inputs& in) {
+  const Shape sequence = sequence_shape(in.front());
+  need_mask(in, 1, "needs a sequence, [length, width], and perhaps a mask, [length]");
+  need(layer.last || in.size() == 1, "has a mask, which only the last place asks for");
+  need(!layer.last || layer.place == 0, "takes the last place, and names another");
+  need(layer.place < sequence[0], "picks a place behind the last");
+  return {sequence[1]};
+}
+
+/// Of a sequence that attends to itself: each head's probabilities are its square.
+constexpr std::size_t kMostPlaces = 4096;
+
+Shape output_of(const Attention& layer, const Inputs& in) {
+  const Shape sequence = sequence_shape(in.front());
+  need(sequence[0] <= kMostPlaces, "works on more than 4096 places, and keeps their square");
+  need_size(layer.heads, "has no heads; it needs at least 1 and fewer than 2^31");
+  need(layer.key_heads > 0 && layer.heads % layer.key_heads == 0,
+       "has a number of key heads that does not divide its heads");
+  need(sequence[1] % layer.heads == 0, "has a number of heads that does not divide the width");
+  const std::size_t width = sequence[1] / layer.heads;
+  const Shape keys{sequence[0], layer.key_heads * width};
+  need(in.size() > 2 && in[1] == keys && in[2] == keys,
+       "needs queries [length, heads w], keys and values [length, key_heads w] each");
+  need_mask(in, 3, "needs queries, keys, values and perhaps a mask, [length]");
+  need(layer.rotary == 0.0 || (layer.rotary > 1.0 && std::isfinite(layer.rotary)),
+       "has a base of the rotation that is not finite and above 1");
+  need(layer.rotary == 0.0 || width % 2 == 0, "turns pairs, and its heads have an odd width");
+  return in.front();
+}
+
 Shape output_of(const Add&, const Inputs& in) {
   need(in.size() > 1, "needs two values or more");
   for (const Shape& other : in) need(other == in.front(), "needs values of one shape");
@@ -209,6 +268,21 @@ std::string words_of(const Scale& layer) { return "scale " + format_number(layer
 std::string words_of(const PartOf& layer) {
   return "part " + std::to_string(layer.first) + " to " + std::to_string(layer.first + layer.size);
 }
+std::string words_of(const TokenMask&) { return "mask"; }
+std::string words_of(const Positions&) { return "positions"; }
+std::string words_of(const Prepend&) { return "prepend"; }
+std::string words_of(const MeanOfPlaces&) { return "mean of places"; }
+std::string words_of(const PickPlace& layer) {
+  return layer.last ? "pick the last place" : "pick place " + std::to_string(layer.place);
+}
+std::string words_of(const Attention& layer) {
+  std::string text = "attention of " + std::to_string(layer.heads) + " heads";
+  if (layer.key_heads != layer.heads)
+    text += " on " + std::to_string(layer.key_heads) + " key heads";
+  if (layer.causal) text += ", causal";
+  if (layer.rotary != 0.0) text += ", rotary " + format_number(layer.rotary);
+  return text;
+}
 std::string words_of(const Reshape& layer) { return "reshape " + to_text(layer.shape); }
 
 /// The blocks of one layer, without node and offset, and named without the node.
@@ -239,6 +313,10 @@ std::vector<ParameterBlock> blocks_of(const Layer& layer, const Shape& in) {
     add("weight", {in.back()}, 0, 0, 1.0f);
   } else if (const auto* embedding = std::get_if<Embedding>(&layer)) {
     add("weight", {embedding->vocabulary, embedding->width}, 1, embedding->width);
+  } else if (std::holds_alternative<Positions>(layer)) {
+    add("weight", in, 1, in.back());
+  } else if (std::holds_alternative<Prepend>(layer)) {
+    add("weight", {in.back()}, 1, in.back());
   }
   return blocks;
 }
@@ -280,10 +358,22 @@ bool has_allowed_name(const Node& node) {
          std::all_of(node.name.begin(), node.name.end(), is_allowed);
 }
 
-/// Whether what the layer makes of tokens are tokens.
+/// Whether what the layer makes of numbers without a gradient, such as tokens, has none either.
 bool keeps_tokens(const Layer& layer) {
   return std::holds_alternative<PartOf>(layer) || std::holds_alternative<Reshape>(layer) ||
-         std::holds_alternative<Flatten>(layer);
+         std::holds_alternative<Flatten>(layer) || std::holds_alternative<TokenMask>(layer);
+}
+
+/// The number of the layer's input that is a mask, if it has that many.
+std::size_t mask_input(const Layer& layer) {
+  if (std::holds_alternative<Attention>(layer)) return 3;
+  if (std::holds_alternative<MeanOfPlaces>(layer) || std::holds_alternative<PickPlace>(layer))
+    return 1;
+  return static_cast<std::size_t>(-1);
+}
+
+bool needs_tokens(const Layer& layer) {
+  return std::holds_alternative<Embedding>(layer) || std::holds_alternative<TokenMask>(layer);
 }
 
 /// \param are_tokens  of each earlier value, whether it is made of features alone.
@@ -301,8 +391,10 @@ Shape output_of_node(const Network& network, std::size_t i, const std::vector<Sh
   Inputs in;
   for (const std::size_t value : inputs_of(network, i)) {
     need_of_node(value <= i, "works on a value that no earlier node makes");
-    need_of_node(!std::holds_alternative<Embedding>(node.layer) || are_tokens[value],
+    need_of_node(!needs_tokens(node.layer) || are_tokens[value],
                  "works on numbers that are computed, and tokens have no gradient");
+    need_of_node(in.size() != mask_input(node.layer) || are_tokens[value],
+                 "has a mask of numbers that are computed, and masks have no gradient");
     in.push_back(shapes[value]);
   }
   return output_shape(node.layer, in);
@@ -405,6 +497,12 @@ std::size_t vocabulary_of(const Network& network) {
       smallest = table->vocabulary;
   }
   return smallest;
+}
+
+bool has_mask(const Network& network) {
+  return std::any_of(network.nodes.begin(), network.nodes.end(), [](const Node& node) {
+    return std::holds_alternative<TokenMask>(node.layer);
+  });
 }
 
 std::size_t parameter_count(const Network& network) { return size_of(parameter_blocks(network)); }

@@ -107,10 +107,9 @@ void ExactEngine::place_in_blocks(Stage& stage) {
   }
 }
 
-/// As many as make the products large while a pass stays below about 64 MiB.
-void ExactEngine::choose_rows() {
-  constexpr std::size_t kFloats = std::size_t{16} << 20;
-  std::size_t floats = 1;
+/// The approximate number of floats of a pass for each example.
+std::size_t ExactEngine::floats_per_example() const {
+  std::size_t floats = added_ + 1;
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     if (!steps_[s]->passes_on() && !works_in_place(s)) floats += steps_[s]->outputs();
     if (flow_.trains[s]) floats += steps_[s]->kept_floats();
@@ -118,7 +117,17 @@ void ExactEngine::choose_rows() {
   for (std::size_t value = 0; value < places_.size(); ++value) {
     if (places_[value].kept == value) floats += size_of(value);
   }
-  floats += added_;
+  return floats;
+}
+
+std::uint64_t ExactEngine::pass_bytes(std::size_t most_rows) const {
+  return static_cast<std::uint64_t>(most_rows) * floats_per_example() * sizeof(float);
+}
+
+/// As many as make the products large while a pass stays below about 64 MiB.
+void ExactEngine::choose_rows() {
+  constexpr std::size_t kFloats = std::size_t{16} << 20;
+  const std::size_t floats = floats_per_example();
   microbatch_rows_ = 512;
   while (microbatch_rows_ > kPanel && microbatch_rows_ * floats > kFloats) microbatch_rows_ /= 2;
 }

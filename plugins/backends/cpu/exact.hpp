@@ -59,6 +59,7 @@ class ExactEngine {
 
   std::size_t groups() const noexcept { return group_steps_.size(); }
   std::size_t microbatch_rows() const noexcept { return microbatch_rows_; }
+  std::uint64_t pass_bytes(std::size_t most_rows) const;
 
   std::unique_ptr<ExactPass> make_pass(std::size_t most_rows) const;
   std::unique_ptr<ExactPass> make_forward_pass(std::size_t most_rows) const;
@@ -102,6 +103,7 @@ class ExactEngine {
   void make_stages();
   void place_derivatives();
   void place_in_blocks(Stage& stage);
+  std::size_t floats_per_example() const;
   void choose_rows();
   void make_ranges();
   std::size_t end_of(const PieceOf& one) const;

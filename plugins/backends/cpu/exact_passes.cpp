@@ -131,22 +131,24 @@ void ExactEngine::step_backward(std::size_t s, ExactPass& pass, const Block& blo
   const float* delta = delta_of(s + 1, pass, block);
   if (flow_.trains[s]) step.find_norms(first, count, delta, pass.steps_[s], scratch);
   if (!flow_.hands_down(s)) return;
-  const std::size_t size = step.inputs();
   const auto& inputs = flow_.inputs[s];
-  float* const added = at_least(scratch.added, inputs.size() * count * size);
+  std::size_t floats = 0;
+  for_each_input(inputs, [&](std::size_t value, std::size_t) { floats += count * size_of(value); });
+  float* added = at_least(scratch.added, floats);
   scratch.in.clear();
   scratch.below.clear();
   for_each_input(inputs, [&](std::size_t value, std::size_t i) {
-    scratch.in.push_back(pass.values_[value] + first * size);
+    scratch.in.push_back(pass.values_[value] + first * size_of(value));
     scratch.below.push_back(!flow_.needs_derivative[value] ? nullptr
                             : flow_.hands_down_first(s, i) ? delta_of(value, pass, block)
-                                                           : added + i * count * size);
+                                                           : added);
+    added += count * size_of(value);
   });
   step.backward(count, scratch.in, pass.values_[s + 1] + first * step.outputs(), delta,
                 scratch.below, scratch);
   for_each_input(inputs, [&](std::size_t value, std::size_t i) {
     if (flow_.needs_derivative[value] && !flow_.hands_down_first(s, i))
-      add(added + i * count * size, count * size, delta_of(value, pass, block));
+      add(scratch.below[i], count * size_of(value), delta_of(value, pass, block));
   });
 }
 

@@ -104,6 +104,10 @@ void CpuProgram::gradient_rows(const Batch& batch, std::span<float> rows) const 
   }
 }
 
+std::size_t CpuProgram::size_of(std::size_t value) const {
+  return value == 0 ? inputs_ : steps_[value - 1]->outputs();
+}
+
 void CpuProgram::inputs_of_step(std::size_t s, Block& block) const {
   block.scratch.in.clear();
   for (const std::size_t value : flow_.inputs[s]) block.scratch.in.push_back(block.values[value]);
@@ -142,7 +146,7 @@ void CpuProgram::backward(const Batch& batch, Block& block, std::span<float> row
     std::vector<std::vector<float>> below(inputs.size());
     block.scratch.below.clear();
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (flow_.needs_derivative[inputs[i]]) below[i].resize(block.count * step.inputs());
+      if (flow_.needs_derivative[inputs[i]]) below[i].resize(block.count * size_of(inputs[i]));
       block.scratch.below.push_back(below[i].empty() ? nullptr : below[i].data());
     }
     step.backward(block.count, block.scratch.in, block.values[s + 1], delta.data(),

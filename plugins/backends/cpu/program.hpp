@@ -43,6 +43,9 @@ class CpuProgram final : public Program,
 
   std::size_t groups() const override { return engine_->groups(); }
   std::size_t microbatch_rows() const override { return engine_->microbatch_rows(); }
+  std::uint64_t pass_bytes(std::size_t most_rows) const override {
+    return engine_->pass_bytes(most_rows);
+  }
   std::unique_ptr<Pass> make_pass(std::size_t most_rows) const override;
   void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const override;
   void make_cells(Pass& pass, std::span<const double> scales, std::uint64_t most_cells,
@@ -74,6 +77,7 @@ class CpuProgram final : public Program,
   void forward(const Batch& batch, Block& block) const;
   void backward(const Batch& batch, Block& block, std::span<float> rows) const;
   void inputs_of_step(std::size_t step, Block& block) const;
+  std::size_t size_of(std::size_t value) const;
 
   Network network_;
   Executor& executor_;

@@ -26,6 +26,12 @@ struct Activate {
       case ActivationKind::gelu:
         out[i] = gelu_fixed(x);
         return;
+      case ActivationKind::silu:
+        out[i] = silu_fixed(x);
+        return;
+      case ActivationKind::gelu_tanh:
+        out[i] = gelu_tanh_fixed(x);
+        return;
     }
   }
 };
@@ -49,6 +55,12 @@ struct ActivateBackward {
         return;
       case ActivationKind::gelu:
         below[i] = gelu_backward_fixed(in[i], delta[i]);
+        return;
+      case ActivationKind::silu:
+        below[i] = silu_backward_fixed(in[i], delta[i]);
+        return;
+      case ActivationKind::gelu_tanh:
+        below[i] = gelu_tanh_backward_fixed(in[i], delta[i]);
         return;
     }
   }

@@ -342,6 +342,9 @@ struct NormGradient {
 
 // --- Embedding.
 
+/// The token of an empty place (network.hpp, which compilers for devices do not read).
+constexpr float kEmptyPlace = -1.0f;
+
 struct Table {
   uint64_t vocabulary, width, length;  // of the input
 
@@ -349,15 +352,17 @@ struct Table {
     return value >= 0.0f && value < static_cast<float>(vocabulary) &&
            value == static_cast<float>(static_cast<uint64_t>(value));
   }
-  /// Whether all of an example's values are tokens.
+  PRIVGRAD_HD static bool is_empty(float value) { return value == kEmptyPlace; }
+  /// Whether all of an example's values are tokens or empty places.
   PRIVGRAD_HD bool are_tokens(const float* example) const {
     for (uint64_t t = 0; t < length; ++t) {
-      if (!is_token(example[t])) return false;
+      if (!is_empty(example[t]) && !is_token(example[t])) return false;
     }
     return true;
   }
-  /// Whether no earlier place has the same token.
+  /// Whether the place has a token, and no earlier place has the same.
   PRIVGRAD_HD bool is_first(const float* example, uint64_t t) const {
+    if (is_empty(example[t])) return false;
     for (uint64_t earlier = 0; earlier < t; ++earlier) {
       if (example[earlier] == example[t]) return false;
     }
@@ -383,12 +388,13 @@ struct EmbeddingForward {
     const float token = in[i / table.width];
     out[i] = table.is_token(token)
                  ? parameters[static_cast<uint64_t>(token) * table.width + i % table.width]
-                 : float_of(kFloatNan);
+             : table.is_empty(token) ? 0.0f
+                                     : float_of(kFloatNan);
   }
 };
 
 /// Writes into rows of zeros; writes NaN into the first number of an example whose values are not
-/// all tokens.
+/// all tokens or empty places.
 struct EmbeddingGradient {
   uint64_t count;  // [examples, length, width]
   Table table;

@@ -97,7 +97,7 @@ struct TokenFactors {
     if (scale == 0.0) return;
     const float* tokens = in + row * table.length;
     for (uint64_t t = 0; t < table.length; ++t) {
-      if (static_cast<uint64_t>(tokens[t]) != own / table.width || !table.is_first(tokens, t))
+      if (!table.is_first(tokens, t) || static_cast<uint64_t>(tokens[t]) != own / table.width)
         continue;
       const float* errors = delta + row * table.length * table.width;
       at.out[i] = {truncated(scale, table.gradient(tokens, errors, t, own % table.width)), 1};

@@ -39,7 +39,13 @@ const std::vector<Kind>& kinds() {
       {"scale", {"factor"}, {}, Form::graph},
       {"part", {"first", "size"}, {}, Form::graph},
       {"reshape", {"shape"}, {}, Form::graph},
-      {"embedding", {"vocabulary", "width"}, {}, Form::graph}};
+      {"embedding", {"vocabulary", "width"}, {}, Form::graph},
+      {"mask", {}, {}, Form::graph},
+      {"positions", {}, {}, Form::graph},
+      {"prepend", {}, {}, Form::graph},
+      {"attention", {"heads"}, {"key_heads", "causal", "rotary"}, Form::graph},
+      {"mean", {}, {}, Form::graph},
+      {"pick", {}, {"place"}, Form::graph}};
   return kinds;
 }
 
@@ -101,6 +107,17 @@ class Entry {
     if (kind == "reshape") return Reshape{shape()};
     if (kind == "embedding")
       return Embedding{.vocabulary = size("vocabulary"), .width = size("width")};
+    if (kind == "mask") return TokenMask{};
+    if (kind == "positions") return Positions{};
+    if (kind == "prepend") return Prepend{};
+    if (kind == "attention") {
+      return Attention{.heads = size("heads"),
+                       .key_heads = size("key_heads", size("heads")),
+                       .causal = holds("causal", false),
+                       .rotary = given_.has("rotary") ? given_.real("rotary") : 0.0};
+    }
+    if (kind == "mean") return MeanOfPlaces{};
+    if (kind == "pick") return PickPlace{.place = size("place", 0), .last = !given_.has("place")};
     return LayerNorm{};
   }
 
@@ -197,7 +214,8 @@ ParamSpec parameter(Form form, const std::string& name, const std::string& doc) 
     fields.push_back(
         list("from",
              "The values that the node works on, by name; input is the features. If "
-             "not given, what the node before makes. add has two or more, multiply two.",
+             "not given, what the node before makes. add has two or more, multiply two; mean and "
+             "pick may have a mask as a second.",
              text("value", ""))
             .at_least_items(1)
             .optional());
@@ -206,11 +224,32 @@ ParamSpec parameter(Form form, const std::string& name, const std::string& doc) 
     fields.push_back(number("size", "part: elements of the last extent."));
     fields.push_back(
         list("shape", "reshape: the extents.", integer("extent", "").at_least(1)).optional());
-    fields.push_back(integer("vocabulary", "embedding: tokens; they are 0, 1, ...")
-                         .at_least(1)
-                         .at_most(0x1p24)
-                         .optional());
+    fields.push_back(
+        integer("vocabulary", "embedding: tokens; they are 0, 1, ..., and -1 is an empty place.")
+            .at_least(1)
+            .at_most(0x1p24)
+            .optional());
     fields.push_back(number("width", "embedding: numbers for each token."));
+    fields.push_back(number("heads",
+                            "attention: heads; its values are queries, keys, values and perhaps a "
+                            "mask."));
+    fields.push_back(number("key_heads",
+                            "attention: heads of keys and values, which divide heads; as many if "
+                            "not given."));
+    fields.push_back(
+        boolean("causal", "attention: whether a place sees only earlier ones and itself.")
+            .optional());
+    fields.push_back(
+        real("rotary",
+             "attention: the base of the angles by which queries and keys are turned at their "
+             "places, such as 10000; if not given, they are not turned.")
+            .above(1)
+            .optional());
+    fields.push_back(
+        number("place",
+               "pick: which place; if not given, the last, or the last that has a token "
+               "if the second value is a mask.",
+               0));
   }
   return list(name, doc, object("layer", "", std::move(fields))).at_least_items(1);
 }

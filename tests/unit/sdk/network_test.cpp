@@ -135,6 +135,57 @@ TEST_CASE("network: a layer that does not fit is refused by number, words and re
       ConfigError);
 }
 
+TEST_CASE("network: layers of sequences say what they need", "[network]") {
+  const Embedding table{.vocabulary = 5, .width = 6};
+  const auto refusal = [&](Layer layer, std::vector<std::size_t> from) {
+    // Values: 0 the tokens [4], 1 their rows [4, 6], 2 the mask [4], 3 wider rows [4, 12], 4 numbers
+    // [4] that are computed.
+    Network network = network_of(
+        {4},
+        {table, {TokenMask{}, {0}}, {Dense{.units = 12, .per_place = true}, {1}}, {Dense{4}, {1}}});
+    network.nodes.emplace_back(std::move(layer), std::move(from));
+    try {
+      return to_text(value_shapes(network).back());
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+  };
+  const Attention two{.heads = 2, .key_heads = 2}, one{.heads = 2, .key_heads = 1};
+  CHECK(refusal(two, {1, 1, 1}) == "4 x 6");
+  CHECK(refusal(two, {1, 1, 1, 2}) == "4 x 6");
+  CHECK(refusal(one, {3, 1, 1, 2}) == "4 x 12");
+  CHECK(refusal(MeanOfPlaces{}, {1, 2}) == "6");
+  CHECK(refusal(PickPlace{.place = 3}, {1}) == "6");
+  CHECK(refusal(PickPlace{.last = true}, {1, 2}) == "6");
+  CHECK(refusal(Prepend{}, {1}) == "5 x 6");
+  CHECK(refusal(Positions{}, {1}) == "4 x 6");
+  const auto refused = [&](Layer layer, std::vector<std::size_t> from, const char* why) {
+    INFO(to_text(layer));
+    CHECK_THAT(refusal(layer, from),
+               ContainsSubstring("layer 4, " + to_text(layer)) && ContainsSubstring(why));
+  };
+  refused(two, {1, 1}, "needs queries");
+  refused(two, {1, 1, 3}, "needs queries");
+  refused(one, {1, 1, 1}, "needs queries");
+  refused(two, {1, 1, 1, 1}, "masks have no gradient");
+  refused(two, {1, 1, 1, 2, 2}, "perhaps a mask");
+  refused(two, {1, 1, 1, 4}, "masks have no gradient");
+  refused(MeanOfPlaces{}, {1, 4}, "masks have no gradient");
+  refused(Attention{.heads = 4, .key_heads = 4}, {1, 1, 1}, "does not divide the width");
+  refused(Attention{.heads = 3, .key_heads = 2}, {1, 1, 1}, "does not divide its heads");
+  refused(Attention{.heads = 2, .key_heads = 2, .rotary = 1.0}, {1, 1, 1}, "above 1");
+  refused(Attention{.heads = 2, .key_heads = 2, .rotary = 10.0}, {1, 1, 1}, "odd width");
+  refused(two, {2, 2, 2}, "needs a sequence");
+  refused(PickPlace{.place = 4}, {1}, "behind the last");
+  refused(PickPlace{.place = 1, .last = true}, {1}, "names another");
+  refused(PickPlace{.place = 1}, {1, 2}, "which only the last place asks for");
+  refused(TokenMask{}, {4}, "tokens have no gradient");
+  refused(MeanOfPlaces{}, {2}, "needs a sequence");
+  CHECK_THROWS_WITH(
+      value_shapes(network_of({4097}, {Embedding{.vocabulary = 5, .width = 2}, {two, {1, 1, 1}}})),
+      ContainsSubstring("more than 4096 places"));
+}
+
 TEST_CASE("chain: a shortcut becomes a sum, behind a convolution where it must change a shape",
           "[network]") {
   const ExampleShape images{{8, 8, 3}, 10};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 #include <vector>
 
@@ -93,6 +94,31 @@ std::string in_a_row(const std::vector<std::string>& names) {
   return all;
 }
 
+/// The names of the tensors that are trained, of which there may be hundreds.
+std::string trained_text(const core::Plan& plan) {
+  constexpr std::size_t kMostNames = 6;
+  const std::vector<ParameterBlock> blocks = parameter_blocks(plan.setting->network);
+  std::vector<std::string> names;
+  for (const ParameterBlock& block : blocks) {
+    if (names.size() < kMostNames) names.push_back(block.name);
+  }
+  std::string text = std::to_string(blocks.size()) + ": " + in_a_row(names);
+  if (blocks.size() > names.size())
+    text += " and " + std::to_string(blocks.size() - names.size()) + " more";
+  return text;
+}
+
+/// How many examples of a step are in memory at once.
+std::string pass_text(const core::Plan& plan) {
+  const core::PassFacts& pass = plan.setting->pass;
+  const double batch = *std::max_element(plan.batch_size.begin(), plan.batch_size.end());
+  const auto passes = std::ceil(batch / static_cast<double>(pass.rows));
+  std::string text = "at most " + std::to_string(pass.rows) + " examples at once";
+  if (pass.bytes > 0) text += ", in about " + std::to_string((pass.bytes >> 20) + 1) + " MiB";
+  return text + "; " + short_number(passes, 6) + (passes > 1.0 ? " passes" : " pass") +
+         " for a batch of " + short_number(batch, 6);
+}
+
 /// The initial weights of the model, tensor by tensor, and which of them are frozen.
 void add_weights(const core::Plan& plan, Table& table) {
   const core::Setting& setting = *plan.setting;
@@ -129,6 +155,8 @@ std::string training_section(const core::Plan& plan) {
   }
   Table table({Align::left, Align::left});
   table.add({"parameters (d)", std::to_string(plan.parameters)});
+  table.add({"trained tensors", trained_text(plan)});
+  if (plan.setting->pass.rows > 0) table.add({"memory of a step", pass_text(plan)});
   add_weights(plan, table);
   table.add(
       {"examples (N)", std::to_string(plan.dataset_size) +

@@ -1,7 +1,9 @@
 #include "onnx_layers.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -62,6 +64,18 @@ class LayerGraph {
       case ActivationKind::sigmoid:
         value_ = graph_.add("Sigmoid", {value_});
         return;
+      case ActivationKind::silu:
+        value_ = graph_.add("Mul", {value_, graph_.add("Sigmoid", {value_})});
+        return;
+      case ActivationKind::gelu_tanh: {
+        const std::string square = graph_.add("Mul", {value_, value_});
+        const std::string slope = graph_.add(
+            "Add", {graph_.add("Mul", {square, graph_.scalar(0.044715f)}), graph_.scalar(1.0f)});
+        const std::string u =
+            graph_.add("Mul", {graph_.add("Mul", {value_, slope}), graph_.scalar(1.59576912f)});
+        value_ = graph_.add("Mul", {value_, graph_.add("Sigmoid", {u})});
+        return;
+      }
       case ActivationKind::gelu: {  // The Gelu operation itself needs opset 20.
         const std::string scaled = graph_.add("Div", {value_, graph_.scalar(std::sqrt(2.0f))});
         const std::string above =
@@ -109,18 +123,100 @@ class LayerGraph {
                    {{"axis", std::int64_t{-1}}, {"epsilon", static_cast<float>(layer.epsilon)}});
   }
   /// A token outside the table would end the call in some runtimes and count from the end in
-  /// others. It is replaced by row 0, and its example is refused.
+  /// others. It is replaced by row 0, and its example is refused. Empty places have rows of zeros.
   void add_layer(const Embedding& layer) {
     const std::string last = graph_.scalar(static_cast<float>(layer.vocabulary - 1));
     const std::string zero = graph_.scalar(0.0f);
     const std::string whole = graph_.add("Floor", {graph_.add("Clip", {value_, zero, last})});
     const std::string is_token = graph_.add("Equal", {value_, whole});
+    const std::string is_empty = graph_.add("Equal", {value_, graph_.scalar(kEmptyPlace)});
     const std::string token = graph_.add("Where", {is_token, value_, zero});
-    value_ =
-        graph_.add("Gather", {parameter("weight"), graph_.cast(token, onnx::TensorProto::INT64)});
-    const std::string all = graph_.add(
-        "ReduceMin", {graph_.cast(is_token, onnx::TensorProto::FLOAT)}, {{"axes", Extents{1}}});
+    const std::string is_allowed = as_numbers(graph_.add("Or", {is_token, is_empty}));
+    const std::string all = graph_.add("ReduceMin", {is_allowed}, {{"axes", Extents{1}}});
     refused_.push_back(graph_.add("Less", {all, graph_.scalar(0.5f)}));
+    const std::string there =
+        graph_.reshape(as_numbers(graph_.add("Not", {is_empty})), {before().front(), 1});
+    const std::string rows =
+        graph_.add("Gather", {parameter("weight"), graph_.cast(token, onnx::TensorProto::INT64)});
+    value_ = graph_.add("Mul", {rows, there});
+  }
+  void add_layer(const TokenMask&) {
+    const std::string is_empty = graph_.add("Equal", {value_, graph_.scalar(kEmptyPlace)});
+    value_ = as_numbers(graph_.add("Not", {is_empty}));
+  }
+  void add_layer(const Positions&) {
+    channels_last();
+    value_ = graph_.add("Add", {value_, parameter("weight")});
+  }
+  void add_layer(const Prepend&) {
+    channels_last();
+    const std::string rows = graph_.add(
+        "Slice", {graph_.add("Shape", {value_}), whole_numbers({0}), whole_numbers({1})});
+    const std::string shape = graph_.add("Concat", {rows, whole_numbers({1, before().back()})},
+                                         {{"axis", std::int64_t{0}}});
+    const std::string row =
+        graph_.add("Expand", {parameter("weight", {1, 1, before().back()}), shape});
+    value_ = graph_.add("Concat", {row, value_}, {{"axis", std::int64_t{1}}});
+  }
+  void add_layer(const MeanOfPlaces&) {
+    const Shape shape = before();
+    const std::string x = input(0);
+    if (inputs_of(network_, node_).size() == 1) {
+      value_ = graph_.add("ReduceMean", {x}, {{"axes", Extents{1}}, {"keepdims", std::int64_t{0}}});
+      return;
+    }
+    const std::string mask = graph_.reshape(input(1), {1, shape[0]});
+    const std::vector<float> ones(shape[0], 1.0f);
+    const std::string members =
+        graph_.add("MatMul", {mask, graph_.constant(std::span(ones), {shape[0], 1})});
+    const std::string sum = graph_.add("MatMul", {mask, x});
+    value_ = graph_.reshape(
+        graph_.add("Div", {sum, graph_.add("Max", {members, graph_.scalar(1.0f)})}), {shape[1]});
+  }
+  void add_layer(const PickPlace& layer) {
+    const Shape shape = before();
+    const std::string x = input(0);
+    if (inputs_of(network_, node_).size() == 1) {
+      value_ = graph_.reshape(
+          graph_.add("Gather", {x, whole_numbers({layer.last ? shape[0] - 1 : layer.place})},
+                     {{"axis", std::int64_t{1}}}),
+          {shape[1]});
+      return;
+    }
+    // The last place of the mask has the largest number; the others are multiplied by 0.
+    const std::string mask = input(1);
+    std::vector<float> numbers(shape[0]);
+    std::iota(numbers.begin(), numbers.end(), 1.0f);
+    const std::string at =
+        graph_.add("Mul", {mask, graph_.constant(std::span(numbers), {shape[0]})});
+    const std::string last = graph_.add("ReduceMax", {at}, {{"axes", Extents{1}}});
+    const std::string chosen =
+        graph_.add("Mul", {as_numbers(graph_.add("Equal", {at, last})), mask});
+    value_ = graph_.reshape(graph_.add("MatMul", {graph_.reshape(chosen, {1, shape[0]}), x}),
+                            {shape[1]});
+  }
+  void add_layer(const Attention& layer) {
+    const std::size_t length = before()[0], width = before()[1] / layer.heads;
+    const std::string q = turned(heads_of(input(0), layer.heads, length, width), layer, length);
+    const std::string k =
+        turned(repeated(heads_of(input(1), layer.key_heads, length, width), layer), layer, length);
+    const std::string v = repeated(heads_of(input(2), layer.key_heads, length, width), layer);
+    const std::string products =
+        graph_.add("MatMul", {q, graph_.add("Transpose", {k}, {{"perm", Extents{0, 1, 3, 2}}})});
+    std::string probabilities =
+        graph_.add("Mul", {products, graph_.scalar(1.0f / std::sqrt(static_cast<float>(width)))});
+    const std::string open = open_places(layer, length);
+    if (!open.empty()) {
+      probabilities =
+          graph_.add("Where", {graph_.cast(open, onnx::TensorProto::BOOL), probabilities,
+                               graph_.scalar(std::numeric_limits<float>::lowest())});
+    }
+    probabilities = graph_.add("Softmax", {probabilities}, {{"axis", std::int64_t{-1}}});
+    if (!open.empty()) probabilities = graph_.add("Mul", {probabilities, open});
+    const std::string seen = graph_.add("MatMul", {probabilities, v});
+    value_ = graph_.reshape(graph_.add("Transpose", {seen}, {{"perm", Extents{0, 2, 1, 3}}}),
+                            {length, layer.heads * width});
+    is_first_ = false;
   }
   void add_layer(const Add&) {
     const std::vector<std::size_t> inputs = inputs_of(network_, node_);
@@ -164,6 +260,74 @@ class LayerGraph {
   void add_layer(const Reshape& layer) {
     channels_last();
     value_ = graph_.reshape(value_, layer.shape);
+  }
+  /// An input of the current node, with its channels last; it becomes the value to work on.
+  std::string input(std::size_t i) {
+    look_at(inputs_of(network_, node_)[i]);
+    channels_last();
+    return value_;
+  }
+  std::string as_numbers(const std::string& truths) {
+    return graph_.cast(truths, onnx::TensorProto::FLOAT);
+  }
+  std::string whole_numbers(const Shape& numbers) {
+    const Extents extents(numbers.begin(), numbers.end());
+    return graph_.constant(std::span(extents), {numbers.size()});
+  }
+  /// [n, length, heads width] as [n, heads, length, width].
+  std::string heads_of(const std::string& x, std::size_t heads, std::size_t length,
+                       std::size_t width) {
+    return graph_.add("Transpose", {graph_.reshape(x, {length, heads, width})},
+                      {{"perm", Extents{0, 2, 1, 3}}});
+  }
+  /// A head of keys or values for each head that reads it.
+  std::string repeated(const std::string& x, const Attention& layer) {
+    if (layer.key_heads == layer.heads) return x;
+    Shape read;
+    for (std::size_t head = 0; head < layer.heads; ++head)
+      read.push_back(head / (layer.heads / layer.key_heads));
+    return graph_.add("Gather", {x, whole_numbers(read)}, {{"axis", std::int64_t{1}}});
+  }
+  /// Turns the pairs of each head by the angles of its place.
+  std::string turned(const std::string& x, const Attention& layer, std::size_t length) {
+    if (layer.rotary == 0.0) return x;
+    const std::size_t pairs = shapes_[inputs_of(network_, node_)[0]][1] / layer.heads / 2;
+    std::vector<float> cosines, sines;
+    for (std::size_t t = 0; t < length; ++t) {
+      for (std::size_t i = 0; i < pairs; ++i) {
+        const double power = static_cast<double>(i) / static_cast<double>(pairs);
+        const double angle = static_cast<double>(t) * std::pow(layer.rotary, -power);
+        cosines.push_back(static_cast<float>(std::cos(angle)));
+        sines.push_back(static_cast<float>(std::sin(angle)));
+      }
+    }
+    const std::string cosine = graph_.constant(std::span(cosines), {length, pairs});
+    const std::string sine = graph_.constant(std::span(sines), {length, pairs});
+    const auto half = [&](std::size_t first) {
+      return graph_.add(
+          "Slice", {x, whole_numbers({first}), whole_numbers({first + pairs}), whole_numbers({3})});
+    };
+    const std::string first = half(0), second = half(pairs);
+    const auto product = [&](const std::string& a, const std::string& b) {
+      return graph_.add("Mul", {a, b});
+    };
+    return graph_.add("Concat",
+                      {graph_.add("Sub", {product(first, cosine), product(second, sine)}),
+                       graph_.add("Add", {product(second, cosine), product(first, sine)})},
+                      {{"axis", std::int64_t{3}}});
+  }
+  /// 1 where a query looks at a key, [n or 1, 1, length or 1, length]; empty if at all of them.
+  std::string open_places(const Attention& layer, std::size_t length) {
+    std::string earlier, mask;
+    if (layer.causal) {
+      std::vector<float> rows(length * length, 0.0f);
+      for (std::size_t t = 0; t < length; ++t)
+        std::fill_n(rows.begin() + static_cast<std::ptrdiff_t>(t * length), t + 1, 1.0f);
+      earlier = graph_.constant(std::span(rows), {1, 1, length, length});
+    }
+    if (inputs_of(network_, node_).size() > 3) mask = graph_.reshape(input(3), {1, 1, length});
+    if (earlier.empty()) return mask;
+    return mask.empty() ? earlier : graph_.add("Mul", {earlier, mask});
   }
   /// Adds a dense layer on the last extent.
   void add_at_each_place(const Dense& layer) {

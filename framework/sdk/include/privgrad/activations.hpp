@@ -8,8 +8,10 @@ namespace privgrad {
 enum class ActivationKind {
   relu = 1,  ///< max(x, 0)
   tanh,
-  sigmoid,  ///< 1 / (1 + exp(-x))
-  gelu,     ///< x (1 + erf(x / sqrt(2))) / 2, without tanh. Hendrycks and Gimpel 2016.
+  sigmoid,    ///< 1 / (1 + exp(-x))
+  gelu,       ///< x (1 + erf(x / sqrt(2))) / 2, without tanh. Hendrycks and Gimpel 2016.
+  silu,       ///< x / (1 + exp(-x)). Elfwing, Uchibe and Doya 2018.
+  gelu_tanh,  ///< x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, near gelu.
 };
 
 /// The name of an activation in manifests and model files.
@@ -18,9 +20,9 @@ struct ActivationName {
   const char* name;
 };
 
-inline constexpr ActivationName kActivations[] = {{ActivationKind::relu, "relu"},
-                                                  {ActivationKind::tanh, "tanh"},
-                                                  {ActivationKind::sigmoid, "sigmoid"},
-                                                  {ActivationKind::gelu, "gelu"}};
+inline constexpr ActivationName kActivations[] = {
+    {ActivationKind::relu, "relu"},       {ActivationKind::tanh, "tanh"},
+    {ActivationKind::sigmoid, "sigmoid"}, {ActivationKind::gelu, "gelu"},
+    {ActivationKind::silu, "silu"},       {ActivationKind::gelu_tanh, "gelu_tanh"}};
 
 }  // namespace privgrad

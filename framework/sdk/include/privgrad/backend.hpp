@@ -128,6 +128,9 @@ class PRIVGRAD_API ExactClipping {
   /// The preferred number of examples in a pass, > 0.
   virtual std::size_t microbatch_rows() const = 0;
 
+  /// The approximate memory of a pass, in bytes, for plans to show; 0: not known.
+  virtual std::uint64_t pass_bytes(std::size_t most_rows) const;
+
   /// \param most_rows  the largest number of rows of any later batch, > 0; memory depends on it.
   virtual std::unique_ptr<Pass> make_pass(std::size_t most_rows) const = 0;
 
@@ -198,7 +201,7 @@ class PRIVGRAD_API ExactClipping {
 class PRIVGRAD_API Backend {
  public:
   static constexpr std::string_view kKind = "backend";
-  static constexpr int kInterfaceVersion = 8;
+  static constexpr int kInterfaceVersion = 9;
   static constexpr std::string_view kSees = "private rows";
 
   virtual ~Backend();

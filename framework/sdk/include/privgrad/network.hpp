@@ -126,9 +126,14 @@ struct LayerNorm {
   }
 };
 
+/// The token of a place where a sequence has ended: sequences shorter than the features are filled
+/// up with it.
+inline constexpr float kEmptyPlace = -1.0f;
+
 /// Row x[t] of a table W of shape [vocabulary, width], for each token t of the input: the features,
-/// or a part of them, because tokens have no gradient. Tokens are whole numbers below vocabulary; an
-/// example with any other value has a loss and a gradient that are not finite.
+/// or a part of them, because tokens have no gradient. Tokens are whole numbers below vocabulary,
+/// or kEmptyPlace, whose row is zeros and has no gradient; an example with any other value has a
+/// loss and a gradient that are not finite.
 struct Embedding {
   std::size_t vocabulary = 0;
   std::size_t width = 0;
@@ -203,9 +208,80 @@ struct Reshape {
   }
 };
 
+/// 1 at each place whose token is not kEmptyPlace, and 0 at the others. The input is one of tokens,
+/// like that of Embedding.
+struct TokenMask {
+  static constexpr std::string_view kKind = "mask";
+  template <class Self, class Use>
+  static void members(Self&, const Use&) {}
+};
+
+/// x + W, with W of the shape of x: a place's own number at each place of a sequence.
+struct Positions {
+  static constexpr std::string_view kKind = "positions";
+  template <class Self, class Use>
+  static void members(Self&, const Use&) {}
+};
+
+/// A row W of shape [width] in front of a sequence [length, width]: the token of a class.
+struct Prepend {
+  static constexpr std::string_view kKind = "prepend";
+  template <class Self, class Use>
+  static void members(Self&, const Use&) {}
+};
+
+/// Softmax attention among the places of a sequence, of q [length, heads w], k and v [length,
+/// key_heads w], and perhaps a mask [length]: head h is the columns [h w, (h + 1) w) of q and of the
+/// output, and reads head g = h / (heads / key_heads) of k and v,
+///   y[t, h] = sum over s of p[t, s] v[s, g],  p[t, s] = exp(a[t, s]) / sum over r of exp(a[t, r]),
+///   a[t, s] = q[t, h] . k[s, g] / sqrt(w),
+/// over the places s, r whose mask is not 0 and, if causal, that are not behind t; 0 if there are
+/// none. No parameters. Vaswani et al. 2017; Ainslie et al. 2023 for key_heads.
+struct Attention {
+  std::size_t heads = 1;      ///< Must divide the width of q.
+  std::size_t key_heads = 1;  ///< Must divide heads.
+  bool causal = false;
+  /// If it is not 0: before the products, the pair (x[i], x[i + w / 2]) of every head of q and k is
+  /// turned by the angle t rotary^(-2 i / w) at place t; w is even. Su et al. 2021.
+  double rotary = 0.0;
+
+  static constexpr std::string_view kKind = "attention";
+  template <class Self, class Use>
+  static void members(Self& self, const Use& use) {
+    use("heads", self.heads);
+    use("key_heads", self.key_heads);
+    use("causal", self.causal);
+    use("rotary", self.rotary);
+  }
+};
+
+/// The mean over the places of a sequence [length, width], or over those whose mask [length] is not
+/// 0 if there is one: [width]; zeros if there are none.
+struct MeanOfPlaces {
+  static constexpr std::string_view kKind = "mean";
+  template <class Self, class Use>
+  static void members(Self&, const Use&) {}
+};
+
+/// One place of a sequence [length, width]: [width].
+struct PickPlace {
+  std::size_t place = 0;
+  /// Takes the last place instead, or the last whose mask [length] is not 0 if there is one; zeros
+  /// if there is none.
+  bool last = false;
+
+  static constexpr std::string_view kKind = "pick";
+  template <class Self, class Use>
+  static void members(Self& self, const Use& use) {
+    use("place", self.place);
+    use("last", self.last);
+  }
+};
+
 /// No layer mixes examples (as batch normalisation does): there would be no per-example gradients.
 using Layer = std::variant<Dense, Activation, Conv2d, Pool, Flatten, GroupNorm, LayerNorm,
-                           Embedding, Add, Scale, PartOf, Reshape, ElementwiseProduct, RmsNorm>;
+                           Embedding, Add, Scale, PartOf, Reshape, ElementwiseProduct, RmsNorm,
+                           TokenMask, Positions, Prepend, Attention, MeanOfPlaces, PickPlace>;
 
 /// Losses are per example; the loss of a batch is their mean, but gradients are never averaged
 /// before clipping.
@@ -298,6 +374,9 @@ PRIVGRAD_API std::vector<ParameterBlock> frozen_blocks(const Network& network);
 /// \returns the smallest vocabulary of the network's embeddings, below which all features are
 ///   tokens; 0 if it has none.
 PRIVGRAD_API std::size_t vocabulary_of(const Network& network);
+
+/// \returns whether a node asks which places of the features are empty.
+PRIVGRAD_API bool has_mask(const Network& network);
 
 /// \returns the number of trained parameters.
 PRIVGRAD_API std::size_t parameter_count(const Network& network);

@@ -27,6 +27,8 @@ PRIVGRAD_ACTIVATION(relu)
 PRIVGRAD_ACTIVATION(tanh)
 PRIVGRAD_ACTIVATION(sigmoid)
 PRIVGRAD_ACTIVATION(gelu)
+PRIVGRAD_ACTIVATION(silu)
+PRIVGRAD_ACTIVATION(gelu_tanh)
 #undef PRIVGRAD_ACTIVATION
 
 /// A function whose derivative can be computed from its value, so that it works in place.
@@ -83,6 +85,10 @@ std::unique_ptr<Step> step_of(const Activation& layer, const Place& place) {
       return std::make_unique<InPlaceStep>(Elementwise{tanh, tanh_backward}, place);
     case ActivationKind::gelu:
       return std::make_unique<FromInputStep>(Elementwise{gelu, gelu_backward}, place);
+    case ActivationKind::silu:
+      return std::make_unique<FromInputStep>(Elementwise{silu, silu_backward}, place);
+    case ActivationKind::gelu_tanh:
+      return std::make_unique<FromInputStep>(Elementwise{gelu_tanh, gelu_tanh_backward}, place);
     case ActivationKind::sigmoid:
       break;
   }

@@ -25,13 +25,18 @@ bool EmbeddingStep::is_token(float value) const {
          value == std::floor(value);
 }
 
+bool EmbeddingStep::is_allowed(float value) const {
+  return value == kEmptyPlace || is_token(value);
+}
+
 void EmbeddingStep::forward(std::size_t count, Values values, float* out, Scratch&) const {
   const float* in = values[0];
   for (std::size_t i = 0; i < count * inputs_; ++i, out += layer_.width) {
     if (is_token(in[i])) {
       std::copy_n(own_ + static_cast<std::size_t>(in[i]) * layer_.width, layer_.width, out);
     } else {
-      std::fill_n(out, layer_.width, std::numeric_limits<float>::quiet_NaN());
+      std::fill_n(out, layer_.width,
+                  in[i] == kEmptyPlace ? 0.0f : std::numeric_limits<float>::quiet_NaN());
     }
   }
 }
@@ -43,14 +48,17 @@ void EmbeddingStep::backward(std::size_t, Values, const float*, const float*, Be
 bool EmbeddingStep::for_each_row(
     const float* in, const float* delta,
     const std::function<void(std::size_t, std::span<const float>)>& body) const {
-  if (!std::all_of(in, in + inputs_, [&](float value) { return is_token(value); })) return false;
+  if (!std::all_of(in, in + inputs_, [&](float value) { return is_allowed(value); })) return false;
   std::vector<std::size_t> order(inputs_);
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return in[a] != in[b] ? in[a] < in[b] : a < b; });
   std::vector<double> sum(layer_.width);
   std::vector<float> gradient(layer_.width);
-  for (std::size_t first = 0, end = 0; first < inputs_; first = end) {
+  // Empty places, whose tokens are below all others, come first.
+  const auto is_empty = [&](std::size_t place) { return in[place] == kEmptyPlace; };
+  std::size_t end = static_cast<std::size_t>(std::count_if(order.begin(), order.end(), is_empty));
+  for (std::size_t first = end; first < inputs_; first = end) {
     std::fill(sum.begin(), sum.end(), 0.0);
     for (end = first; end < inputs_ && in[order[end]] == in[order[first]]; ++end) {
       const float* deltas = delta + order[end] * layer_.width;

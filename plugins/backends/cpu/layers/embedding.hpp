@@ -34,12 +34,13 @@ class EmbeddingStep final : public Step {
 
   /// Calls body(first element of the token's row in the table, its gradient [width]) once for each
   /// distinct token of one example, in order.
-  /// \returns whether all inputs are tokens; if not, body is not called.
+  /// \returns whether all inputs are tokens or empty places; if not, body is not called.
   bool for_each_row(const float* in, const float* delta,
                     const std::function<void(std::size_t, std::span<const float>)>& body) const;
 
  private:
   bool is_token(float value) const;
+  bool is_allowed(float value) const;
   Embedding layer_;
 };
 

@@ -32,6 +32,12 @@ std::unique_ptr<Step> step_of(const RmsNorm& layer, const Place& place);
 std::unique_ptr<Step> step_of(const Scale& layer, const Place& place);
 std::unique_ptr<Step> step_of(const PartOf& layer, const Place& place);
 std::unique_ptr<Step> step_of(const Reshape& layer, const Place& place);
+std::unique_ptr<Step> step_of(const TokenMask& layer, const Place& place);
+std::unique_ptr<Step> step_of(const Positions& layer, const Place& place);
+std::unique_ptr<Step> step_of(const Prepend& layer, const Place& place);
+std::unique_ptr<Step> step_of(const Attention& layer, const Place& place);
+std::unique_ptr<Step> step_of(const MeanOfPlaces& layer, const Place& place);
+std::unique_ptr<Step> step_of(const PickPlace& layer, const Place& place);
 
 inline std::unique_ptr<Step> make_step(const Layer& layer, const Place& place) {
   return std::visit([&](const auto& one) { return step_of(one, place); }, layer);

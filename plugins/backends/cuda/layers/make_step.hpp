@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "layers/step.hpp"
+#include "privgrad/error.hpp"
 #include "privgrad/network.hpp"
 
 namespace privgrad::cuda {
@@ -32,6 +33,13 @@ std::unique_ptr<Step> step_of(const RmsNorm& layer, const Place& place);
 std::unique_ptr<Step> step_of(const Scale& layer, const Place& place);
 std::unique_ptr<Step> step_of(const PartOf& layer, const Place& place);
 std::unique_ptr<Step> step_of(const Reshape& layer, const Place& place);
+
+/// The kinds that no device executes yet.
+template <class Kind>
+std::unique_ptr<Step> step_of(const Kind& layer, const Place&) {
+  throw ConfigError("backend cuda: does not execute " + to_text(Layer(layer)) +
+                    "; backend cpu does");
+}
 
 inline std::unique_ptr<Step> make_step(const Layer& layer, const Place& place) {
   return std::visit([&](const auto& one) { return step_of(one, place); }, layer);

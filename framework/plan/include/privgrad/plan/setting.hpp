@@ -34,6 +34,12 @@ struct ExactAbilities {
   bool rows = false;      ///< ReproducibleRows.
 };
 
+/// What a step needs of the program, for users who plan it.
+struct PassFacts {
+  std::size_t rows = 0;     ///< The most examples at once; 0 if the program has no passes.
+  std::uint64_t bytes = 0;  ///< Their approximate memory; 0 if the program does not tell.
+};
+
 /// The model that a manifest trains and the data on which it trains: known from headers and counts
 /// before any row is read, and the same for all owners of data.
 struct Setting {
@@ -68,6 +74,7 @@ struct Setting {
   /// Promises of the program that will be used; none without noise. It does not make the cells of
   /// scaled rows.
   ExactAbilities program;
+  PassFacts pass;
   /// The recorded facts from which the setting was made, if not from the data.
   std::optional<PublicFacts> recorded;
   /// The key for the plan's draws: public orders of examples, and which client has which

@@ -1,0 +1,268 @@
+// Softmax attention, with the same bits on every processor, and for any number of empty places
+// behind a sequence.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "../../elementary.hpp"
+#include "chains.hpp"
+#include "instruction_loops.hpp"
+#include "layers/make_step.hpp"
+#include "loops.hpp"
+
+namespace privgrad::cpu {
+namespace {
+
+using namespace elementary;
+
+/// The number of partial sums of a sum over places: lane j adds up the places j, j + 16, ... in
+/// order, and then the lanes are added by halves.
+constexpr std::size_t kLanes = 16;
+
+using Lanes = std::array<float, kLanes>;
+
+PRIVGRAD_INLINE float sum_of(Lanes& lanes) {
+  for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
+    for (std::size_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  }
+  return lanes[0];
+}
+
+/// Calls body(lane, place) for each place.
+template <class Body>
+PRIVGRAD_INLINE void for_each_lane(std::size_t places, const Body& body) {
+  std::size_t first = 0;
+  for (; first + kLanes <= places; first += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) body(lane, first + lane);
+  }
+  for (std::size_t lane = 0; first + lane < places; ++lane) body(lane, first + lane);
+}
+
+/// Replaces one query's products with the keys by its probabilities.
+/// \param open  [places]: 0 where there is no key to look at.
+PRIVGRAD_INLINE void softmax_body(const float* open, std::size_t places, float scale, float* row) {
+  Lanes tops;
+  tops.fill(-std::numeric_limits<float>::infinity());
+  for_each_lane(places, [&](std::size_t lane, std::size_t s) {
+    row[s] = open[s] != 0.0f ? row[s] * scale : -std::numeric_limits<float>::infinity();
+    tops[lane] = row[s] > tops[lane] ? row[s] : tops[lane];
+  });
+  float top = tops[0];
+  for (const float one : tops) top = one > top ? one : top;
+  Lanes lanes{};
+  for_each_lane(places, [&](std::size_t lane, std::size_t s) {
+    const float e = exp_of_negative(row[s] - top);
+    row[s] = open[s] != 0.0f ? e : 0.0f;
+    lanes[lane] += row[s];
+  });
+  const float sum = sum_of(lanes);
+  const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
+  for (std::size_t s = 0; s < places; ++s) row[s] *= inverse;
+}
+PRIVGRAD_LOOP(void, softmax, (const float* open, std::size_t places, float scale, float* row),
+              (open, places, scale, row))
+
+/// Replaces the derivatives with respect to one query's probabilities by those with respect to its
+/// products.
+PRIVGRAD_INLINE void softmax_backward_body(const float* probabilities, std::size_t places,
+                                           float scale, float* row) {
+  Lanes lanes{};
+  for_each_lane(places,
+                [&](std::size_t lane, std::size_t s) { lanes[lane] += probabilities[s] * row[s]; });
+  const float mean = sum_of(lanes);
+  for (std::size_t s = 0; s < places; ++s) row[s] = scale * (probabilities[s] * (row[s] - mean));
+}
+PRIVGRAD_LOOP(void, softmax_backward,
+              (const float* probabilities, std::size_t places, float scale, float* row),
+              (probabilities, places, scale, row))
+
+/// One head works on columns of its inputs. Probabilities are computed again backwards, so that none
+/// are kept.
+class AttentionStep final : public Step {
+ public:
+  AttentionStep(const Attention& layer, const Place& place);
+  void forward(std::size_t count, Values in, float* out, Scratch& scratch) const override;
+  void backward(std::size_t count, Values in, const float* out, const float* delta, Below below,
+                Scratch& scratch) const override;
+
+ private:
+  /// What a task works on for one example.
+  struct Memory {
+    float *queries, *keys;          // turned, if the layer turns them
+    float *probabilities, *slopes;  // [places, places] of one head
+    float* turned;                  // [width of a head, places]: keys or values of one head
+    float* open;                    // [places]
+  };
+
+  std::size_t key_width() const { return layer_.key_heads * width_; }
+  Memory memory_of(Scratch& scratch) const;
+  /// Fills the memory for one example.
+  void look_at(std::size_t i, Values in, Memory& memory, Scratch& scratch) const;
+  void find_probabilities(std::size_t head, const Memory& memory) const;
+  /// The first column of the head's keys and values.
+  std::size_t key_column(std::size_t head) const {
+    return head / (layer_.heads / layer_.key_heads) * width_;
+  }
+  /// Turns the pairs of each head by the angles of its place, or back.
+  void turn(const float* from, std::size_t heads, bool is_back, float* to) const;
+
+  Attention layer_;
+  std::size_t places_, width_;  // of a sequence, and of a head
+  bool has_mask_;
+  float scale_;
+  std::vector<float> cosines_, sines_;  // [places, width / 2]
+};
+
+AttentionStep::AttentionStep(const Attention& layer, const Place& place)
+    : Step(place.in(), place.out),
+      layer_(layer),
+      places_(place.in()[0]),
+      width_(place.in()[1] / layer.heads),
+      has_mask_(place.entering.size() > 3),
+      scale_(static_cast<float>(1.0 / std::sqrt(static_cast<double>(width_)))) {
+  if (layer_.rotary == 0.0) return;
+  const std::size_t pairs = width_ / 2;
+  for (std::size_t t = 0; t < places_; ++t) {
+    for (std::size_t i = 0; i < pairs; ++i) {
+      const double power = static_cast<double>(i) / static_cast<double>(pairs);
+      const Rotation rotation = rotation_by(static_cast<double>(t) *
+                                            exp_fixed(-power * log1p_fixed(layer_.rotary - 1.0)));
+      cosines_.push_back(static_cast<float>(rotation.cosine));
+      sines_.push_back(static_cast<float>(rotation.sine));
+    }
+  }
+}
+
+void AttentionStep::turn(const float* from, std::size_t heads, bool is_back, float* to) const {
+  const std::size_t pairs = width_ / 2;
+  for (std::size_t t = 0; t < places_; ++t) {
+    const float* cosine = cosines_.data() + t * pairs;
+    const float* sine = sines_.data() + t * pairs;
+    for (std::size_t head = 0; head < heads; ++head, from += width_, to += width_) {
+      for (std::size_t i = 0; i < pairs; ++i) {
+        const float first = from[i], second = from[i + pairs];
+        const float s = is_back ? -sine[i] : sine[i];
+        to[i] = first * cosine[i] - second * s;
+        to[i + pairs] = second * cosine[i] + first * s;
+      }
+    }
+  }
+}
+
+AttentionStep::Memory AttentionStep::memory_of(Scratch& scratch) const {
+  const std::size_t square = places_ * places_;
+  float* of_head = at_least(scratch.panel, 2 * square + width_ * places_ + places_);
+  return {.queries = nullptr,
+          .keys = nullptr,
+          .probabilities = of_head,
+          .slopes = of_head + square,
+          .turned = of_head + 2 * square,
+          .open = of_head + 2 * square + width_ * places_};
+}
+
+void AttentionStep::look_at(std::size_t i, Values in, Memory& memory, Scratch& scratch) const {
+  const std::size_t keys = places_ * key_width();
+  const float* query = in[0] + i * inputs_;
+  const float* key = in[1] + i * keys;
+  // Copies, of which only turned ones differ.
+  memory.queries = at_least(scratch.padded, inputs_);
+  memory.keys = at_least(scratch.patches, keys);
+  if (layer_.rotary == 0.0) {
+    copy(query, inputs_, memory.queries);
+    copy(key, keys, memory.keys);
+  } else {
+    turn(query, layer_.heads, false, memory.queries);
+    turn(key, layer_.key_heads, false, memory.keys);
+  }
+  for (std::size_t s = 0; s < places_; ++s)
+    memory.open[s] = has_mask_ ? in[3][i * places_ + s] : 1.0f;
+}
+
+void AttentionStep::find_probabilities(std::size_t head, const Memory& memory) const {
+  transpose(places_, width_, memory.keys + key_column(head), key_width(), memory.turned, places_);
+  multiply_chains(places_, places_, width_,
+                  {.data = memory.queries + head * width_, .row = layer_.heads * width_},
+                  memory.turned, places_, {}, memory.probabilities, places_);
+  for (std::size_t t = 0; t < places_; ++t) {
+    float* row = memory.probabilities + t * places_;
+    const std::size_t seen = layer_.causal ? t + 1 : places_;
+    softmax(memory.open, seen, scale_, row);
+    std::fill(row + seen, row + places_, 0.0f);
+  }
+}
+
+void AttentionStep::forward(std::size_t count, Values in, float* out, Scratch& scratch) const {
+  Memory memory = memory_of(scratch);
+  for (std::size_t i = 0; i < count; ++i) {
+    look_at(i, in, memory, scratch);
+    const float* values = in[2] + i * places_ * key_width();
+    for (std::size_t head = 0; head < layer_.heads; ++head) {
+      find_probabilities(head, memory);
+      multiply_chains(places_, width_, places_, {.data = memory.probabilities, .row = places_},
+                      values + key_column(head), key_width(), {},
+                      out + i * outputs_ + head * width_, layer_.heads * width_);
+    }
+  }
+}
+
+void AttentionStep::backward(std::size_t count, Values in, const float*, const float* delta,
+                             Below below, Scratch& scratch) const {
+  Memory memory = memory_of(scratch);
+  const std::size_t keys = places_ * key_width();
+  float* const turned = at_least(scratch.scaled, inputs_ + keys);
+  for (std::size_t i = 0; i < count; ++i) {
+    look_at(i, in, memory, scratch);
+    const float* values = in[2] + i * keys;
+    const float* errors = delta + i * outputs_;
+    const auto of_example = [&](std::size_t input, std::size_t size) {
+      return below[input] == nullptr ? nullptr : below[input] + i * size;
+    };
+    float* const to_queries = of_example(0, inputs_);
+    float* const to_keys = of_example(1, keys);
+    float* const to_values = of_example(2, keys);
+    // The derivatives with respect to what is turned are turned back at the end.
+    const bool turns = layer_.rotary != 0.0;
+    float* const of_queries = turns && to_queries != nullptr ? turned : to_queries;
+    float* const of_keys = turns && to_keys != nullptr ? turned + inputs_ : to_keys;
+    for (std::size_t head = 0; head < layer_.heads; ++head) {
+      const std::size_t column = head * width_, row = layer_.heads * width_;
+      // Heads that read the same keys and values add to the same derivatives, in order.
+      const Start start{{}, {}, head % (layer_.heads / layer_.key_heads) != 0};
+      find_probabilities(head, memory);
+      if (to_values != nullptr) {
+        multiply_chains(places_, width_, places_,
+                        {.data = memory.probabilities, .row = 1, .inner = places_}, errors + column,
+                        row, start, to_values + key_column(head), key_width());
+      }
+      if (of_queries == nullptr && of_keys == nullptr) continue;
+      transpose(places_, width_, values + key_column(head), key_width(), memory.turned, places_);
+      multiply_chains(places_, places_, width_, {.data = errors + column, .row = row},
+                      memory.turned, places_, {}, memory.slopes, places_);
+      for (std::size_t t = 0; t < places_; ++t) {
+        softmax_backward(memory.probabilities + t * places_, places_, scale_,
+                         memory.slopes + t * places_);
+      }
+      if (of_queries != nullptr) {
+        multiply_chains(places_, width_, places_, {.data = memory.slopes, .row = places_},
+                        memory.keys + key_column(head), key_width(), {}, of_queries + column, row);
+      }
+      if (of_keys != nullptr) {
+        multiply_chains(
+            places_, width_, places_, {.data = memory.slopes, .row = 1, .inner = places_},
+            memory.queries + column, row, start, of_keys + key_column(head), key_width());
+      }
+    }
+    if (turns && to_queries != nullptr) turn(of_queries, layer_.heads, true, to_queries);
+    if (turns && to_keys != nullptr) turn(of_keys, layer_.key_heads, true, to_keys);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Step> step_of(const Attention& layer, const Place& place) {
+  return std::make_unique<AttentionStep>(layer, place);
+}
+
+}  // namespace privgrad::cpu

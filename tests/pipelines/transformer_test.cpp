@@ -1,0 +1,89 @@
+// Transformers trained from manifests, on images that are cut into patches.
+#include "privgrad/model/network_json.hpp"
+#include "small_images.hpp"
+#include "train.hpp"
+#include "verify.hpp"
+
+using namespace privgrad;
+
+namespace transformer_runs {
+namespace {
+
+constexpr const char* kVision = R"(privgrad: 1
+seed: 1
+data:
+  kind: idx
+  train: {images: images, labels: labels}
+  test: {images: images, labels: labels}
+model: {kind: transformer, preset: vision, patch: 4, layers: 1, width: 8, heads: 2, feed_forward: 12}
+sampler: {kind: full_batch}
+optimizer: {kind: adam}
+schedules: {noise_multiplier: 1.0, clip_norm: 1.0, learning_rate: 0.02}
+privacy: {target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}
+steps: 60
+)";
+
+struct Vision : Experiment {
+  explicit Vision(const std::vector<std::string>& overrides) : Experiment(kVision, overrides) {
+    small_images::write(dir());
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a transformer is trained from a manifest, under every clipping", "[run][transformer]") {
+  const std::string clipping = GENERATE("flat", "per_layer", "automatic", "normalized", "adaptive");
+  Vision experiment({"clipping=" + clipping});
+  // 4 patches of 16 pixels, and a class token: patches 17 x 8, class token 8, positions 5 x 8; in
+  // the block two norms of 16, four layers of 9 x 8, and 9 x 12 and 13 x 8; a norm, and 9 x 2.
+  CHECK(experiment.plan().parameters == 136 + 8 + 40 + 32 + 288 + 108 + 104 + 16 + 18);
+  CHECK(experiment.plan().setting->groups.size() == 13);
+  const auto result = experiment.run();
+  INFO(clipping);
+  CHECK(result.status == core::RunStatus::completed);
+  CHECK(result.metrics.test_accuracy.value() > 0.9);
+}
+
+TEST_CASE("a transformer trains to the same bits on any number of threads, in any passes",
+          "[run][transformer]") {
+  Vision one({"steps=4"}), two({"steps=4"}), few({"steps=4", "microbatch_size=7"});
+  one.run(1);
+  two.run(2);
+  few.run();
+  CHECK(one.parameters() == two.parameters());
+  CHECK(one.parameters() == few.parameters());
+  CHECK(one.plan().setting->pass.rows > 7);
+  CHECK(few.plan().setting->pass.rows == 7);
+  CHECK(few.plan().setting->pass.bytes < one.plan().setting->pass.bytes);
+}
+
+TEST_CASE("adapters of attention are trained behind frozen blocks", "[run][transformer][lora]") {
+  Vision base({"steps=2"});
+  base.run();
+  const std::string weights = (base.run_dir() / "model.safetensors").string();
+  Vision adapted({"steps=2", "model.weights={file: " + weights + ", public: true}",
+                  "model.train=[output]",
+                  "model.lora={rank: 2, targets: [blocks.0.query, blocks.0.value]}"});
+  const core::Plan& plan = adapted.plan();
+  CHECK(plan.parameters == 2 * (8 + 8) * 2 + 18);
+  // Patches, class token, positions and the first norm, which nothing trains, are a front.
+  CHECK(plan.setting->frozen_layers > 3);
+  CHECK(adapted.run().status == core::RunStatus::completed);
+  CHECK(adapted.parameters() != base.parameters());
+}
+
+TEST_CASE("a described transformer comes back, in format 2", "[transformer]") {
+  for (const char* preset : {"encoder", "decoder"}) {
+    const Value::Object params{{"preset", preset, {}},
+                               {"vocabulary", 9, {}},
+                               {"width", 8, {}},
+                               {"heads", 4, {}},
+                               {"key_heads", 2, {}}};
+    const Network network = house().create<Model>("transformer", params)->network({{6}, 3});
+    const auto described = core::to_json(network);
+    CHECK(core::to_json(core::network_from_json(described)) == described);
+    CHECK(core::model_format_of(network) == "2");
+  }
+}
+
+}  // namespace transformer_runs
