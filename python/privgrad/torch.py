@@ -701,4 +701,12 @@ def loss(source: Source) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
         sign = 2 * targets.to(outputs.dtype) - 1
         return torch.nn.functional.softplus(-sign * outputs.squeeze(1))
 
-    return {"cross_entropy": cross_entropy, "squared": squared, "logistic": logistic}[described["loss"]]
+    plain = {"cross_entropy": cross_entropy, "squared": squared, "logistic": logistic}[described["loss"]]
+    if "class_weights" not in described:
+        return plain
+
+    def weighted(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        weights = torch.tensor(described["class_weights"], dtype=outputs.dtype, device=outputs.device)
+        return weights[targets.long()] * plain(outputs, targets)
+
+    return weighted

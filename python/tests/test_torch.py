@@ -241,6 +241,22 @@ def test_the_same_gradient_of_each_example(name: str, loss: str) -> None:
         assert distance(ours, theirs) < 1e-5
 
 
+@pytest.mark.parametrize("loss", ["cross_entropy", "squared"])
+def test_class_weights_multiply_the_loss_of_their_examples(loss: str) -> None:
+    model = {"kind": "mlp", "hidden": [7], "loss": loss, "class_weights": [0.25, 3, 1.7]}
+    features, targets = rows_of(FLAT, 3)
+    begun = privgrad.run(manifest_of(model, (features, targets), 3))
+    weights = torch.tensor([0.25, 3, 1.7])[torch.tensor(targets.tolist()).long()]
+    network, given = privgrad_torch.network(begun), torch.tensor(targets.tolist())
+    outputs = network(privgrad_torch.as_input(features))
+    plain = (torch.nn.functional.cross_entropy(outputs, given.long(), reduction="none")
+             if loss == "cross_entropy" else
+             0.5 * (outputs - torch.nn.functional.one_hot(given.long(), 3)).square().sum(dim=1))
+    torch.testing.assert_close(privgrad_torch.loss(begun)(outputs, given), weights * plain)
+    mean = privgrad.evaluate(begun, features, targets).json["loss"]
+    assert mean == pytest.approx(float((weights * plain).mean()), rel=1e-5)
+
+
 @pytest.mark.parametrize("name", ["mlp", "norms of channels", "lenet"])
 def test_a_private_step_is_the_mean_of_clipped_gradients(name: str) -> None:
     # In whole numbers, with noise too small to be visible: sigma = 1e-9.

@@ -103,7 +103,8 @@ TEST_CASE("cuda: so has what is not a number, or too large for one, and what sta
 TEST_CASE("cuda: so have the built-in models", "[backend][privacy][cuda]") {
   Generator generator(97);
   ThreadExecutor threads(2);
-  const std::vector<Network> all = house_networks();
+  std::vector<Network> all = house_networks();
+  for (Network& network : transformer_networks()) all.push_back(std::move(network));
   for (std::size_t which = 0; which < all.size(); ++which) {
     INFO("model " << which);
     require_same_program(all[which], random_examples(generator, all[which], 2), threads);

@@ -172,6 +172,9 @@ TEST_CASE("a network behind its frozen layers computes what the whole one does, 
       for (std::size_t i = 0; i < features.size(); ++i)
         features[i] = i % 4 <= i / 4 % 4 ? static_cast<float>(i * i % 4) : kEmptyPlace;
     }
+    Network weighted = whole;
+    weighted.class_weights = {1.0, 2.0, 3.0};
+    CHECK(core::last_part(weighted, layers).class_weights == weighted.class_weights);
     const Network behind = core::last_part(whole, layers);
     check_network(behind);
     const Floats expected = outputs_of(whole, all, features);

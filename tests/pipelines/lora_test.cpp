@@ -139,6 +139,10 @@ TEST_CASE("the adapted network computes what the merged one does", "[lora]") {
     const core::LoraLayout layout = layout_of(network, 2, 1.5);
     const auto adapted = program_of(network, layout);
     REQUIRE(adapted->parameter_count() == layout.parameters());
+    Network weighted = network;
+    weighted.class_weights = {1.0, 2.0, 3.0};
+    CHECK(core::network_with_adapters(weighted, layout, base_of(network)).class_weights ==
+          weighted.class_weights);
     const Floats trained = normals(layout.parameters(), 8, 0.5f);
     adapted->load_parameters(trained);
     Floats whole = base_of(network);

@@ -286,6 +286,17 @@ TEST_CASE("a described network comes back, and those of versions before can be r
   wrong["layers"][1]["per_place"] = true;
   CHECK_THROWS_WITH(core::network_from_json(wrong),
                     ContainsSubstring("has members that it does not know"));
+  Network weighted = network;
+  weighted.class_weights = {0.1, 2.0, 1.0};
+  CHECK(core::to_json(core::network_from_json(core::to_json(weighted)))["class_weights"] ==
+        Json({0.1, 2.0, 1.0}));
+  CHECK(core::model_format_of(weighted) == "2");
+  for (const Json& value : {Json({1.0, 2.0}), Json({1.0, -2.0, 1.0}), Json({1.0, "2", 1.0}),
+                            Json("balanced"), Json({1.0, nullptr, 1.0})}) {
+    wrong = described;
+    wrong["class_weights"] = value;
+    CHECK_THROWS_WITH(core::network_from_json(wrong), ContainsSubstring("class"));
+  }
   wrong = described;
   wrong["layers"][1]["layer"] = "batch_norm";
   CHECK_THROWS_WITH(core::network_from_json(wrong),

@@ -141,6 +141,13 @@ inline std::vector<Network> networks() {
       make_network({1, 9}, {each(20), kTanh, each(3)}),
       make_network({9}, {each(20), kRelu, each(3)}),
   };
+  // Class weights, under each loss.
+  for (const Loss loss : {Loss::cross_entropy, Loss::squared}) {
+    networks.push_back(make_network({7}, {Dense{20}, kTanh, Dense{3}}, loss));
+    networks.back().class_weights = {0.3, 1.0, 40.0};
+  }
+  networks.push_back(make_network({7}, {Dense{20}, kTanh, Dense{1}}, Loss::logistic, 2));
+  networks.back().class_weights = {0.3, 40.0};
   // Every activation where nothing can be done in place: first, after and before dense layers,
   // convolutions and itself, and where a shortcut begins or ends.
   for (const auto& [kind, name] : kActivations) {

@@ -118,6 +118,27 @@ TEST_CASE("models: a loss that does not fit the targets is refused with the reas
                     ContainsSubstring("did you mean 'logistic'"));
 }
 
+TEST_CASE("models: class weights are numbers of the manifest, one for each class", "[model]") {
+  const auto weights = [](Value::List numbers) {
+    return given("class_weights", std::move(numbers));
+  };
+  const Network network = model("linear", weights({0.5, 2.0, 1}))->network({{4}, 3});
+  CHECK(network.class_weights == std::vector<double>{0.5, 2.0, 1.0});
+  CHECK(class_weight(network, 1.0f) == 2.0);
+  CHECK(class_weight(network, 3.0f) == 1.0);
+  CHECK(model("linear")->network({{4}, 3}).class_weights.empty());
+  const auto refused = [&](Value::List numbers, std::size_t classes, const char* why) {
+    CHECK_THROWS_WITH(model("mlp", weights(std::move(numbers)))->network({{4}, classes}),
+                      ContainsSubstring(why));
+  };
+  refused({1.0, 2.0}, 3, "there are 2 class weights, and the data has 3 classes");
+  refused({1.0}, 0, "real targets");
+  refused({1.0, 1e39, 1.0}, 3, "1e+39");
+  CHECK_THROWS_WITH(model("mlp", weights({1.0, 0.0, 1.0})), ContainsSubstring("class_weights"));
+  CHECK_THROWS_WITH(model("mlp", given("class_weights", "balanced")),
+                    ContainsSubstring("class_weights"));
+}
+
 TEST_CASE("mlp: parameters out of range are refused", "[model]") {
   CHECK_THROWS_WITH(model("mlp", given("hidden", Value::List{})), ContainsSubstring("hidden"));
   CHECK_THROWS_WITH(model("mlp", given("hidden", Value::List{5, 0})),

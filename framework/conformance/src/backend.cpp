@@ -181,6 +181,13 @@ std::vector<Network> sample_networks() {
   // Sequences, with empty places and without: an encoder's block and a decoder's, pictures cut into
   // places, and what takes places together.
   add_sequences(networks);
+  // Weights of the classes, under every loss.
+  for (const Loss loss : {Loss::cross_entropy, Loss::squared, Loss::logistic}) {
+    const std::size_t classes = loss == Loss::logistic ? 2 : 3;
+    add({4}, classes, {Dense{5}, tanh, Dense{loss == Loss::logistic ? 1 : classes}}, loss);
+    networks.back().class_weights = {0.25, 3.0, 0.7};
+    networks.back().class_weights.resize(classes);
+  }
   // Every activation, after a dense layer and after itself.
   for (const auto& [kind, name] : kActivations)
     add({4}, 3, {Dense{5}, Activation{kind}, Activation{kind}, Dense{3}}, Loss::cross_entropy);

@@ -264,7 +264,8 @@ Tensor outputs_of_one(const Network& network, Parameters trained, std::span<cons
   return values.back();
 }
 
-double loss_of(const Network& network, const Tensor& y, double target) {
+/// Of an example whose class has the weight 1.
+double plain_loss_of(const Network& network, const Tensor& y, double target) {
   const auto label = static_cast<std::size_t>(std::max(0.0, target));
   switch (network.loss) {
     case Loss::cross_entropy: {
@@ -280,6 +281,12 @@ double loss_of(const Network& network, const Tensor& y, double target) {
       return std::log1p(std::exp(label == 1 ? -y(0) : y(0)));
   }
   return 0.0;
+}
+
+double loss_of(const Network& network, const Tensor& y, double target) {
+  const double loss = plain_loss_of(network, y, target);
+  if (network.class_weights.empty()) return loss;
+  return network.class_weights[static_cast<std::size_t>(target)] * loss;
 }
 
 bool is_correct(const Network& network, const Tensor& y, double target) {

@@ -230,6 +230,7 @@ Network last_part(const Network& network, std::size_t layers) {
   const std::vector<Shape> shapes = value_shapes(network);
   const std::vector<std::size_t> values = values_behind(network, layers);
   Network part{.input = {{}, network.input.classes}, .nodes = {}, .loss = network.loss};
+  part.class_weights = network.class_weights;
   std::vector<std::size_t> now(network.nodes.size() + 1, 0);
   if (values.size() == 1) {
     part.input.features = shapes[values.front()];

@@ -56,6 +56,7 @@ class Rewriting {
       : network_(network), scale_(scale), now_(network.nodes.size() + 1, 0) {
     result_.input = network.input;
     result_.loss = network.loss;
+    result_.class_weights = network.class_weights;
   }
 
   /// \param rank  of the node's adapter; 0 if it has none.

@@ -77,6 +77,16 @@ class Members {
     if (!value.is_string()) throw ConfigError(where_ + "." + key + " is not text");
     return value.get<std::string>();
   }
+  std::vector<double> reals(const char* key) {
+    const Json& value = at(key);
+    std::vector<double> numbers;
+    for (const Json& one : value.is_array() ? value : Json::array({Json(nullptr)})) {
+      if (!one.is_number() || !std::isfinite(one.get<double>()))
+        throw ConfigError(where_ + "." + key + " is not a list of finite numbers");
+      numbers.push_back(one.get<double>());
+    }
+    return numbers;
+  }
   Shape shape(const char* key) { return list(key, 16); }
   std::vector<std::size_t> list(const char* key, std::size_t most) {
     const Json& value = at(key);
@@ -198,10 +208,12 @@ void check_network_sizes(const Network& network) {
 Json to_json(const Network& network) {
   Json layers = Json::array();
   for (const Node& node : network.nodes) layers.push_back(node_json(node));
-  return {{"input", network.input.features},
-          {"classes", network.input.classes},
-          {"loss", to_text(network.loss)},
-          {"layers", std::move(layers)}};
+  Json json{{"input", network.input.features},
+            {"classes", network.input.classes},
+            {"loss", to_text(network.loss)},
+            {"layers", std::move(layers)}};
+  if (!network.class_weights.empty()) json["class_weights"] = network.class_weights;
+  return json;
 }
 
 std::string_view model_format_of(const Network& network) {
@@ -211,7 +223,8 @@ std::string_view model_format_of(const Network& network) {
     if (const auto* conv = std::get_if<Conv2d>(&node.layer)) return !conv->no_bias;
     return node.layer.index() <= Layer(Embedding{}).index();
   };
-  return std::all_of(network.nodes.begin(), network.nodes.end(), is_of_format_1) ? "1" : "2";
+  const bool is_chain = std::all_of(network.nodes.begin(), network.nodes.end(), is_of_format_1);
+  return is_chain && network.class_weights.empty() ? "1" : "2";
 }
 
 Network network_from_json(const Json& json) {
@@ -220,6 +233,7 @@ Network network_from_json(const Json& json) {
   network.input.features = members.shape("input");
   network.input.classes = members.number("classes");
   network.loss = loss_from_text(members.text("loss"));
+  if (members.has("class_weights")) network.class_weights = members.reals("class_weights");
   const Json& layers = members.at("layers");
   if (!layers.is_array() || layers.size() > kMostLayers)
     throw ConfigError("network.layers is not a list of at most 10000 layers");

@@ -415,6 +415,22 @@ void check_use(const Network& network) {
                     to_text(network.nodes[node].layer) + ", makes; only the last may be unused");
 }
 
+void check_class_weights(const Network& network) {
+  const std::vector<double>& weights = network.class_weights;
+  if (weights.empty()) return;
+  if (weights.size() != network.input.classes) {
+    throw ConfigError(
+        "there are " + std::to_string(weights.size()) + " class weights, and the data " +
+        (network.input.classes == 0 ? "has real targets"
+                                    : "has " + std::to_string(network.input.classes) + " classes"));
+  }
+  for (const double weight : weights) {
+    if (!(weight > 0.0 && std::isfinite(static_cast<float>(weight))))
+      throw ConfigError("the class weight " + format_number(weight) +
+                        " is not a number above 0 that float32 holds");
+  }
+}
+
 }  // namespace
 
 std::string_view to_text(Loss loss) { return name_of(kLosses, loss); }
@@ -499,6 +515,12 @@ std::size_t vocabulary_of(const Network& network) {
   return smallest;
 }
 
+double class_weight(const Network& network, float target) {
+  const std::vector<double>& weights = network.class_weights;
+  if (!(target >= 0.0f && target < static_cast<float>(weights.size()))) return 1.0;
+  return weights[static_cast<std::size_t>(target)];
+}
+
 bool has_mask(const Network& network) {
   return std::any_of(network.nodes.begin(), network.nodes.end(), [](const Node& node) {
     return std::holds_alternative<TokenMask>(node.layer);
@@ -521,6 +543,7 @@ void check_network(const Network& network) {
                       " frozen parameters, and its frozen nodes need " +
                       std::to_string(size_of(frozen_blocks(network))));
   }
+  check_class_weights(network);
   const auto fail = [&](const std::string& need) {
     throw ConfigError("the loss " + std::string(to_text(network.loss)) + " needs " + need +
                       "; the network has " + std::to_string(outputs) + " output(s) and the data " +

@@ -63,6 +63,7 @@ const Dense& dense_layer_of(const Setting& setting) {
   const Network& network = setting.network;
   if (setting.lora) refuse("this model has adapters (model.lora)");
   if (network.loss != Loss::squared) refuse("this loss is another one");
+  if (!network.class_weights.empty()) refuse("its classes have weights");
   const auto* dense = std::get_if<Dense>(&network.nodes.front().layer);
   if (network.nodes.size() != 1 || dense == nullptr || dense->per_place || dense->no_bias)
     refuse("this model has other layers");

@@ -39,15 +39,15 @@ double cross_entropy(std::span<const float> outputs, std::size_t target) {
   return log1p_fixed(others) + (static_cast<double>(outputs[top]) - outputs[target]);
 }
 
-/// softmax(outputs) - onehot(target).
-void cross_entropy_gradient(std::span<const float> outputs, std::size_t target,
+/// weight (softmax(outputs) - onehot(target)).
+void cross_entropy_gradient(std::span<const float> outputs, std::size_t target, double weight,
                             std::span<float> gradient) {
   const double top = outputs[largest(outputs)];
   double sum = 0.0;
   for (const float output : outputs) sum += exp_fixed(output - top);
   for (std::size_t j = 0; j < outputs.size(); ++j) {
     const double probability = exp_fixed(outputs[j] - top) / sum;
-    gradient[j] = static_cast<float>(probability - (j == target ? 1.0 : 0.0));
+    gradient[j] = static_cast<float>(weight * (probability - (j == target ? 1.0 : 0.0)));
   }
 }
 
@@ -68,12 +68,13 @@ Judgement judge(const Network& network, std::span<const float> outputs, float ta
   if (classes == 0) return {squared_loss(outputs, 0, target), false};
   if (!is_class(target, classes)) return {};
   const auto label = static_cast<std::size_t>(target);
+  const double weight = class_weight(network, target);
   if (network.loss == Loss::logistic) {
-    const double loss = logistic_loss(label == 1 ? outputs[0] : -outputs[0]);
+    const double loss = weight * logistic_loss(label == 1 ? outputs[0] : -outputs[0]);
     return {loss, std::isfinite(loss) && (outputs[0] > 0) == (label == 1)};
   }
-  const double loss = network.loss == Loss::squared ? squared_loss(outputs, label, 1.0)
-                                                    : cross_entropy(outputs, label);
+  const double loss = weight * (network.loss == Loss::squared ? squared_loss(outputs, label, 1.0)
+                                                              : cross_entropy(outputs, label));
   return {loss, std::isfinite(loss) && largest(outputs) == label};
 }
 
@@ -85,16 +86,18 @@ void loss_gradient(const Network& network, std::span<const float> outputs, float
     return;
   }
   const std::size_t label = classes == 0 ? 0 : static_cast<std::size_t>(target);
+  const double weight = class_weight(network, target);
   switch (network.loss) {
     case Loss::cross_entropy:
-      return cross_entropy_gradient(outputs, label, gradient);
+      return cross_entropy_gradient(outputs, label, weight, gradient);
     case Loss::squared:
       std::ranges::copy(outputs, gradient.begin());
       gradient[label] -= classes == 0 ? target : 1.0f;
+      for (float& one : gradient) one = static_cast<float>(weight * static_cast<double>(one));
       return;
     case Loss::logistic: {
       const double sign = label == 1 ? 1.0 : -1.0;
-      gradient[0] = static_cast<float>(sign * logistic_slope(sign * outputs[0]));
+      gradient[0] = static_cast<float>(weight * (sign * logistic_slope(sign * outputs[0])));
       return;
     }
   }

@@ -32,6 +32,19 @@
   kernel(multiply_values, ForEach<MultiplyValues>)                      \
   kernel(take_part, ForEach<TakePart>)                                  \
   kernel(put_part, ForEach<PutPart>)                                    \
+  kernel(mask_tokens, ForEach<MaskTokens>)                              \
+  kernel(add_positions, ForEach<AddPositions>)                          \
+  kernel(take_first, ForEach<TakeFirst>)                                \
+  kernel(put_in_front, ForEach<PutInFront>)                             \
+  kernel(take_behind, ForEach<TakeBehind>)                              \
+  kernel(add_places, ForEach<AddPlaces>)                                \
+  kernel(spread_places, ForEach<SpreadPlaces>)                          \
+  kernel(turn_pairs, ForEach<TurnPairs>)                                \
+  kernel(query_products, ForEach<QueryProducts>)                        \
+  kernel(row_softmax, ForEach<RowSoftmax>)                              \
+  kernel(attended_values, ForEach<AttendedValues>)                      \
+  kernel(row_softmax_backward, ForEach<RowSoftmaxBackward>)             \
+  kernel(key_derivatives, ForEach<KeyDerivatives>)                      \
   kernel(judge, ForEach<Judge>)                                         \
   kernel(loss_gradient, ForEach<LossGradient>)                          \
   kernel(row_statistics, RowStatistics)                                 \

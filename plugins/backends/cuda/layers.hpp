@@ -3,6 +3,7 @@
 
 #include "activations.hpp"
 #include "products.hpp"
+#include "sequences.hpp"
 
 // Forward, backward, and the gradients of parameters. One thread computes each sum for one example,
 // in the order of the backend `cpu`.
@@ -342,9 +343,6 @@ struct NormGradient {
 
 // --- Embedding.
 
-/// The token of an empty place (network.hpp, which compilers for devices do not read).
-constexpr float kEmptyPlace = -1.0f;
-
 struct Table {
   uint64_t vocabulary, width, length;  // of the input
 
@@ -425,6 +423,7 @@ struct LossOf {
   LossCode loss;
   uint64_t classes;  // 0 for real targets
   uint64_t outputs;
+  const double* weights;  // [classes]; null: 1
 
   PRIVGRAD_HD bool is_class(float target) const {
     return target >= 0.0f && target < static_cast<float>(classes) &&
@@ -447,14 +446,15 @@ struct LossOf {
     const auto label = static_cast<uint64_t>(target);
     switch (loss) {
       case LossCode::cross_entropy:
-        return cross_entropy(output, label);
+        return weight(label) * cross_entropy(output, label);
       case LossCode::squared:
-        return squared(output, label, 1.0);
+        return weight(label) * squared(output, label, 1.0);
       case LossCode::logistic:
         break;
     }
     const double margin = static_cast<double>(label == 1 ? output[0] : -output[0]);
-    return (-margin > 0.0 ? -margin : 0.0) + log1p_fixed(exp_fixed(-size_of(margin)));
+    return weight(label) *
+           ((-margin > 0.0 ? -margin : 0.0) + log1p_fixed(exp_fixed(-size_of(margin))));
   }
 
   PRIVGRAD_HD bool is_correct(const float* output, float target, double value) const {
@@ -478,18 +478,25 @@ struct LossOf {
       case LossCode::squared:
         for (uint64_t j = 0; j < outputs; ++j) gradient[j] = output[j];
         gradient[label] -= classes == 0 ? target : 1.0f;
+        for (uint64_t j = 0; j < outputs; ++j)
+          gradient[j] = static_cast<float>(weight(label) * static_cast<double>(gradient[j]));
         return;
       case LossCode::logistic: {
         const double sign = label == 1 ? 1.0 : -1.0;
         const double margin = sign * static_cast<double>(output[0]);
         const double small = exp_fixed(-size_of(margin));
-        gradient[0] = static_cast<float>(sign * (-(margin > 0.0 ? small : 1.0) / (1.0 + small)));
+        gradient[0] = static_cast<float>(weight(label) *
+                                         (sign * (-(margin > 0.0 ? small : 1.0) / (1.0 + small))));
         return;
       }
     }
   }
 
  private:
+  PRIVGRAD_HD double weight(uint64_t label) const {
+    return weights == nullptr ? 1.0 : weights[label];
+  }
+
   PRIVGRAD_HD double squared(const float* output, uint64_t hot, double value) const {
     double sum = 0.0;
     for (uint64_t j = 0; j < outputs; ++j) {
@@ -515,7 +522,7 @@ struct LossOf {
     for (uint64_t j = 0; j < outputs; ++j) sum += exp_fixed(static_cast<double>(output[j]) - most);
     for (uint64_t j = 0; j < outputs; ++j) {
       const double probability = exp_fixed(static_cast<double>(output[j]) - most) / sum;
-      gradient[j] = static_cast<float>(probability - (j == label ? 1.0 : 0.0));
+      gradient[j] = static_cast<float>(weight(label) * (probability - (j == label ? 1.0 : 0.0)));
     }
   }
 };

@@ -82,6 +82,7 @@ CudaProgram::CudaProgram(Network network, std::shared_ptr<Device> device)
   try {
     parameters_ = {device_, parameter_count_};
     frozen_ = {device_, network_.frozen.size()};
+    class_weights_ = {device_, network_.class_weights.size()};
   } catch (const OutOfMemory&) {
     refuse("the network's parameters take " +
            mebibytes((parameter_count_ + network_.frozen.size()) * sizeof(float)) + ", and " +
@@ -104,6 +105,10 @@ void CudaProgram::place_steps() {
     device_->make_queue()->copy_in(frozen_.data(), network_.frozen.data(),
                                    network_.frozen.size() * sizeof(float));
   }
+  if (!network_.class_weights.empty()) {
+    device_->make_queue()->copy_in(class_weights_.data(), network_.class_weights.data(),
+                                   network_.class_weights.size() * sizeof(double));
+  }
   load_parameters(std::vector<float>(parameter_count_, 0.0f));
 }
 
@@ -116,8 +121,13 @@ void CudaProgram::check(const Batch& batch) const {
   check_size("the batch's features", batch.features.size(), batch.rows() * inputs_);
 }
 
+std::size_t CudaProgram::size_of(std::size_t value) const {
+  return value == 0 ? inputs_ : steps_[value - 1]->outputs();
+}
+
 LossOf CudaProgram::loss() const {
-  LossOf of{LossCode::cross_entropy, network_.input.classes, outputs_};
+  LossOf of{LossCode::cross_entropy, network_.input.classes, outputs_,
+            network_.class_weights.empty() ? nullptr : class_weights_.data()};
   if (network_.loss == Loss::squared) of.loss = LossCode::squared;
   if (network_.loss == Loss::logistic) of.loss = LossCode::logistic;
   return of;
@@ -160,7 +170,7 @@ std::unique_ptr<CudaPass> CudaProgram::make(const std::shared_ptr<Device>& devic
     if (flow_.trains[s]) place_sums = std::max(place_sums, step.place_sums());
     for (std::size_t i = 0; i < flow_.inputs[s].size(); ++i) {
       if (flow_.needs_derivative[flow_.inputs[s][i]] && !flow_.hands_down_first(s, i))
-        added = std::max(added, step.inputs());
+        added = std::max(added, size_of(flow_.inputs[s][i]));
     }
   }
   if (use >= PassUse::gradients) {
@@ -311,7 +321,7 @@ void CudaProgram::backward_to(CudaPass& pass, bool with_norms) const {
     for (std::size_t i = 0; i < flow_.inputs[s].size(); ++i) {
       const std::size_t value = flow_.inputs[s][i];
       if (!flow_.needs_derivative[value] || flow_.hands_down_first(s, i)) continue;
-      launch_each(*pass.queue, AddTo{pass.rows * steps_[s]->inputs(), pass.added[i].data(),
+      launch_each(*pass.queue, AddTo{pass.rows * size_of(value), pass.added[i].data(),
                                      pass.steps[value - 1].delta});
     }
   }

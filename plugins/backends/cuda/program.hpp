@@ -66,6 +66,7 @@ class CudaProgram : public Program, public ExactClipping, public ReproducibleRow
   void forward(const Batch& batch, CudaPass& pass) const;
   void backward_to(CudaPass& pass, bool with_norms) const;
   void connect(CudaPass& pass) const;
+  std::size_t size_of(std::size_t value) const;
   LossOf loss() const;
 
   Network network_;
@@ -76,6 +77,7 @@ class CudaProgram : public Program, public ExactClipping, public ReproducibleRow
   std::size_t inputs_ = 0, outputs_ = 0, parameter_count_ = 0;
   std::size_t microbatch_rows_ = 0, own_rows_ = 0;
   Array<float> parameters_, frozen_;
+  Array<double> class_weights_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<CudaPass>> idle_;  // each with own_rows_ rows
 };

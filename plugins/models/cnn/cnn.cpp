@@ -16,10 +16,10 @@ class Cnn final : public Model {
   explicit Cnn(const Params& params) : params_(params), links_(hidden_layers(params)) {}
 
   Network network(const ExampleShape& input) const override {
-    const Loss loss = dense_models::choose_loss(params_, input);
+    Network network = dense_models::begun_network(params_, input);
     std::vector<ChainLink> chain = links_;
-    chain.push_back(Dense{dense_models::outputs_for(loss, input)});
-    Network network{.input = input, .nodes = nodes_of(input, chain), .loss = loss};
+    chain.push_back(Dense{dense_models::outputs_for(network.loss, input)});
+    network.nodes = nodes_of(input, chain);
     check_network(network);
     return network;
   }
@@ -92,6 +92,7 @@ void register_components(Registrar& registrar) {
                   .one_of(activation_names())
                   .optional(),
               dense_models::loss_parameter(),
+              dense_models::class_weights_parameter(),
               dense_models::rule_parameter(),
           },
   });

@@ -26,9 +26,23 @@ ParamSpec loss_parameter() {
       .optional();
 }
 
-Loss choose_loss(const Params& params, const ExampleShape& input) {
-  if (params.has("loss")) return loss_from_text(params.text("loss"));
-  return input.classes == 0 ? Loss::squared : Loss::cross_entropy;
+ParamSpec class_weights_parameter() {
+  return param::list(
+             "class_weights",
+             "For each class, in their order, the number by which the losses of its examples "
+             "are multiplied before they are clipped; 1 if not given. Public: not made of "
+             "the private rows, as `balanced` elsewhere is.",
+             param::real("weight", "").above(0))
+      .optional();
+}
+
+Network begun_network(const Params& params, const ExampleShape& input) {
+  Network network;
+  network.input = input;
+  network.loss = input.classes == 0 ? Loss::squared : Loss::cross_entropy;
+  if (params.has("loss")) network.loss = loss_from_text(params.text("loss"));
+  if (params.has("class_weights")) network.class_weights = params.reals("class_weights");
+  return network;
 }
 
 std::size_t outputs_for(Loss loss, const ExampleShape& input) {

@@ -14,8 +14,12 @@ namespace privgrad::dense_models {
 /// The parameter `loss`.
 ParamSpec loss_parameter();
 
-/// \returns the requested loss, or the one that suits the targets.
-Loss choose_loss(const Params& params, const ExampleShape& input);
+/// The parameter `class_weights`.
+ParamSpec class_weights_parameter();
+
+/// \returns a network without nodes: its input, the requested loss or the one that suits the
+///   targets, and the class weights.
+Network begun_network(const Params& params, const ExampleShape& input);
 
 /// \returns the number of outputs that the loss needs for these targets.
 std::size_t outputs_for(Loss loss, const ExampleShape& input);

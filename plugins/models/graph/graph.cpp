@@ -13,9 +13,9 @@ class Graph final : public Model {
       : params_(params), nodes_(layer_list::graph_from(params.objects("nodes"))) {}
 
   Network network(const ExampleShape& input) const override {
-    const Loss loss = dense_models::choose_loss(params_, input);
-    Network network{.input = input, .nodes = nodes_, .loss = loss};
-    network.nodes.emplace_back(Dense{dense_models::outputs_for(loss, input)});
+    Network network = dense_models::begun_network(params_, input);
+    network.nodes = nodes_;
+    network.nodes.emplace_back(Dense{dense_models::outputs_for(network.loss, input)});
     check_network(network);
     return network;
   }
@@ -49,7 +49,8 @@ void register_components(Registrar& registrar) {
       .name = "graph",
       .summary = "Any network: layers that name the values they work on.",
       .reference = "He, Zhang, Ren and Sun 2016 (residual blocks)",
-      .params = {nodes_parameter(), dense_models::loss_parameter(), dense_models::rule_parameter()},
+      .params = {nodes_parameter(), dense_models::loss_parameter(),
+                 dense_models::class_weights_parameter(), dense_models::rule_parameter()},
   });
 }
 

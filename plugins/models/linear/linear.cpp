@@ -11,9 +11,8 @@ class Linear final : public Model {
   explicit Linear(const Params& params) : params_(params), rule_(params.text("initialisation")) {}
 
   Network network(const ExampleShape& input) const override {
-    const Loss loss = dense_models::choose_loss(params_, input);
-    Network network{
-        .input = input, .nodes = {Dense{dense_models::outputs_for(loss, input)}}, .loss = loss};
+    Network network = dense_models::begun_network(params_, input);
+    network.nodes = {Dense{dense_models::outputs_for(network.loss, input)}};
     check_network(network);
     return network;
   }
@@ -35,7 +34,7 @@ void register_components(Registrar& registrar) {
       .name = "linear",
       .summary = "One dense layer: linear, logistic or softmax regression, by its loss.",
       .reference = "none: a definition",
-      .params = {dense_models::loss_parameter(),
+      .params = {dense_models::loss_parameter(), dense_models::class_weights_parameter(),
                  param::text("initialisation",
                              "How the weights begin; the problem is convex, so zeros are "
                              "as good as any. Biases begin at 0.")

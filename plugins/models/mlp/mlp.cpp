@@ -16,13 +16,12 @@ class Mlp final : public Model {
                                                     : "glorot_uniform") {}
 
   Network network(const ExampleShape& input) const override {
-    const Loss loss = dense_models::choose_loss(params_, input);
-    Network network{input, {}, loss};
+    Network network = dense_models::begun_network(params_, input);
     for (const std::int64_t units : params_.integers("hidden")) {
       network.nodes.push_back(Dense{static_cast<std::size_t>(units)});
       network.nodes.push_back(Activation{activation_});
     }
-    network.nodes.push_back(Dense{dense_models::outputs_for(loss, input)});
+    network.nodes.push_back(Dense{dense_models::outputs_for(network.loss, input)});
     check_network(network);
     return network;
   }
@@ -54,6 +53,7 @@ void register_components(Registrar& registrar) {
                   .one_of(activation_names())
                   .defaults_to("relu"),
               dense_models::loss_parameter(),
+              dense_models::class_weights_parameter(),
               param::text(
                   "initialisation",
                   "How the weights begin; biases begin at 0. When not given: he_normal for "

@@ -57,9 +57,9 @@ class Transformer final : public Model {
   }
 
   Network network(const ExampleShape& input) const override {
-    const Loss loss = dense_models::choose_loss(params_, input);
-    Network network{.input = input, .nodes = nodes(input.features), .loss = loss};
-    network.nodes.emplace_back(Dense{dense_models::outputs_for(loss, input)},
+    Network network = dense_models::begun_network(params_, input);
+    network.nodes = nodes(input.features);
+    network.nodes.emplace_back(Dense{dense_models::outputs_for(network.loss, input)},
                                std::vector<std::size_t>{}, "output");
     check_network(network);
     return network;
@@ -262,6 +262,7 @@ void register_components(Registrar& registrar) {
                   .one_of({"mean", "first", "last"})
                   .optional(),
               dense_models::loss_parameter(),
+              dense_models::class_weights_parameter(),
               dense_models::rule_parameter(),
           },
   });

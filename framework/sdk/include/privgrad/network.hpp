@@ -332,7 +332,14 @@ struct Network {
   /// The parameters of the frozen nodes, in the layout of frozen_blocks(). No model makes any: the
   /// core freezes nodes.
   std::vector<float> frozen = {};
+  /// What the loss of an example is multiplied by, for each class: [classes], finite and above 0;
+  /// empty: 1. Never divided by a sum of weights: an example's loss is its own.
+  std::vector<double> class_weights = {};
 };
+
+/// \returns the weight of an example with this target: 1 without class_weights, or if the target is
+///   not a class.
+PRIVGRAD_API double class_weight(const Network& network, float target);
 
 /// \returns the values that a node works on, at least one.
 PRIVGRAD_API std::vector<std::size_t> inputs_of(const Network& network, std::size_t node);
@@ -387,7 +394,7 @@ PRIVGRAD_API std::size_t output_count(const Network& network);
 
 /// \throws ConfigError if a node cannot process its input, if nothing uses a value, if there are no
 ///   parameters to train, if the frozen parameters are of another number than frozen_blocks() has,
-///   or if outputs, loss and targets do not fit each other.
+///   if the class weights do not fit the classes, or if outputs, loss and targets do not fit each other.
 PRIVGRAD_API void check_network(const Network& network);
 
 }  // namespace privgrad

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "layers/step.hpp"
-#include "privgrad/error.hpp"
 #include "privgrad/network.hpp"
 
 namespace privgrad::cuda {
@@ -33,13 +32,12 @@ std::unique_ptr<Step> step_of(const RmsNorm& layer, const Place& place);
 std::unique_ptr<Step> step_of(const Scale& layer, const Place& place);
 std::unique_ptr<Step> step_of(const PartOf& layer, const Place& place);
 std::unique_ptr<Step> step_of(const Reshape& layer, const Place& place);
-
-/// The kinds that no device executes yet.
-template <class Kind>
-std::unique_ptr<Step> step_of(const Kind& layer, const Place&) {
-  throw ConfigError("backend cuda: does not execute " + to_text(Layer(layer)) +
-                    "; backend cpu does");
-}
+std::unique_ptr<Step> step_of(const TokenMask& layer, const Place& place);
+std::unique_ptr<Step> step_of(const Positions& layer, const Place& place);
+std::unique_ptr<Step> step_of(const Prepend& layer, const Place& place);
+std::unique_ptr<Step> step_of(const Attention& layer, const Place& place);
+std::unique_ptr<Step> step_of(const MeanOfPlaces& layer, const Place& place);
+std::unique_ptr<Step> step_of(const PickPlace& layer, const Place& place);
 
 inline std::unique_ptr<Step> make_step(const Layer& layer, const Place& place) {
   return std::visit([&](const auto& one) { return step_of(one, place); }, layer);

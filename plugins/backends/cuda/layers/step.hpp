@@ -30,6 +30,8 @@ struct StepPass {
   Array<DenseRoundings> dense_roundings;          // [rows]
   Array<PlaceRoundings> place_roundings;          // [rows]
   Array<Moments> moments;                         // of norms
+  Array<float> probabilities, slopes;             // of attention: [rows, heads, places, places]
+  Array<float> turned_queries, turned_keys, turned_below;  // of attention that turns them
 };
 
 /// The memory that the groups of a pass share.

@@ -1,0 +1,105 @@
+// Softmax attention on a device.
+#include <cmath>
+
+#include "layers/make_step.hpp"
+
+namespace privgrad::cuda {
+namespace {
+
+/// Keeps the probabilities of all heads from the forward to the backward pass.
+class AttentionStep final : public Step {
+ public:
+  AttentionStep(const Attention& layer, const Place& place) : Step(place.in(), place.out) {
+    const std::size_t width = place.in()[1] / layer.heads;
+    of_ = {.places = place.in()[0],
+           .heads = layer.heads,
+           .key_heads = layer.key_heads,
+           .width = width,
+           .causal = layer.causal,
+           .rotary = layer.rotary,
+           .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(width))),
+           .mask = nullptr};
+  }
+
+  void allocate(const std::shared_ptr<Device>& device, std::size_t rows, PassUse use,
+                StepPass& pass) const override {
+    pass.probabilities = {device, rows * squares()};
+    if (use >= PassUse::gradients) pass.slopes = {device, rows * squares()};
+    if (of_.rotary == 0.0) return;
+    pass.turned_queries = {device, rows * inputs_};
+    pass.turned_keys = {device, rows * keys()};
+    if (use < PassUse::gradients) return;
+    pass.turned_below = {device, rows * inputs_};
+  }
+
+  void forward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
+    const Heads of = heads(pass);
+    if (of_.rotary != 0.0) {
+      turn(queue, rows, of_.heads, false, pass.in, pass.turned_queries.data());
+      turn(queue, rows, of_.key_heads, false, pass.more_in[0], pass.turned_keys.data());
+    }
+    float* const rows_of_heads = pass.probabilities.data();
+    launch_each(queue,
+                QueryProducts{rows * squares(), of, queries(pass), keys_of(pass), rows_of_heads});
+    launch_each(queue, RowSoftmax{rows * of_.heads * of_.places, of, rows_of_heads});
+    launch_each(queue,
+                AttendedValues{rows * outputs_, of, rows_of_heads, pass.more_in[1], pass.out});
+  }
+
+  void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
+    const Heads of = heads(pass);
+    const float* const probabilities = pass.probabilities.data();
+    if (float* const below = pass.more_below[1]; below != nullptr)
+      launch_each(queue, KeyDerivatives{rows * keys(), of, probabilities, pass.delta, below});
+    float *const to_queries = pass.below, *const to_keys = pass.more_below[0];
+    if (to_queries == nullptr && to_keys == nullptr) return;
+    // The derivatives with respect to probabilities are products of errors and values, as the
+    // products themselves are of queries and keys.
+    float* const slopes = pass.slopes.data();
+    launch_each(queue, QueryProducts{rows * squares(), of, pass.delta, pass.more_in[1], slopes});
+    launch_each(queue,
+                RowSoftmaxBackward{rows * of_.heads * of_.places, of, probabilities, slopes});
+    const bool turns = of_.rotary != 0.0;
+    if (to_queries != nullptr) {
+      float* const below = turns ? pass.turned_below.data() : to_queries;
+      launch_each(queue, AttendedValues{rows * inputs_, of, slopes, keys_of(pass), below});
+      if (turns) turn(queue, rows, of_.heads, true, below, to_queries);
+    }
+    if (to_keys != nullptr) {
+      float* const below = turns ? pass.turned_below.data() : to_keys;
+      launch_each(queue, KeyDerivatives{rows * keys(), of, slopes, queries(pass), below});
+      if (turns) turn(queue, rows, of_.key_heads, true, below, to_keys);
+    }
+  }
+
+ private:
+  std::size_t squares() const { return of_.heads * of_.places * of_.places; }
+  std::size_t keys() const { return of_.places * of_.key_heads * of_.width; }
+
+  Heads heads(const StepPass& pass) const {
+    Heads of = of_;
+    of.mask = pass.more_in.size() > 2 ? pass.more_in[2] : nullptr;
+    return of;
+  }
+  const float* queries(const StepPass& pass) const {
+    return of_.rotary == 0.0 ? pass.in : pass.turned_queries.data();
+  }
+  const float* keys_of(const StepPass& pass) const {
+    return of_.rotary == 0.0 ? pass.more_in[0] : pass.turned_keys.data();
+  }
+  void turn(Queue& queue, std::size_t rows, std::size_t heads, bool is_back, const float* from,
+            float* to) const {
+    launch_each(queue, TurnPairs{rows * of_.places * heads * (of_.width / 2), of_, heads, is_back,
+                                 from, to});
+  }
+
+  Heads of_{};
+};
+
+}  // namespace
+
+std::unique_ptr<Step> step_of(const Attention& layer, const Place& place) {
+  return std::make_unique<AttentionStep>(layer, place);
+}
+
+}  // namespace privgrad::cuda
