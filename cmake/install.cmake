@@ -63,6 +63,7 @@ add_custom_target(privgrad_completions ALL
   DEPENDS ${PROJECT_BINARY_DIR}/completion.bash ${PROJECT_BINARY_DIR}/completion.zsh)
 install(FILES ${PROJECT_BINARY_DIR}/completion.bash DESTINATION share/bash-completion/completions RENAME privgrad COMPONENT program)
 install(FILES ${PROJECT_BINARY_DIR}/completion.zsh DESTINATION share/zsh/site-functions RENAME _privgrad COMPONENT program)
+add_dependencies(privgrad_runtime privgrad_man_pages privgrad_completions)
 
 # The build tree contains the plugin template too, at the same place relative to the program.
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/privgrad)

@@ -28,7 +28,6 @@ cp "$dist"/*.deb "$tree/root/"
 for package in "$dist"/privgrad-plugins_*.deb; do
   ! dpkg-deb -f "$package" Depends | grep -q mpi || { echo "$package: needs MPI, which is for privgrad-mpi" >&2; exit 1; }
 done
-inside find / -xdev -path /proc -prune -o -print | sort >"$2/before.txt"
 inside sh -c 'apt-get update -q && apt-get install -y -q --no-install-recommends /root/*.deb' >"$2/install.log" 2>&1 ||
   { tail -20 "$2/install.log" >&2; exit 1; }
 inside privgrad --version
@@ -40,14 +39,12 @@ inside man -w privgrad-run 2>/dev/null || inside test -e /usr/share/man/man1/pri
 if ls "$dist"/python3-privgrad_*.deb >/dev/null 2>&1; then
   inside python3 -c 'import privgrad; print("python", privgrad.account({"event": "gaussian", "noise_multiplier": 1.0}, delta=1e-5))'
 fi
-# An author's plugin, by what the packages have and each compiler.
+# An author's plugin and its user, by what the packages have and each compiler.
 inside apt-get install -y -q --no-install-recommends make g++ clang >"$2/compilers.log" 2>&1
+cp "$(dirname "$0")/../tests/wheel/suite_of_three.sh" "$tree/root/"
 for compiler in g++ clang++; do
-  inside sh -ec "cd && privgrad plugins new suite schedule accountant/by_$(echo $compiler | tr -d +) aggregator --dir $compiler
-    cmake -S $compiler -B $compiler/build -DCMAKE_CXX_COMPILER=$compiler && cmake --build $compiler/build
-    ctest --test-dir $compiler/build --output-on-failure
-    privgrad plugins install $compiler/build/lib/privgrad/plugins/suites/suite.privgrad.so
-    privgrad plugins remove suite.privgrad.so" >"$2/$compiler.log" 2>&1 || { cat "$2/$compiler.log" >&2; exit 1; }
+  inside sh -c "cd && sh suite_of_three.sh $compiler" >"$2/$compiler.log" 2>&1 || { cat "$2/$compiler.log" >&2; exit 1; }
+  tail -1 "$2/$compiler.log"
 done
 inside apt-get purge -y -q 'privgrad*' python3-privgrad >"$2/remove.log" 2>&1
 left=$(inside find / -xdev -path /proc -prune -o -name '*privgrad*' -print | grep -v '^/root/\|^/var/log\|^/var/cache' || true)

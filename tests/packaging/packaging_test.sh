@@ -97,6 +97,16 @@ case_install() {
   cmp "$log.commands" "$log.pages" || fail "manual pages and commands differ"
   expect_text "$prefix/share/man/man1/privgrad-run.1" ".SH SYNOPSIS"
   expect_text "$prefix/share/man/man1/privgrad.1" "privgrad\\-plugins\\-list"
+  # `make install` builds privgrad_runtime, which contains every built file that is installed.
+  [ "$GENERATOR" = Ninja ] || return 0
+  find "$BUILD" -name cmake_install.cmake -exec grep -ho "\"$BUILD/[^\"]*\"" {} + | sed "s|^\"$BUILD/||; s|\"$||" | sort -u >"$log.installed"
+  ninja -C "$BUILD" -t targets all | sed 's/: [^:]*$//' >"$log.outputs"
+  awk 'NR == FNR { wanted[$0]; next } { for (path = $0; path != ""; ) { if (path in wanted) print; if (!sub("/[^/]*$", "", path)) break } }' \
+    "$log.installed" "$log.outputs" | sort >"$log.built"
+  ninja -C "$BUILD" -t graph privgrad_runtime | sed -n 's/.* \[label="\([^"]*\)".*/\1/p' | sort -u >"$log.runtime"
+  for file in bin/privgrad share/man/man1/privgrad.1 completion.bash; do expect_text "$log.built" "$file"; done
+  comm -23 "$log.built" "$log.runtime" >"$log"
+  [ ! -s "$log" ] || fail "make install does not build $(tr '\n' ' ' <"$log")"
 }
 
 # The Debian package privgrad-dev is the component dev of the installation.
