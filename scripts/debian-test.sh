@@ -46,7 +46,7 @@ for compiler in g++ clang++; do
   inside sh -c "cd && sh suite_of_three.sh $compiler" >"$2/$compiler.log" 2>&1 || { cat "$2/$compiler.log" >&2; exit 1; }
   tail -1 "$2/$compiler.log"
 done
-inside apt-get purge -y -q 'privgrad*' python3-privgrad >"$2/remove.log" 2>&1
+inside apt-get purge -y -q $(for package in "$dist"/*.deb; do dpkg-deb -f "$package" Package; done) >"$2/remove.log" 2>&1
 left=$(inside find / -xdev -path /proc -prune -o -name '*privgrad*' -print | grep -v '^/root/\|^/var/log\|^/var/cache' || true)
 [ -z "$left" ] || { echo "left behind after purge: $left" >&2; exit 1; }
 echo "the Debian packages install, work, and leave nothing behind"

@@ -28,11 +28,13 @@ not_tried=""
 
 # make_packages CCACHE   writes the packages to $work/packages; the path is the same each time
 make_packages() {
+  local python
+  python=$(scripts/environment.sh python python/packages.txt) || return 1
   rm -rf "$work/source" "$work/packages"
   git clone -q "$repository" "$work/source" && git -C "$work/source" checkout -q "$commit" || return 1
   cmake -S "$work/source" -B "$work/source/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPRIVGRAD_UNITY_BUILD=ON \
     -DPRIVGRAD_BUILD_TESTS=OFF -DPRIVGRAD_CCACHE="$1" -DPRIVGRAD_BUILD_PYTHON=ON \
-    -DPython_EXECUTABLE="$(scripts/environment.sh python python/packages.txt)/bin/python" >/dev/null &&
+    -DPython_EXECUTABLE="$python/bin/python" >/dev/null &&
     (cd "$work/source" && scripts/alone.sh "$jobs" cmake --build build) &&
     (umask 022 && cd "$work/source/build" && cpack -G DEB -B "$work/packages" >"$work/cpack.log") ||
     { tail -5 "$work/cpack.log" >&2; return 1; }
