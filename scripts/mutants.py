@@ -24,7 +24,7 @@ import yaml
 from mutant_switch import HEAD, switched
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD_LIMIT, TEST_LIMIT = 1800, 900  # seconds
+BUILD_LIMIT, TEST_LIMIT = 7200, 900  # seconds
 NO_TEST = "its test does not pass without it, or there is none of that name"
 KEYS = {"id", "what", "file", "from", "to", "target", "test"}
 
