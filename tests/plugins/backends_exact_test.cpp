@@ -6,6 +6,9 @@
 
 #include <malloc.h>
 
+#include <iomanip>
+#include <iostream>
+
 #include "../elementary.hpp"
 #include "exact_programs.hpp"
 #include "privgrad/instruction_set.hpp"
@@ -500,9 +503,11 @@ TEST_CASE("cpu exact: memory grows with examples and widths, never with their gr
 
 namespace {
 
-/// The results of every network for some examples that must be the same at every instruction set.
-std::uint64_t digest() {
-  std::uint64_t hash = 14695981039346656037u;  // FNV-1a
+/// A hash of the results of each network, for some examples; they must be the same at every
+/// instruction set. One line each: "network 3: 0123456789abcdef".
+std::string digests() {
+  std::ostringstream lines;
+  std::uint64_t hash = 0;
   const auto add = [&](const void* data, std::size_t bytes) {
     for (std::size_t i = 0; i < bytes; ++i) {
       hash = (hash ^ static_cast<const unsigned char*>(data)[i]) * 1099511628211u;
@@ -515,6 +520,7 @@ std::uint64_t digest() {
   ThreadExecutor threads(2);
   Generator generator(71);
   for (std::size_t which = 0; which < all.size(); ++which) {
+    hash = 14695981039346656037u;  // FNV-1a
     const Compiled one(all[which], threads);
     Examples examples = random_examples(generator, all[which], which < small ? 67 : 3);
     if (which < small) {
@@ -535,23 +541,24 @@ std::uint64_t digest() {
     add(sum.data(), sum.size() * sizeof(std::int64_t));
     add(rows.data(), rows.size() * sizeof(float));
     add(&loss, sizeof loss);
+    lines << "network " << which << ": " << std::hex << std::setw(16) << std::setfill('0') << hash
+          << std::dec << "\n";
   }
-  return hash;
+  return lines.str();
 }
 
 }  // namespace
 
-// For the next test, which runs this program again.
+// For the next test, which runs this program again, and for scripts/check-levels.sh.
 TEST_CASE("cpu exact: digest", "[.][digest]") {
-  WARN("digest " << std::hex << digest() << " at " << name_of(instruction_set()) << " end");
+  std::cout << "\nlevel " << name_of(instruction_set()) << "\n" << digests() << "end\n";
 }
 
 TEST_CASE("cpu exact: the same bits at every instruction set", "[backend][privacy]") {
   std::vector<std::string> levels{"plain"};
   if (instruction_set() >= InstructionSet::avx2) levels.push_back("avx2");
   if (instruction_set() >= InstructionSet::avx512) levels.push_back("avx512");
-  std::ostringstream wanted;
-  wanted << "digest " << std::hex << digest() << " at ";
+  const std::string wanted = digests();
   for (const std::string& level : levels) {
     Call what{.words = {"/proc/self/exe", "[digest]"}};
     what.words.front() = std::filesystem::read_symlink("/proc/self/exe").string();
@@ -559,7 +566,7 @@ TEST_CASE("cpu exact: the same bits at every instruction set", "[backend][privac
     const Outcome outcome = call(what);
     INFO(outcome.out << outcome.err);
     REQUIRE(outcome.exit_code == 0);
-    CHECK(outcome.out.find(wanted.str() + level + " end") != std::string::npos);
+    CHECK(outcome.out.find("level " + level + "\n" + wanted + "end") != std::string::npos);
   }
 }
 
