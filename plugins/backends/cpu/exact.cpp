@@ -124,12 +124,14 @@ std::uint64_t ExactEngine::pass_bytes(std::size_t most_rows) const {
   return static_cast<std::uint64_t>(most_rows) * floats_per_example() * sizeof(float);
 }
 
-/// As many as make the products large while a pass stays below about 64 MiB.
+/// As many as make the products large while a pass stays below about 64 MiB; of networks that are
+/// too large for that, a panel, or as few as stay below 1 GiB.
 void ExactEngine::choose_rows() {
-  constexpr std::size_t kFloats = std::size_t{16} << 20;
+  constexpr std::size_t kFloats = std::size_t{16} << 20, kMostFloats = std::size_t{256} << 20;
   const std::size_t floats = floats_per_example();
   microbatch_rows_ = 512;
   while (microbatch_rows_ > kPanel && microbatch_rows_ * floats > kFloats) microbatch_rows_ /= 2;
+  while (microbatch_rows_ > 1 && microbatch_rows_ * floats > kMostFloats) microbatch_rows_ /= 2;
 }
 
 /// The index after a piece's last parameter, if the parameters before it belong to preceding
