@@ -409,6 +409,43 @@ TEST_CASE("a rule that knows the rows is found by what it decides about") {
               "batch"));
 }
 
+TEST_CASE("runs on tokens are compared with rows of a rare token, and of none") {
+  const char* preset = GENERATE("encoder", "decoder");
+  Experiment experiment(R"(privgrad: 1
+name: tokens
+seed: 1
+data: {kind: csv, train: tokens.csv, row: record, malformed: fill, size: 40,
+       target: class, labels: ['0', '1'], other_label: '0', columns: [
+         {name: a, type: number, min: -1, max: 5, fill: -1},
+         {name: b, type: number, min: -1, max: 5, fill: -1},
+         {name: c, type: number, min: -1, max: 5, fill: -1}]}
+model: {kind: transformer, vocabulary: 6, layers: 1, width: 4, heads: 2, loss: cross_entropy}
+sampler: {kind: full_batch}
+optimizer: {kind: sgd}
+schedules: {noise_multiplier: 2, clip_norm: 1.0, learning_rate: 0.5}
+privacy: {target_epsilon: 1000, target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}
+steps: 3
+)",
+                        {std::string("model.preset=") + preset});
+  std::string rows = "a,b,c,class\n";
+  for (int row = 0; row < 40; ++row) {
+    rows += std::to_string(row % 6) + "," + std::to_string(row % 3 == 0 ? -1 : row % 5) + ",-1," +
+            std::to_string(row % 2) + "\n";
+  }
+  write_file(experiment.dir() / "tokens.csv", rows);
+  const core::Falsified found = core::falsify(experiment.plan(), {.steps = 3, .threads = 2});
+  INFO(shown(found));
+  CHECK(found.differences.empty());
+  CHECK(found.participations == 3);
+  const auto tried = [&](const char* what) {
+    return std::any_of(found.neighbours.begin(), found.neighbours.end(),
+                       [&](const std::string& one) { return one.find(what) != std::string::npos; });
+  };
+  CHECK(tried("the last row of the last token of the vocabulary"));
+  CHECK(tried("the last row without a token"));
+  CHECK_FALSE(tried("subnormal"));
+}
+
 TEST_CASE("what cannot be compared is named") {
   const auto only_word = [](const Overrides& set) {
     const core::Falsified found = falsified(set);

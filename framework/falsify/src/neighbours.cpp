@@ -50,6 +50,10 @@ std::string to_text(LastRow change, PrivacyUnit unit) {
       return who + " of subnormal numbers";
     case LastRow::removed:
       return who + " removed";
+    case LastRow::rare_token:
+      return who + " of the last token of the vocabulary";
+    case LastRow::no_token:
+      return who + " without a token";
   }
   return "";
 }
@@ -69,6 +73,8 @@ const ClientPlan* owner_of(const Plan& plan, std::uint32_t row) {
 
 std::vector<LastRow> neighbours_of(const Plan& plan) {
   std::vector<LastRow> all{LastRow::zeros, LastRow::copy, LastRow::huge, LastRow::subnormal};
+  if (vocabulary_of(plan.setting->whole) > 0)
+    all = {LastRow::zeros, LastRow::copy, LastRow::huge, LastRow::rare_token, LastRow::no_token};
   if (plan.manifest->adjacency != Adjacency::add_or_remove_one) return all;
   if (plan.unit == PrivacyUnit::client) return all;
   const auto last = static_cast<std::uint32_t>(plan.setting->info.train_rows - 1);
@@ -82,7 +88,8 @@ std::vector<std::uint32_t> changed_rows(const Plan& plan, const Dataset& train) 
   return {static_cast<std::uint32_t>(train.rows() - 1)};
 }
 
-Dataset with_change(const Dataset& data, const std::vector<std::uint32_t>& rows, LastRow change) {
+Dataset with_change(const Dataset& data, const std::vector<std::uint32_t>& rows, LastRow change,
+                    std::size_t vocabulary) {
   if (change == LastRow::as_it_is) return data;
   std::vector<std::uint32_t> taken(data.rows());
   std::iota(taken.begin(), taken.end(), 0u);
@@ -107,6 +114,10 @@ Dataset with_change(const Dataset& data, const std::vector<std::uint32_t>& rows,
       for (std::size_t i = 0; i < width; ++i) changed[i] = i % 2 == 0 ? FLT_MAX : -FLT_MAX;
     } else if (change == LastRow::subnormal) {
       std::fill(changed.begin(), changed.end(), FLT_MIN / 1024.0f);
+    } else if (change == LastRow::rare_token) {
+      std::fill(changed.begin(), changed.end(), static_cast<float>(vocabulary - 1));
+    } else if (change == LastRow::no_token) {
+      std::fill(changed.begin(), changed.end(), kEmptyPlace);
     }
   }
   return Dataset(data.shape(), std::move(features), std::move(targets));
@@ -124,7 +135,8 @@ RunData raw_data(const Plan& plan) {
 }
 
 RunData neighbouring_data(const Plan& plan, const RunData& raw, LastRow change, Teacher* teacher) {
-  RunData data{.train = with_change(raw.train, changed_rows(plan, raw.train), change),
+  RunData data{.train = with_change(raw.train, changed_rows(plan, raw.train), change,
+                                    vocabulary_of(plan.setting->whole)),
                .test = raw.test};
   apply_transforms(*plan.manifest, *plan.setting, data, 1, nullptr, teacher);
   return data;
@@ -133,7 +145,8 @@ RunData neighbouring_data(const Plan& plan, const RunData& raw, LastRow change, 
 Plan plan_on(const Plan& plan, const Manifest& manifest, const RunData& raw, LastRow change) {
   const std::shared_ptr<Setting> setting = make_setting(manifest);
   const std::vector<std::uint32_t> rows = changed_rows(plan, raw.train);
-  RunData data{.train = with_change(raw.train, rows, change), .test = raw.test};
+  RunData data{.train = with_change(raw.train, rows, change, vocabulary_of(plan.setting->whole)),
+               .test = raw.test};
   setting->info.train_rows = data.train.rows();
   // public, even if the actual number of rows differs
   setting->dataset_size = plan.setting->dataset_size;

@@ -12,7 +12,7 @@ namespace privgrad::core {
 
 /// A change of the last row of a data set or, if clients are protected as a whole, of all rows of
 /// the last client.
-enum class LastRow { as_it_is = 1, zeros, copy, huge, subnormal, removed };
+enum class LastRow { as_it_is = 1, zeros, copy, huge, subnormal, removed, rare_token, no_token };
 
 /// \param unit  client: the change affects the last client.
 std::string to_text(LastRow change, PrivacyUnit unit = PrivacyUnit::example);
@@ -26,8 +26,10 @@ std::vector<LastRow> neighbours_of(const Plan& plan);
 std::vector<std::uint32_t> changed_rows(const Plan& plan, const Dataset& train);
 
 /// The examples before any transform, with the change applied.
+/// \param vocabulary  the number of tokens, where the features are tokens.
 /// \pre there are at least two rows.
-Dataset with_change(const Dataset& data, const std::vector<std::uint32_t>& rows, LastRow change);
+Dataset with_change(const Dataset& data, const std::vector<std::uint32_t>& rows, LastRow change,
+                    std::size_t vocabulary);
 
 /// Both splits as a run of the plan has them, with the change applied.
 /// \param teacher  for transforms that learn from released statistics; null if there are none.
