@@ -127,11 +127,6 @@ nlohmann::json to_json(const Plan& plan) {
       json["lora"].push_back(
           {{"tensor", tensor.name}, {"rank", tensor.rank}, {"parameters", tensor.size()}});
   }
-  json["trained_tensors"] = Json::array();
-  for (const ParameterBlock& block : parameter_blocks(plan.setting->network))
-    json["trained_tensors"].push_back(block.name);
-  if (const PassFacts& pass = plan.setting->pass; pass.rows > 0)
-    json["pass"] = {{"examples", pass.rows}, {"bytes", pass.bytes}};
   if (plan.federated) json["federated"] = to_json(*plan.federated, manifest);
   if (!plan.influence.empty() && !manifest.noise_off) {
     json["influence"] = {{"values", plan.influence}};
