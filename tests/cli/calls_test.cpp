@@ -116,6 +116,21 @@ TEST_CASE("an error line stays one line whatever the names in it hold") {
   CHECK(outcome.err.find('\x1b') == std::string::npos);
 }
 
+TEST_CASE("a plan names what is trained, and says how much of a step is in memory at once") {
+  const Cli cli;
+  const Json json = printed_json(cli, {"plan", "small.yaml"});
+  CHECK(json.at("trained_tensors") == Json({"layers.0.weight", "layers.0.bias"}));
+  CHECK(json.at("pass").at("examples") == 512);
+  CHECK(json.at("pass").at("bytes") > 512 * 2 * 4);  // the outputs alone
+  const std::string page = cli({"plan", "small.yaml"}).out;
+  CHECK_THAT(page, ContainsSubstring("2: layers.0.weight, layers.0.bias\n"));
+  CHECK_THAT(page, ContainsSubstring("at most 512 examples at once, in about 1 MiB; 1 pass for a "
+                                     "batch of 60\n"));
+  const std::string few = cli({"plan", "small.yaml", "--set", "microbatch_size=7"}).out;
+  CHECK_THAT(few, ContainsSubstring("at most 7 examples at once"));
+  CHECK_THAT(few, ContainsSubstring("9 passes for a batch of 60"));
+}
+
 TEST_CASE("output that does not arrive is exit code 4") {
   const Cli cli;
   for (const Words& words : {Words{"plugins", "list"}, Words{"schema"}, Words{"--help"},

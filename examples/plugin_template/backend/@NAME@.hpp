@@ -265,7 +265,7 @@ class @CLASS@ final : public privgrad::Backend {
                                              privgrad::Executor& executor) override {
     privgrad::check_network(network);
     if (!privgrad::is_plain_chain(network))
-      throw privgrad::ConfigError("@NAME@: executes chains of layers that are all trained");
+      throw privgrad::ConfigError("@NAME@: executes chains of trained layers without class weights");
     for (const auto& [layer, from, name, is_frozen] : network.nodes) {
       // A backend may refuse any layer, but it must name it.
       if (!executes(layer)) {

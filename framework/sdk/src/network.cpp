@@ -467,7 +467,7 @@ bool is_plain_chain(const Network& network) {
     if (network.nodes[i].is_frozen || inputs_of(network, i) != std::vector<std::size_t>{i})
       return false;
   }
-  return true;
+  return network.class_weights.empty();
 }
 
 Shape output_shape(const Layer& layer, const std::vector<Shape>& inputs) {

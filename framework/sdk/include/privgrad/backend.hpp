@@ -189,7 +189,7 @@ class PRIVGRAD_API ExactClipping {
 ///       explicit DenseOnly(const Params&) {}
 ///       std::unique_ptr<Program> compile(const Network& network, Executor& executor) override {
 ///         if (!is_plain_chain(network))
-///           throw ConfigError("dense_only: executes chains of layers that are all trained");
+///           throw ConfigError("dense_only: executes chains of trained layers without class weights");
 ///         for (const Node& node : network.nodes) {
 ///           const auto* dense = std::get_if<Dense>(&node.layer);
 ///           if (dense == nullptr || dense->per_place || dense->no_bias)

@@ -347,8 +347,8 @@ PRIVGRAD_API std::vector<std::size_t> inputs_of(const Network& network, std::siz
 /// \returns the node's name, or "layers.N" if it has none.
 PRIVGRAD_API std::string name_of(const Network& network, std::size_t node);
 
-/// \returns whether each node works on the value before it, and none is frozen: what a backend may
-///   require that executes layers one after the other.
+/// \returns whether each node works on the value before it, none is frozen, and no class has a
+///   weight: what a backend may require that executes layers one after the other.
 PRIVGRAD_API bool is_plain_chain(const Network& network);
 
 /// One tensor of the parameters.
