@@ -38,6 +38,7 @@ import safetensors.numpy
 import torch
 
 from . import _core
+from . import _torch_modules as modules
 from .errors import ConfigError, DataError
 from .results import Plan
 from .runs import Run
@@ -58,22 +59,6 @@ _ACTIVATIONS: dict[str, Callable[[], torch.nn.Module]] = {
 _POOLS: dict[str, Callable[[int, int], torch.nn.Module]] = {
     "max": torch.nn.MaxPool2d, "average": torch.nn.AvgPool2d,
 }
-
-
-class ChannelNorm(torch.nn.LayerNorm):
-    """Layer normalisation of [n, channels, height, width] over the channels at each place."""
-
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Normalise."""
-        return super().forward(input.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
-
-
-class ChannelLinear(torch.nn.Linear):
-    """A dense layer on the channels at each place of [n, channels, height, width]."""
-
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Multiply."""
-        return super().forward(input.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
 @dataclass(frozen=True)
@@ -149,7 +134,7 @@ class _Layers:
         self._bias_block(units, layer)
         is_flat = len(self._shape) == 1
         self._shape, self._flattened = (units,), None
-        kind = torch.nn.Linear if is_flat else _FlatLinear
+        kind = torch.nn.Linear if is_flat else modules.FlatLinear
         return kind(inputs, units, bias=_has_bias(layer))
 
     def _add_dense_per_place(self, layer: Mapping[str, Any]) -> torch.nn.Module:
@@ -158,7 +143,7 @@ class _Layers:
         self.blocks[f"{self._name}.weight"] = _same(units, width)
         self._bias_block(units, layer)
         self._shape = (*places, units)
-        kind = ChannelLinear if len(self._shape) == 3 else torch.nn.Linear
+        kind = modules.ChannelLinear if len(self._shape) == 3 else torch.nn.Linear
         return kind(width, units, bias=_has_bias(layer))
 
     def _bias_block(self, size: int, layer: Mapping[str, Any]) -> None:
@@ -205,7 +190,7 @@ class _Layers:
 
     def _add_layer_norm(self, layer: Mapping[str, Any]) -> torch.nn.Module:
         self._norm_blocks()
-        kind = ChannelNorm if len(self._shape) == 3 else torch.nn.LayerNorm
+        kind = modules.ChannelNorm if len(self._shape) == 3 else torch.nn.LayerNorm
         return kind(self._shape[-1], eps=layer["epsilon"])
 
     def _add_add(self, layer: Mapping[str, Any]) -> torch.nn.Module:
@@ -214,69 +199,69 @@ class _Layers:
                 f"{self._name}: {layer['layer']} has values that are in another order in PyTorch, where only one of them "
                 "is a flattened image; it has no counterpart"
             )
-        return _Add()
+        return modules.Add()
 
     def _add_multiply(self, layer: Mapping[str, Any]) -> torch.nn.Module:
         self._add_add(layer)
-        return _Multiply()
+        return modules.Multiply()
 
     def _add_rms_norm(self, layer: Mapping[str, Any]) -> torch.nn.Module:
         channels = self._shape[-1]
         split, axes = ((channels,), (0,)) if self._flattened is None else self._order()
         self.blocks[f"{self._name}.weight"] = _Block((channels,), split, axes, (channels,))
-        return _RmsNorm(channels, layer["epsilon"], 1 if len(self._shape) == 3 else -1)
+        return modules.RmsNorm(channels, layer["epsilon"], 1 if len(self._shape) == 3 else -1)
 
     def _add_scale(self, layer: Mapping[str, Any]) -> torch.nn.Module:
-        return _Scale(layer["factor"])
+        return modules.Scale(layer["factor"])
 
     def _add_part(self, layer: Mapping[str, Any]) -> torch.nn.Module:
         if self._flattened is not None:
             raise ConfigError(f"{self._name}: part of a flattened image has no counterpart in PyTorch, where "
                               "its values are in another order")
         self._shape = (*self._shape[:-1], layer["size"])
-        return _Part(1 if len(self._shape) == 3 else -1, layer["first"], layer["size"])
+        return modules.Part(1 if len(self._shape) == 3 else -1, layer["first"], layer["size"])
 
     def _add_reshape(self, layer: Mapping[str, Any]) -> torch.nn.Module:
         image = self._flattened or (self._shape if len(self._shape) == 3 else None)
         self._shape, self._flattened = tuple(layer["shape"]), None
-        return _Reshape(image, self._shape)
+        return modules.Reshape(image, self._shape)
 
     def _add_embedding(self, layer: Mapping[str, Any]) -> torch.nn.Module:
         vocabulary, width = layer["vocabulary"], layer["width"]
         self.blocks[f"{self._name}.weight"] = _same(vocabulary, width)
         self._shape = (self._shape[0], width)
-        return _Tokens(vocabulary, width)
+        return modules.Tokens(vocabulary, width)
 
     def _add_mask(self, layer: Mapping[str, Any]) -> torch.nn.Module:
-        return _Mask()
+        return modules.Mask()
 
     def _add_positions(self, layer: Mapping[str, Any]) -> torch.nn.Module:
         self._check_sequence(layer)
         self.blocks[f"{self._name}.weight"] = _same(*self._shape)
-        return _Positions(*self._shape)
+        return modules.Positions(*self._shape)
 
     def _add_prepend(self, layer: Mapping[str, Any]) -> torch.nn.Module:
         self._check_sequence(layer)
         length, width = self._shape
         self.blocks[f"{self._name}.weight"] = _same(width)
         self._shape = (length + 1, width)
-        return _Prepend(width)
+        return modules.Prepend(width)
 
     def _add_attention(self, layer: Mapping[str, Any]) -> torch.nn.Module:
         self._check_sequence(layer)
-        return _Attention(layer["heads"], layer["key_heads"], layer.get("causal", False), layer["rotary"],
+        return modules.Attention(layer["heads"], layer["key_heads"], layer.get("causal", False), layer["rotary"],
                           *self._shape)
 
     def _add_mean(self, layer: Mapping[str, Any]) -> torch.nn.Module:
         self._check_sequence(layer)
         self._shape = self._shape[-1:]
-        return _Mean()
+        return modules.Mean()
 
     def _add_pick(self, layer: Mapping[str, Any]) -> torch.nn.Module:
         self._check_sequence(layer)
         place = self._shape[0] - 1 if layer.get("last", False) else layer["place"]
         self._shape = self._shape[-1:]
-        return _Pick(place)
+        return modules.Pick(place)
 
     def _check_sequence(self, layer: Mapping[str, Any]) -> None:
         if len(self._shape) != 2:
@@ -292,170 +277,6 @@ class _Layers:
 
 def _has_bias(layer: Mapping[str, Any]) -> bool:
     return not layer.get("no_bias", False)
-
-
-class _Add(torch.nn.Module):
-    def forward(self, *values: torch.Tensor) -> torch.Tensor:
-        total = values[0]
-        for value in values[1:]:
-            total = total + value
-        return total
-
-
-class _Multiply(torch.nn.Module):
-    def forward(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-        return first * second
-
-
-class _RmsNorm(torch.nn.Module):
-    """Divides by the root of the mean square along an axis; PyTorch has it only from 2.4 on."""
-
-    def __init__(self, channels: int, epsilon: float, axis: int) -> None:
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.ones(channels))
-        self.epsilon, self.axis = epsilon, axis
-
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        scaled = input * torch.rsqrt(input.square().mean(self.axis, keepdim=True) + self.epsilon)
-        places = input.dim() - 2 if self.axis == 1 else 0
-        return scaled * self.weight.reshape(-1, *(1,) * places)
-
-
-class _Scale(torch.nn.Module):
-    def __init__(self, factor: float) -> None:
-        super().__init__()
-        self.factor = factor
-
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return torch.mul(input, self.factor)
-
-
-class _Part(torch.nn.Module):
-    def __init__(self, axis: int, first: int, size: int) -> None:
-        super().__init__()
-        self.axis, self.first, self.size = axis, first, size
-
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return input.narrow(self.axis, self.first, self.size)
-
-
-# Sequences, [length, width], are [n, 1, length, width], as images with one channel are.
-
-
-class _Tokens(torch.nn.Embedding):
-    """A row for each token; zeros for the token -1, an empty place."""
-
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        tokens = input.long()
-        rows = super().forward(tokens.clamp(min=0)) * (tokens != -1).unsqueeze(-1)
-        return rows.unsqueeze(1)
-
-
-class _Mask(torch.nn.Module):
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return (input != -1).to(torch.float32)
-
-
-class _Positions(torch.nn.Module):
-    def __init__(self, length: int, width: int) -> None:
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.empty(length, width).normal_(std=0.02))
-
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return input + self.weight
-
-
-class _Prepend(torch.nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.empty(width).normal_(std=0.02))
-
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        row = self.weight.expand(input.shape[0], 1, 1, -1)
-        return torch.cat([row, input], dim=-2)
-
-
-class _Attention(torch.nn.Module):
-    """Softmax attention of queries, keys and values, over the places of a mask."""
-
-    def __init__(self, heads: int, key_heads: int, causal: bool, rotary: float, length: int, width: int) -> None:
-        super().__init__()
-        self.heads, self.key_heads, self.width = heads, key_heads, width // heads
-        self.earlier = torch.ones(length, length, dtype=torch.bool).tril() if causal else None
-        self.angles: torch.Tensor | None = None
-        if rotary:
-            pairs = self.width // 2
-            powers = torch.arange(pairs, dtype=torch.float64) / pairs
-            self.angles = torch.outer(torch.arange(length, dtype=torch.float64), rotary ** -powers)
-
-    def _of_heads(self, values: torch.Tensor, heads: int) -> torch.Tensor:
-        rows, _, length, _ = values.shape
-        split = values.reshape(rows, length, heads, self.width).transpose(1, 2)
-        return split.repeat_interleave(self.heads // heads, dim=1)
-
-    def _turned(self, values: torch.Tensor) -> torch.Tensor:
-        if self.angles is None:
-            return values
-        cosine = self.angles.cos().to(values)
-        sine = self.angles.sin().to(values)
-        first, second = values.chunk(2, dim=-1)
-        return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
-
-    def forward(self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor,
-                mask: torch.Tensor | None = None) -> torch.Tensor:
-        q = self._turned(self._of_heads(queries, self.heads))
-        k = self._turned(self._of_heads(keys, self.key_heads))
-        v = self._of_heads(values, self.key_heads)
-        products = q @ k.transpose(-1, -2) / math.sqrt(self.width)
-        is_open = torch.ones_like(products, dtype=torch.bool)
-        if self.earlier is not None:
-            is_open = is_open & self.earlier.to(products.device)
-        if mask is not None:
-            is_open = is_open & (mask != 0)[:, None, None, :]
-        shares = products.masked_fill(~is_open, torch.finfo(products.dtype).min).softmax(-1) * is_open
-        return (shares @ v).transpose(1, 2).reshape(queries.shape)
-
-
-class _Mean(torch.nn.Module):
-    def forward(self, input: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        places = input.squeeze(1)
-        if mask is None:
-            return places.mean(dim=1)
-        return (places * mask.unsqueeze(-1)).sum(dim=1) / mask.sum(dim=1, keepdim=True).clamp(min=1)
-
-
-class _Pick(torch.nn.Module):
-    """One place, or the last of a mask; zeros if there is none."""
-
-    def __init__(self, place: int) -> None:
-        super().__init__()
-        self.place = place
-
-    def forward(self, input: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        places = input.squeeze(1)
-        if mask is None:
-            return places[:, self.place]
-        numbers = (mask != 0) * torch.arange(1, mask.shape[1] + 1, device=mask.device)
-        last, place = numbers.max(dim=1)
-        return places[torch.arange(len(place)), place] * (last > 0).unsqueeze(-1)
-
-
-class _Reshape(torch.nn.Module):
-    """Gives values other extents, in the order that they have in PrivGrad."""
-
-    def __init__(self, image: tuple[int, ...] | None, shape: tuple[int, ...]) -> None:
-        super().__init__()
-        self.image, self.shape = image, shape
-
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        rows = input.shape[0]
-        if self.image is not None:
-            height, width, channels = self.image
-            input = input.reshape(rows, channels, height, width).permute(0, 2, 3, 1)
-        made = input.reshape(rows, *self.shape)
-        if len(self.shape) == 3:
-            return made.permute(0, 3, 1, 2)
-        return made.unsqueeze(1) if len(self.shape) == 2 else made
 
 
 class _Graph(torch.nn.Module):
@@ -488,13 +309,6 @@ class _Graph(torch.nn.Module):
         for module, inputs in self._nodes:
             values.append(module(*(values[value] for value in inputs)))
         return values[-1]
-
-
-class _FlatLinear(torch.nn.Linear):
-    """A dense layer that flattens its input."""
-
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return super().forward(input.flatten(1))
 
 
 def _file_of(source: Run | str | os.PathLike[str]) -> str:

@@ -6,9 +6,6 @@
 
 #include <malloc.h>
 
-#include <iomanip>
-#include <iostream>
-
 #include "../elementary.hpp"
 #include "exact_programs.hpp"
 #include "privgrad/instruction_set.hpp"
@@ -74,64 +71,6 @@ TEST_CASE("cpu exact: what an example gets is the same everywhere, on any number
         REQUIRE(same_bits(std::span<const float>(rows).subspan(place * one.size, one.size), row));
       }
     }
-  }
-}
-
-TEST_CASE("cpu exact: another label of one example changes nothing of the others, weights or not",
-          "[backend][privacy]") {
-  // Weights are constants: they are not divided by their sum over the batch, as weighted means are.
-  Network network = make_network({7}, {Dense{12}, kTanh, Dense{3}});
-  network.class_weights = {0.01, 1.0, 50.0};
-  ThreadExecutor threads(2);
-  const Compiled one(network, threads);
-  Generator generator(43);
-  const std::size_t rows = 40, victim = 17;
-  const Examples examples = random_examples(generator, network, rows);
-  Made before(one, examples.batch());
-  const Doubles scales = longest_scales(one, before.norms);
-  before.make(scales);
-  for (const float label : {0.0f, 1.0f, 2.0f}) {
-    Examples neighbours = examples;
-    neighbours.targets[victim] = label;
-    Made after(one, neighbours.batch());
-    after.make(scales);
-    for (std::size_t row = 0; row < rows; ++row) {
-      if (row == victim) continue;
-      INFO("row " << row << ", label " << label);
-      REQUIRE(
-          same_bits(std::span<const double>(after.norms).subspan(row * one.groups, one.groups),
-                    std::span<const double>(before.norms).subspan(row * one.groups, one.groups)));
-      REQUIRE(after.lengths[row] == before.lengths[row]);
-      const bool same = after.cells(row) == before.cells(row);
-      REQUIRE(same);
-    }
-  }
-}
-
-TEST_CASE("cpu: a class weight multiplies the loss and the gradient of its examples", "[backend]") {
-  // Powers of two, so that no rounding differs.
-  const Loss loss = GENERATE(Loss::cross_entropy, Loss::squared, Loss::logistic);
-  const std::size_t classes = loss == Loss::logistic ? 2 : 3;
-  const Network plain = make_network(
-      {4}, {Dense{6}, kTanh, Dense{loss == Loss::logistic ? 1 : classes}}, loss, classes);
-  Network weighted = plain;
-  weighted.class_weights = {0.25, 8.0, 2.0};
-  weighted.class_weights.resize(classes);
-  ThreadExecutor serial(1);
-  const Compiled with(weighted, serial), without(plain, serial);
-  Generator generator(47);
-  const Examples examples = random_examples(generator, plain, 30);
-  const Floats rows = gradient_rows(with, examples.batch());
-  const Floats expected = gradient_rows(without, examples.batch());
-  for (std::size_t row = 0; row < 30; ++row) {
-    const auto weight =
-        static_cast<float>(weighted.class_weights[static_cast<std::size_t>(examples.targets[row])]);
-    for (std::size_t i = 0; i < with.size; ++i)
-      REQUIRE(rows[row * with.size + i] == weight * expected[row * with.size + i]);
-    CHECK(with.program->evaluate(examples.batch(row, 1)).loss ==
-          static_cast<double>(weight) * without.program->evaluate(examples.batch(row, 1)).loss);
-    CHECK(with.program->evaluate(examples.batch(row, 1)).correct ==
-          without.program->evaluate(examples.batch(row, 1)).correct);
   }
 }
 
@@ -499,75 +438,6 @@ TEST_CASE("cpu exact: memory grows with examples and widths, never with their gr
   // Twice (1000 + 10) floats per example, 784 + 1000 + 1000 + 10 int16, 1000 floats in panels, and
   // some scratch; the gradients themselves would be 814 MB.
   CHECK(allocated() - before < 5'500'000);
-}
-
-namespace {
-
-/// A hash of the results of each network, for some examples; they must be the same at every
-/// instruction set. One line each: "network 3: 0123456789abcdef".
-std::string digests() {
-  std::ostringstream lines;
-  std::uint64_t hash = 0;
-  const auto add = [&](const void* data, std::size_t bytes) {
-    for (std::size_t i = 0; i < bytes; ++i) {
-      hash = (hash ^ static_cast<const unsigned char*>(data)[i]) * 1099511628211u;
-    }
-  };
-  std::vector<Network> all = networks();
-  for (Network& network : transformer_networks()) all.push_back(std::move(network));
-  const std::size_t small = all.size();
-  for (Network& network : house_networks()) all.push_back(std::move(network));
-  ThreadExecutor threads(2);
-  Generator generator(71);
-  for (std::size_t which = 0; which < all.size(); ++which) {
-    hash = 14695981039346656037u;  // FNV-1a
-    const Compiled one(all[which], threads);
-    Examples examples = random_examples(generator, all[which], which < small ? 67 : 3);
-    if (which < small) {
-      examples.features[0] = kNan;
-      examples.fill(5, 1e-30f);
-    }
-    Made made(one, examples.batch());
-    made.make(longest_scales(one, made.norms));
-    const Cells sum = made.sum();
-    Floats rows = gradient_rows(one, examples.batch());
-    // Which NaN results depends on the order of an addition's operands, so all NaNs are replaced by
-    // one.
-    std::replace_if(
-        rows.begin(), rows.end(), [](float x) { return std::isnan(x); }, kNan);
-    const double loss = one.program->evaluate(examples.batch(1, 2)).loss;
-    add(made.norms.data(), made.norms.size() * sizeof(double));
-    add(made.lengths.data(), made.lengths.size() * sizeof(SquaredLength));
-    add(sum.data(), sum.size() * sizeof(std::int64_t));
-    add(rows.data(), rows.size() * sizeof(float));
-    add(&loss, sizeof loss);
-    lines << "network " << which << ": " << std::hex << std::setw(16) << std::setfill('0') << hash
-          << std::dec << "\n";
-  }
-  return lines.str();
-}
-
-}  // namespace
-
-// For the next test, which runs this program again, and for scripts/check-levels.sh.
-TEST_CASE("cpu exact: digest", "[.][digest]") {
-  std::cout << "\nlevel " << name_of(instruction_set()) << "\n" << digests() << "end\n";
-}
-
-TEST_CASE("cpu exact: the same bits at every instruction set", "[backend][privacy]") {
-  std::vector<std::string> levels{"plain"};
-  if (instruction_set() >= InstructionSet::avx2) levels.push_back("avx2");
-  if (instruction_set() >= InstructionSet::avx512) levels.push_back("avx512");
-  const std::string wanted = digests();
-  for (const std::string& level : levels) {
-    Call what{.words = {"/proc/self/exe", "[digest]"}};
-    what.words.front() = std::filesystem::read_symlink("/proc/self/exe").string();
-    what.environment["PRIVGRAD_INSTRUCTIONS"] = level;
-    const Outcome outcome = call(what);
-    INFO(outcome.out << outcome.err);
-    REQUIRE(outcome.exit_code == 0);
-    CHECK(outcome.out.find("level " + level + "\n" + wanted + "end") != std::string::npos);
-  }
 }
 
 TEST_CASE("cpu exact: exp and log1p are right to two units in the last place", "[backend]") {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "inputs.hpp"
+#include "privgrad/error.hpp"
 #include "program_inputs.hpp"
 
 namespace privgrad::testing {
@@ -177,13 +178,15 @@ Network decoder_of(std::size_t length) {
 }
 
 void check_sequences(Checker& checker, const ProgramMaker& make) {
-  SerialExecutor executor;
-  for (const Network& network : {encoder_of(3), decoder_of(3)}) {
-    if (!accepted("compile()", {Thrown::config},
-                  [&] { static_cast<void>(make(network, executor)); })) {
-      return;
+  const auto executes = [&](const Network& network) {
+    SerialExecutor executor;
+    try {
+      return make(network, executor) != nullptr;
+    } catch (const ConfigError&) {
+      return false;
     }
-  }
+  };
+  if (!executes(encoder_of(3)) || !executes(decoder_of(3))) return;
   checker.rule("padding_changes_nothing", [&] {
     require_padding_to_change_nothing(encoder_of, make);
     require_padding_to_change_nothing(decoder_of, make);
