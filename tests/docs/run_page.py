@@ -1,7 +1,13 @@
 #!/usr/bin/env python3
 """Runs the fragments of a page of documentation, in the order of the page, as a reader would.
 
-usage: run_page.py RULES SOURCE BUILD PAGE...
+usage: run_page.py [--twice] RULES SOURCE BUILD PAGE...
+
+With --twice all of it runs a second time in the same folder, in a new shell. If that needs something, the page says so in
+the sentence "To run these commands again, first `COMMAND`", and that is run in between.
+
+A reader has what every Debian has, PrivGrad, and what the page asks for: its text must name Python or CMake before a
+fragment may use them, and Python has no package.
 
 Fragments are the fenced and the indented blocks of a page. All shell fragments run in one shell, so
 that `cd` and `export` affect later ones; a manifest, a part of one, or a study is written to a file
@@ -26,6 +32,14 @@ from pathlib import Path
 SHELL = re.compile(r"(privgrad|cmake|ctest|make|export|cd|[A-Z_]+=\S*|(build|bench|scripts|\.ci)/\S+)( |$)")
 QUOTE = re.compile(r"(?://|#) ((?:framework|plugins|examples)/\S+)$")
 YAML = re.compile(r"[a-z_]+:( |$)")
+AGAIN = re.compile(r"To\s+run\s+(?:these\s+commands|them)\s+again,\s+first\s+`([^`]+)`")
+DEBIAN = """awk basename bash cat chmod cmp cp cut date diff dirname du echo env expr false find grep gzip head hostname id ln
+ls mkdir mktemp mv nproc od paste printf pwd readlink realpath rm rmdir sed seq sh sha256sum sleep sort stat tail tar tee
+test touch tr true uname uniq wc which xargs zcat""".split()
+COMPILER = """ar as c++ ccache clang++ cmake cpp ctest g++ gcc ld ldd make ninja nm objdump ranlib readelf strip""".split()
+ASKED_FOR = {"Python": ["python3"], "CMake": COMPILER}
+# What of the environment of the tests is theirs, and not a reader's.
+KEPT = re.compile(r"(CXX|CXXFLAGS|CMAKE_GENERATOR|LANG|TMPDIR|[ALUT]+SAN_OPTIONS|CCACHE_\w+|PRIVGRAD_INSTRUCTIONS)$")
 RULE_KEYS = {"page", "begins", "not_run", "as", "replace", "before", "command", "base", "set", "file", "frame", "key"}
 
 
@@ -153,7 +167,7 @@ class Page:
         elif kind in ("output", "similar output"):
             expected = self.write(f"fragment-{self.count}.expected", text)
             lines.append(f"( {rule['command'].strip()} ) > fragment.out 2>&1 || true")
-            lines.append(f"python3 {self.tests}/same_output.py '{kind}' {expected} fragment.out")
+            lines.append(f"{sys.executable} {self.tests}/same_output.py '{kind}' {expected} fragment.out")
         elif kind == "cpp":
             frame = (self.tests / rule["frame"]).read_text()
             file = self.write(f"fragment-{self.count}.cpp", frame.replace("FRAGMENT", text))
@@ -189,17 +203,28 @@ def attach_rules(fragments, rules, pages):
     return problems
 
 
-def run(script, scratch, build, tests):
-    environment = {
-        **os.environ,
+def make_path(folder, page_text):
+    """A folder of the programs that a reader of the page has."""
+    folder.mkdir()
+    python = f"#!/bin/sh\nexec {sys.executable} -s -S \"$@\"\n"
+    for name in DEBIAN + [name for word, names in ASKED_FOR.items() if word in page_text for name in names]:
+        found = shutil.which(name)
+        if name == "python3":
+            (folder / name).write_text(python)
+            (folder / name).chmod(0o755)
+        elif found:
+            (folder / name).symlink_to(found)
+    return folder
+
+
+def run(script, scratch, build, path):
+    environment = {name: value for name, value in os.environ.items() if KEPT.match(name)} | {
         "HOME": str(scratch / "home"),
-        "PATH": f"{build}/bin:{os.environ['PATH']}",
+        "PATH": f"{build}/bin:{path}",
         "BUILD": str(build),
         "XDG_CACHE_HOME": str(scratch / "cache"),
         "XDG_STATE_HOME": str(scratch / "state"),
     }
-    for name in ("PRIVGRAD_PLUGIN_PATH", "PRIVGRAD_DATA_DIR", "PRIVGRAD_CACHE_DIR", "XDG_DATA_HOME"):
-        environment.pop(name, None)
     log = scratch / "log"
     with log.open("w") as out:
         done = subprocess.run(["bash", "-e", "-c", script], cwd=scratch, env=environment, stdout=out,
@@ -212,8 +237,10 @@ def run(script, scratch, build, tests):
 
 
 def main():
-    rules_file, source, build = (Path(name).resolve() for name in sys.argv[1:4])
-    pages = sys.argv[4:]
+    twice = sys.argv[1] == "--twice"
+    given = sys.argv[2 if twice else 1:]
+    rules_file, source, build = (Path(name).resolve() for name in given[:3])
+    pages = given[3:]
     rules = tomllib.loads(rules_file.read_text())["fragment"]
     tests = rules_file.parent
     fragments = [f for page in pages for f in fragments_of(page, (source / page).read_text())]
@@ -231,9 +258,15 @@ def main():
             (scratch / "build/bin").symlink_to(build / "bin")
             shutil.copytree(source / "examples", scratch / "examples")
             page = Page(tests, source, scratch)
-            script = f"""fake_mnist() {{ python3 {tests}/fake_mnist.py "$@"; }}\n"""
-            script += "\n".join(page.script(fragment) for fragment in to_run)
-            problems += run(script, scratch, build, tests)
+            text = "\n".join((source / name).read_text() for name in pages)
+            path = make_path(scratch / "path", text)
+            start = f"""fake_mnist() {{ {sys.executable} {tests}/fake_mnist.py "$@"; }}\n"""
+            script = start + "\n".join(page.script(fragment) for fragment in to_run)
+            problems += run(script, scratch, build, path)
+            if twice and not problems:
+                between = "".join(f"echo '== again'\n{' '.join(command.split())}\n" for command in AGAIN.findall(text))
+                problems += ["the second time, " + problem
+                             for problem in run(between, scratch, build, path) or run(script, scratch, build, path)]
     for problem in problems:
         print(problem, file=sys.stderr)
     for fragment in fragments:
