@@ -32,7 +32,7 @@ from pathlib import Path
 SHELL = re.compile(r"(privgrad|cmake|ctest|make|export|cd|[A-Z_]+=\S*|(build|bench|scripts|\.ci)/\S+)( |$)")
 QUOTE = re.compile(r"(?://|#) ((?:framework|plugins|examples)/\S+)$")
 YAML = re.compile(r"[a-z_]+:( |$)")
-AGAIN = re.compile(r"To\s+run\s+(?:these\s+commands|them)\s+again,\s+first\s+`([^`]+)`")
+AGAIN = re.compile(r"[Tt]o\s+run\s+(?:these\s+commands|them)\s+again,\s+first\s+`([^`]+)`")
 DEBIAN = """awk basename bash cat chmod cmp cp cut date diff dirname du echo env expr false find grep gzip head hostname id ln
 ls mkdir mktemp mv nproc od paste printf pwd readlink realpath rm rmdir sed seq sh sha256sum sleep sort stat tail tar tee
 test touch tr true uname uniq wc which xargs zcat""".split()

@@ -50,7 +50,7 @@ def makers_in_tree() -> dict[str, tuple[set[str], bool]]:
 
 def makers_on_page(page: str) -> dict[str, tuple[set[str], bool]]:
     listed = {}
-    for sources, makes, takes in rows(part(page, "`sums/src/trust_base.hpp` is the one class", "\nA receipt is made")):
+    for sources, makes, takes in rows(part(page, "Only the class in `sums/src/trust_base.hpp`", "\nA receipt is made")):
         for source in in_code(sources):
             listed[source] = (set(in_code(makes)), takes != "")
     return listed
