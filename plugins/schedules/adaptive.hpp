@@ -7,8 +7,8 @@
 #include "privgrad/params.hpp"
 #include "privgrad/schedule.hpp"
 
-/// The common part of the built-in adaptive schedules: the noise with which they begin, `initial`,
-/// without which they have the shape of constant noise, and how often they measure.
+/// The common part of the built-in adaptive schedules: how often they measure, and the noise with
+/// which they begin, `initial`; without it they are a shape, that of constant noise.
 class Adaptive : public privgrad::Schedule {
  public:
   void start(const privgrad::Horizon&) final {}

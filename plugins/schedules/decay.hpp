@@ -18,8 +18,8 @@
 /// spanned by its first value, its last value and `initial`.
 class Decay : public privgrad::Schedule {
  public:
-  /// \throws ConfigError if some value overflows, or is 0 where 0 does not mean "small": in a
-  ///   shape, as a noise multiplier (no noise is no privacy), as a clip norm.
+  /// \throws ConfigError if a value overflows, or is 0 in a shape, as a noise multiplier (no noise
+  ///   is no privacy) or as a clip norm.
   void start(const privgrad::Horizon& horizon) final {
     if (horizon.steps == 0)
       throw privgrad::ConfigError(std::string(name_) + ": there are no steps");

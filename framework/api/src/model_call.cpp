@@ -85,7 +85,7 @@ void check_classes(const DataInfo& info, const core::ModelFile& file) {
   }
 }
 
-/// Otherwise the model would silently be applied to as many features with another meaning.
+/// Refuses features whose names differ, even if their number fits: they mean something else.
 void check_features(const DataInfo& info, const core::ModelFile& file) {
   const std::size_t count = std::min(info.feature_names.size(), file.features.size());
   for (std::size_t i = 0; i < count; ++i) {

@@ -107,7 +107,7 @@ class Override {
       return;
     }
     node.set(elements[at], std::move(value));
-    // From now on the key has the override's place, too.
+    // Errors about this key now also name the place of the override.
     for (Value::Member& member : members) {
       if (member.key == elements[at]) member.key_mark = mark_;
     }

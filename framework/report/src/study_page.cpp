@@ -337,7 +337,7 @@ class StudyPage {
            " arms.";
   }
 
-  /// What each variant is worth at each level, where levels are numbers such as epsilons.
+  /// The mean of each variant at each level, if the levels are numbers, such as epsilons.
   std::string epsilon_section() {
     if (!record_.has_levels()) return "";
     const Json& levels = members(study_, "levels", study_file_);

@@ -193,7 +193,7 @@ class Composer {
     }
     double rest = 0.0;
     for (const Complex& z : in_) rest += std::fabs(z.real()) + std::fabs(z.imag());
-    // Two roundings where the constant is added.
+    // 4 ulp: for the two roundings when the constant is added.
     product_.transform_error += count * (error_ * rest + 4.0 * kUlp);
   }
 

@@ -44,7 +44,7 @@ class IdxSelection {
     if (class_of_) return static_cast<std::size_t>((*class_of_)[label]);
     return label < classes ? std::optional<std::size_t>(label) : fill_;
   }
-  /// Whether no label can end a run.
+  /// Whether every label is accepted, so that none ends a run.
   bool takes_all_labels() const { return class_of_ || fill_ || classes_ == 256; }
   bool by_label() const { return class_of_.has_value(); }
   std::optional<std::size_t> limit() const { return limit_; }

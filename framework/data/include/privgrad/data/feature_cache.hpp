@@ -70,8 +70,8 @@ class FeatureCache {
   std::function<void(const std::string&)> note_;
 };
 
-/// One file of a cache: features, or the rows of a streamed data set. Name and key are omitted:
-/// hashes of private rows confirm guesses.
+/// One file of a cache: features, or the rows of a streamed data set. It has no name and no key,
+/// because these are hashes of private rows, with which guesses about rows can be confirmed.
 struct KeptFeatures {
   std::uint64_t bytes = 0;
   std::time_t used = 0;  ///< When it was written or read last.

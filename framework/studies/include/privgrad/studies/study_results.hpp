@@ -16,8 +16,8 @@ namespace privgrad::core {
 /// The finished runs of a study: [arm][seed], in the study's order.
 using StudyRuns = std::vector<std::vector<RunRecord>>;
 
-/// The runs of an arm that has those of another one: the same models, each with the epsilon that this
-/// arm's plan proves.
+/// The runs of an arm that trains the same models as another arm: that arm's runs, each with the
+/// epsilon that this arm's plan proves.
 std::vector<RunRecord> runs_as(const Plan& plan, std::vector<RunRecord> runs);
 
 /// results.csv: one row a run, in the study's order.
