@@ -82,7 +82,7 @@ class Tokens(torch.nn.Embedding):
 
 class Mask(torch.nn.Module):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return (input != -1).to(torch.float32)
+        return torch.ne(input, -1).to(torch.float32)
 
 
 class Positions(torch.nn.Module):
@@ -140,7 +140,7 @@ class Attention(torch.nn.Module):
         if self.earlier is not None:
             is_open = is_open & self.earlier.to(products.device)
         if mask is not None:
-            is_open = is_open & (mask != 0)[:, None, None, :]
+            is_open = is_open & torch.ne(mask, 0)[:, None, None, :]
         shares = products.masked_fill(~is_open, torch.finfo(products.dtype).min).softmax(-1) * is_open
         return (shares @ v).transpose(1, 2).reshape(queries.shape)
 
@@ -164,7 +164,7 @@ class Pick(torch.nn.Module):
         places = input.squeeze(1)
         if mask is None:
             return places[:, self.place]
-        numbers = (mask != 0) * torch.arange(1, mask.shape[1] + 1, device=mask.device)
+        numbers = torch.ne(mask, 0) * torch.arange(1, mask.shape[1] + 1, device=mask.device)
         last, place = numbers.max(dim=1)
         return places[torch.arange(len(place)), place] * (last > 0).unsqueeze(-1)
 

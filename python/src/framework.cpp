@@ -250,7 +250,7 @@ std::string Framework::plan(const ManifestText& manifest,
     for (const std::string& remark : plan.setting->info.remarks) notes.push_back(remark);
   }
   for (const std::string& note : keeping.notes()) notes.push_back(note);
-  return Json{{"plan", core::to_json(plan)},
+  return Json{{"plan", core::shown_json(plan)},
               {"manifest", core::to_yaml(loaded.resolved)},
               {"name", loaded.name},
               {"notes", std::move(notes)}}

@@ -152,4 +152,14 @@ nlohmann::json to_json(const Plan& plan) {
   return json;
 }
 
+nlohmann::json shown_json(const Plan& plan) {
+  Json json = to_json(plan);
+  json["trained_tensors"] = Json::array();
+  for (const ParameterBlock& block : parameter_blocks(plan.setting->network))
+    json["trained_tensors"].push_back(block.name);
+  if (const PassFacts& pass = plan.setting->pass; pass.rows > 0)
+    json["pass"] = {{"examples", pass.rows}, {"bytes", pass.bytes}};
+  return json;
+}
+
 }  // namespace privgrad::core

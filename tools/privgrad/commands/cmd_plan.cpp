@@ -15,17 +15,6 @@
 namespace privgrad::tool {
 namespace {
 
-/// The plan as runs record it, and what they need not know.
-nlohmann::json plan_json(const core::Plan& plan) {
-  nlohmann::json json = core::to_json(plan);
-  json["trained_tensors"] = nlohmann::json::array();
-  for (const ParameterBlock& block : parameter_blocks(plan.setting->network))
-    json["trained_tensors"].push_back(block.name);
-  if (const core::PassFacts& pass = plan.setting->pass; pass.rows > 0)
-    json["pass"] = {{"examples", pass.rows}, {"bytes", pass.bytes}};
-  return json;
-}
-
 int do_plan(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
   core::Manifest manifest =
@@ -34,7 +23,7 @@ int do_plan(const Arguments& arguments) {
   const core::Plan plan = make_shown_plan(manifest, arguments);
   warn_of(plan);
   if (arguments.has("json")) {
-    print_json(plan_json(plan));
+    print_json(core::shown_json(plan));
   } else {
     print(plan_page(plan));
   }

@@ -13,8 +13,12 @@
 
 namespace privgrad::core {
 
-/// The plan as `privgrad plan --json` prints it.
+/// The plan as runs and studies record it.
 nlohmann::json to_json(const Plan& plan);
+
+/// The plan as `privgrad plan --json` prints it: also which tensors are trained, and how many
+/// examples are in memory at once, in about how many bytes.
+nlohmann::json shown_json(const Plan& plan);
 
 /// The measurement that adaptive noise follows, its cost, and all measured values.
 /// \param made  null if the run has not ended.
