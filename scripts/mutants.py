@@ -154,7 +154,9 @@ class Workshop:
 
     def blamed(self, batch, said):
         """The mutants because of which sources do not compile: those of the lines that the compiler names; else of the files."""
-        lines = {(file, int(line)) for file, line in re.findall(r"((?:framework|plugins)/[\w/.]+):(\d+):", said)}
+        # Sources that are compiled together are named from the build folder: framework/trust/../../../framework/...
+        lines = {(re.sub(r"^(\.\./)+", "", os.path.normpath(file)), int(line))
+                 for file, line in re.findall(r"((?:framework|plugins)/[\w/.]+):(\d+):", said)}
         found = []
         for one in batch:
             text = (self.source / one["file"]).read_text().splitlines()
