@@ -131,6 +131,23 @@ TEST_CASE("the calibrated noise is the least that meets the target, beside other
   CHECK_THAT(core::calibrated_scale(manifest, charges_at, 1.0, beside), WithinRel(4.0, 1e-8));
 }
 
+TEST_CASE("a target that noise which protects nobody meets is refused", "[guard][privacy]") {
+  // One step with noise 2 at every scale costs 1/4: the search ends at the least noise that is
+  // tried.
+  const auto search = [](double step_noise, double noise) {
+    return core::calibrated_scale(
+        counted(),
+        [=](double scale) { return full_steps(1, step_noise > 0.0 ? step_noise : scale); }, 1.0, {},
+        noise);
+  };
+  CHECK_THROWS_WITH(search(2.0, 1.0),
+                    ContainsSubstring("noise which protects nobody who takes part"));
+  CHECK_THROWS_AS(search(2.0, 1.0), PrivacyError);
+  // Without a noise that is known, any scale will do; and a real cost of 1/s^2 is met at s = 1.
+  CHECK_NOTHROW(search(2.0, 0.0));
+  CHECK_THAT(search(0.0, 1.0), WithinRel(1.0, 1e-8));
+}
+
 TEST_CASE("charges that are smaller than a single step's own cost are refused",
           "[guard][privacy]") {
   // Every row takes part in one release with noise 1. At epsilon 1 its delta is

@@ -52,6 +52,13 @@ struct Harmless final : Transform {
   bool is_by_row() const override { return true; }
 };
 
+/// A plan asks only whether there is a model.
+struct Silent final : Model {
+  explicit Silent(const Params&) {}
+  Network network(const ExampleShape&) const override { return {}; }
+  void initialise(const Network&, RandomStream&, std::span<float>) const override {}
+};
+
 void count_is_private(Listed& listed) {
   listed.manifest.adjacency = Adjacency::add_or_remove_one;
   listed.manifest.dataset_size = 20;
@@ -140,6 +147,55 @@ TEST_CASE("facts that were read off rows, and noise that is off or floating, are
         }) == Names{"everything: noise is off"});
   CHECK(listed_after([](Listed& one) { one.plan.influence_is_unaccounted = true; }) ==
         Names{"influence of steps, behind the noise schedule"});
+}
+
+TEST_CASE("weights of unknown origin are listed unless they are declared public",
+          "[unaccounted][privacy]") {
+  const auto weights = [](bool is_public, std::optional<core::WeightsOrigin> origin) {
+    return listed_after([&](Listed& one) {
+      one.manifest.weights =
+          core::WeightsUse{.file = "w.safetensors", .is_public = is_public, .names = {}};
+      one.setting.weights = core::WeightsFacts{};
+      one.setting.weights->origin = origin;
+    });
+  };
+  CHECK(weights(false, std::nullopt) == Names{"initial_weights"});
+  CHECK(weights(true, std::nullopt).empty());
+  // PrivGrad's own model brings the cost of its rows, which a declaration does not take away.
+  const core::WeightsOrigin ours{.name = "base",
+                                 .mode = "release",
+                                 .epsilon = "3",
+                                 .delta = "1e-05",
+                                 .unit = "example",
+                                 .adjacency = "zero_out",
+                                 .unaccounted = {},
+                                 .account = {}};
+  CHECK(weights(false, ours) == Names{"initial_weights"});
+  CHECK(weights(true, ours) == Names{"initial_weights"});
+}
+
+TEST_CASE("a program is listed unless it promises the bits that its sums need",
+          "[unaccounted][privacy]") {
+  const auto fresh_noise = [](std::uint64_t step) {
+    ReleaseRecipe recipe;
+    recipe.noise.push_back({.node = step, .multiplier = 1.0});
+    return recipe;
+  };
+  const auto program = [&](bool clipping, bool rows, std::size_t parts) {
+    return listed_after([&](Listed& one) {
+      one.setting.model = in_manifest<Model, Silent>("silent", "model").make<Model>();
+      one.setting.program = {.clipping = clipping, .rows = rows};
+      auto correlated = std::make_shared<core::CorrelatedPlan>();
+      correlated->parts.assign(parts, {core::CorrelatedRecipes::of(fresh_noise, 1)});
+      one.plan.correlated = correlated;
+    });
+  };
+  CHECK(program(false, false, 1) == Names{"floating_point"});
+  CHECK(program(true, false, 1).empty());
+  CHECK(program(false, true, 1).empty());
+  // Differences of gradients are clipped apart, so a sum that is clipped exactly is not enough.
+  CHECK(program(true, false, 3) == Names{"floating_point"});
+  CHECK(program(true, true, 3).empty());
 }
 
 TEST_CASE("release mode refuses each listed use, with its remedy", "[unaccounted][privacy]") {
