@@ -131,6 +131,22 @@ TEST_CASE("a plan names what is trained, and says how much of a step is in memor
   CHECK_THAT(few, ContainsSubstring("9 passes for a batch of 60"));
 }
 
+TEST_CASE("where losses are not finite because of tokens, the message asks about tokens") {
+  const Cli cli;
+  write_file(cli.out("t.csv"), "a,b,class\n1,2,0\n0,-1,1\n9,1,0\n2,2,1\n");
+  const Outcome outcome = cli.on_manifest(
+      "run", {"--set",
+              "data={kind: csv, train: t.csv, target: class, labels: ['0', '1'], "
+              "columns: [{name: a, type: number}, {name: b, type: number}]}",
+              "--set",
+              "model={kind: transformer, preset: encoder, vocabulary: 4, layers: 1, "
+              "width: 4, heads: 2}",
+              "--out", "o"});
+  CHECK(outcome.exit_code == 1);
+  CHECK_THAT(outcome.err, ContainsSubstring("the loss of the model is not finite; are all features "
+                                            "tokens from 0 to 3, and -1 where there is none?"));
+}
+
 TEST_CASE("output that does not arrive is exit code 4") {
   const Cli cli;
   for (const Words& words : {Words{"plugins", "list"}, Words{"schema"}, Words{"--help"},

@@ -358,12 +358,6 @@ bool has_allowed_name(const Node& node) {
          std::all_of(node.name.begin(), node.name.end(), is_allowed);
 }
 
-/// Whether what the layer makes of numbers without a gradient, such as tokens, has none either.
-bool keeps_tokens(const Layer& layer) {
-  return std::holds_alternative<PartOf>(layer) || std::holds_alternative<Reshape>(layer) ||
-         std::holds_alternative<Flatten>(layer) || std::holds_alternative<TokenMask>(layer);
-}
-
 /// The number of the layer's input that is a mask, if it has that many.
 std::size_t mask_input(const Layer& layer) {
   if (std::holds_alternative<Attention>(layer)) return 3;
@@ -376,9 +370,24 @@ bool needs_tokens(const Layer& layer) {
   return std::holds_alternative<Embedding>(layer) || std::holds_alternative<TokenMask>(layer);
 }
 
-/// \param are_tokens  of each earlier value, whether it is made of features alone.
+/// What is known of a value beside its shape.
+struct Origin {
+  bool is_token = false;  ///< It consists of features.
+  bool is_mask = false;   ///< It consists of what a mask node made.
+};
+
+/// \returns the origin of what a node makes of a value.
+Origin origin_behind(const Layer& layer, Origin in) {
+  if (std::holds_alternative<TokenMask>(layer)) return {.is_token = false, .is_mask = true};
+  const bool keeps = std::holds_alternative<PartOf>(layer) ||
+                     std::holds_alternative<Reshape>(layer) ||
+                     std::holds_alternative<Flatten>(layer);
+  return keeps ? in : Origin{};
+}
+
+/// \param origins  of each earlier value.
 Shape output_of_node(const Network& network, std::size_t i, const std::vector<Shape>& shapes,
-                     const std::vector<bool>& are_tokens) {
+                     const std::vector<Origin>& origins) {
   const Node& node = network.nodes[i];
   const auto need_of_node = [&](bool holds, const char* what) {
     if (!holds) throw ConfigError(to_text(node.layer) + ", " + what);
@@ -391,10 +400,10 @@ Shape output_of_node(const Network& network, std::size_t i, const std::vector<Sh
   Inputs in;
   for (const std::size_t value : inputs_of(network, i)) {
     need_of_node(value <= i, "works on a value that no earlier node makes");
-    need_of_node(!needs_tokens(node.layer) || are_tokens[value],
+    need_of_node(!needs_tokens(node.layer) || origins[value].is_token,
                  "works on numbers that are computed, and tokens have no gradient");
-    need_of_node(in.size() != mask_input(node.layer) || are_tokens[value],
-                 "has a mask of numbers that are computed, and masks have no gradient");
+    need_of_node(in.size() != mask_input(node.layer) || origins[value].is_mask,
+                 "has a mask that no node of the kind mask makes");
     in.push_back(shapes[value]);
   }
   return output_shape(node.layer, in);
@@ -484,12 +493,12 @@ Shape output_shape(const Layer& layer, const std::vector<Shape>& inputs) {
 
 std::vector<Shape> value_shapes(const Network& network) {
   std::vector<Shape> shapes{network.input.features};
-  std::vector<bool> are_tokens{true};
+  std::vector<Origin> origins{{.is_token = true, .is_mask = false}};
   for (std::size_t i = 0; i < network.nodes.size(); ++i) {
     try {
-      shapes.push_back(output_of_node(network, i, shapes, are_tokens));
-      are_tokens.push_back(keeps_tokens(network.nodes[i].layer) &&
-                           are_tokens[inputs_of(network, i).front()]);
+      shapes.push_back(output_of_node(network, i, shapes, origins));
+      origins.push_back(
+          origin_behind(network.nodes[i].layer, origins[inputs_of(network, i).front()]));
     } catch (const ConfigError& problem) {
       throw ConfigError("layer " + std::to_string(i) + ", " + problem.what());
     }

@@ -214,8 +214,9 @@ ParamSpec parameter(Form form, const std::string& name, const std::string& doc) 
     fields.push_back(
         list("from",
              "The values that the node works on, by name; input is the features. If "
-             "not given, what the node before makes. add has two or more, multiply two; mean and "
-             "pick may have a mask as a second.",
+             "not given, what the node before makes. add has two or more, multiply two, attention "
+             "queries, keys and values; attention, mean and pick may have one more, the value of a "
+             "node of the kind mask, which works on tokens.",
              text("value", ""))
             .at_least_items(1)
             .optional());

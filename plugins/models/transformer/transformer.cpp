@@ -223,8 +223,10 @@ void register_components(Registrar& registrar) {
                   .at_most(0x1p24)
                   .optional()
                   .example(1000),
-              extent("patch",
-                     "vision: height and width of the patches, in pixels; when not given, 4.")
+              extent(
+                  "patch",
+                  "vision: height and width of the patches, in pixels; when not given, 4. Rows and "
+                  "columns of pixels behind the last whole patch are not seen.")
                   .optional(),
               extent("layers", "Blocks.").defaults_to(2),
               extent("width", "Numbers at each place; a multiple of heads.").defaults_to(128),

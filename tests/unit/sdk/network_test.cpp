@@ -167,10 +167,12 @@ TEST_CASE("network: layers of sequences say what they need", "[network]") {
   refused(two, {1, 1}, "needs queries");
   refused(two, {1, 1, 3}, "needs queries");
   refused(one, {1, 1, 1}, "needs queries");
-  refused(two, {1, 1, 1, 1}, "masks have no gradient");
+  refused(two, {1, 1, 1, 1}, "that no node of the kind mask makes");
   refused(two, {1, 1, 1, 2, 2}, "perhaps a mask");
-  refused(two, {1, 1, 1, 4}, "masks have no gradient");
-  refused(MeanOfPlaces{}, {1, 4}, "masks have no gradient");
+  refused(two, {1, 1, 1, 4}, "that no node of the kind mask makes");
+  refused(two, {1, 1, 1, 0}, "that no node of the kind mask makes");
+  refused(MeanOfPlaces{}, {1, 0}, "that no node of the kind mask makes");
+  refused(MeanOfPlaces{}, {1, 4}, "that no node of the kind mask makes");
   refused(Attention{.heads = 4, .key_heads = 4}, {1, 1, 1}, "does not divide the width");
   refused(Attention{.heads = 3, .key_heads = 2}, {1, 1, 1}, "does not divide its heads");
   refused(Attention{.heads = 2, .key_heads = 2, .rotary = 1.0}, {1, 1, 1}, "above 1");

@@ -77,6 +77,14 @@ core::RunResult train_in_directory(const core::Plan& plan, core::RunOptions opti
   return train(plan, std::move(options), quiet);
 }
 
+/// What to do about losses and parameters that are not finite.
+std::string remedy(const core::Plan& plan) {
+  const std::size_t vocabulary = vocabulary_of(plan.setting->whole);
+  if (vocabulary == 0) return "lower schedules.learning_rate";
+  return "are all features tokens from 0 to " + std::to_string(vocabulary - 1) +
+         ", and -1 where there is none? If so, lower schedules.learning_rate";
+}
+
 /// Explains why a run ended before its last step. \returns the exit code.
 int conclude(const core::Plan& plan, const core::RunResult& result, const Arguments& arguments) {
   const std::string reached =
@@ -121,7 +129,7 @@ int conclude(const core::Plan& plan, const core::RunResult& result, const Argume
                "diverged after " + reached + ": the " +
                    (core::has_finite_losses(result.metrics) ? "parameters are no longer finite"
                                                             : "loss of the model is not finite") +
-                   "; lower schedules.learning_rate");
+                   "; " + remedy(plan));
       return 1;
   }
   return 1;

@@ -209,7 +209,7 @@ struct Reshape {
 };
 
 /// 1 at each place whose token is not kEmptyPlace, and 0 at the others. The input is one of tokens,
-/// like that of Embedding.
+/// like that of Embedding. The masks that other layers take are made by it, and by nothing else.
 struct TokenMask {
   static constexpr std::string_view kKind = "mask";
   template <class Self, class Use>
