@@ -87,7 +87,10 @@ def switched(text, one):
         # A comma between two arguments is none within an expression.
         if any(end_of(without_quotes(part), 0, ",") < len(part) for part in (made, before)):
             return None
-        return f'{text[:begin]} (privgrad_is_mutant("{one["id"]}") ? ({made}) : ({before})){text[end:]}'
+        # A condition may be anything that converts to bool, and the two need not be of one type.
+        is_condition = re.search(r"\b(if|while) \($", flat[:begin]) and flat[end:end + 1] == ")"
+        cast = "static_cast<bool>" if is_condition else ""
+        return f'{text[:begin]} (privgrad_is_mutant("{one["id"]}") ? {cast}({made}) : {cast}({before})){text[end:]}'
     begin = begin_of(flat, first, ";")
     ends = [part.rstrip().endswith(";") for part in (flat[first:last], middle) if part.strip()]
     end = last if ends and all(ends) else end_of(flat, last, ";") + 1

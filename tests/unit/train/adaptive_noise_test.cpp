@@ -122,22 +122,31 @@ TEST_CASE("a measurement that the budget does not pay for looks at no row",
 
 TEST_CASE("a measurement is the mean change of losses, each within its bound",
           "[adaptive_noise][privacy]") {
-  // With noise of 0.001 times the bound of 4. Losses above 4, or that are no numbers, count as 4:
+  // With noise of 0.001 times the bound of 4. Losses above 4, or that are no numbers, count as 4,
+  // and those below 0 as 0.
+  const auto measured = [](const std::vector<double>& factors) {
+    Followed run(std::nullopt, 1e-3);
+    auto program = std::make_unique<Factored>();
+    Factored& factored = *program;
+    run.bench.program = std::move(program);
+    std::uint64_t step = 0;
+    for (const double factor : factors) {
+      factored.factor = factor;
+      REQUIRE(run.choose(2 * step++));
+    }
+    return run.noise->record().measured;
+  };
   // (1, 3, 4), then (2, 4, 4), (0.5, 1.5, 4), and (4, 4, 4).
-  Followed run(std::nullopt, 1e-3);
-  auto program = std::make_unique<Factored>();
-  Factored& factored = *program;
-  run.bench.program = std::move(program);
-  std::uint64_t step = 0;
-  for (const double factor : {1.0, 2.0, 0.5, std::numeric_limits<double>::quiet_NaN()}) {
-    factored.factor = factor;
-    REQUIRE(run.choose(2 * step++));
-  }
-  const std::vector<double>& measured = run.noise->record().measured;
-  REQUIRE(measured.size() == 3);
-  CHECK_THAT(measured[0], WithinAbs(2.0 / 3.0, 0.01));
-  CHECK_THAT(measured[1], WithinAbs(-4.0 / 3.0, 0.01));
-  CHECK_THAT(measured[2], WithinAbs(2.0, 0.01));
+  const auto far = measured({1.0, 2.0, 0.5, std::numeric_limits<double>::quiet_NaN()});
+  REQUIRE(far.size() == 3);
+  CHECK_THAT(far[0], WithinAbs(2.0 / 3.0, 0.01));
+  CHECK_THAT(far[1], WithinAbs(-4.0 / 3.0, 0.01));
+  CHECK_THAT(far[2], WithinAbs(2.0, 0.01));
+  // (1, 3, 4), then (0, 0, 0), and (1, 3, 4).
+  const auto below = measured({1.0, -1.0, 1.0});
+  REQUIRE(below.size() == 2);
+  CHECK_THAT(below[0], WithinAbs(-8.0 / 3.0, 0.01));
+  CHECK_THAT(below[1], WithinAbs(8.0 / 3.0, 0.01));
 }
 
 TEST_CASE("each step is charged for the noise that was chosen for it",
