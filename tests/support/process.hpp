@@ -12,6 +12,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <iostream>
@@ -156,6 +157,9 @@ class Process {
                       {"HOME", "/nonexistent"},
                       // Tests compare files of runs, so these must not depend on when a run began.
                       {"SOURCE_DATE_EPOCH", "1700000000"}});
+    // The mutant that scripts/mutants.py tries.
+    if (const char* mutant = std::getenv("PRIVGRAD_MUTANT"))
+      variables.insert({"PRIVGRAD_MUTANT", mutant});
     std::vector<std::string> environment;
     for (const auto& [name, value] : variables) environment.push_back(name + "=" + value);
     if (ready) {

@@ -63,7 +63,9 @@ TEST_CASE("each release is a line with running totals, and the file reads back",
   CHECK(book.ledger.charge(gaussians(0, 1, 1.0)).size() == 1);
   CHECK(book.ledger.charge(gaussians(1, 2, 1.0)).size() == 2);
   CHECK(book.ledger.charge(gaussians(3, 1, 0.5)).size() == 1);
+  CHECK(book.ledger.releases() == 4);
   book.ledger.close("completed", 4);
+  CHECK_THAT(read_file(book.file), ContainsSubstring("\"releases_charged\":4"));
   const auto contents = read_ledger(book.file);
   CHECK(contents.facts.at("name") == "a test");
   CHECK(contents.facts.at("accountant") == "test:counting");
