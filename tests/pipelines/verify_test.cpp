@@ -416,22 +416,29 @@ TEST_CASE("a statement that is bound anew is held against the ledger", "[verify]
                         {"facts.json", "dataset_size", 20000},
                         {"facts.json", "has_test_rows", false},
                         {"facts.json", "first_rows_only", true}};
-  for (const Case& one : cases) {
-    INFO(one.file << " " << one.key);
-    const std::string before = read_file(run / one.file);
-    Json json = Json::parse(before);
-    REQUIRE(json.at(one.key) != one.value);
-    json[one.key] = one.value;
-    const bool is_first = std::string(one.file) == "facts.json";
+  const auto verifies_with = [&](const std::string& file, const Json& json) {
+    const std::string before = read_file(run / file);
+    const bool is_first = file == "facts.json";
     const std::string text = json.dump(is_first ? -1 : 2) + "\n";
-    write_file(run / one.file, text);
+    write_file(run / file, text);
     std::vector<Json> bound = lines;
-    (is_first ? bound.front()["binds"] : bound.back()["files"])[one.file] = core::sha256_hex(text);
+    (is_first ? bound.front()["binds"] : bound.back()["files"])[file] = core::sha256_hex(text);
     write_chain(run / "ledger.jsonl", bound);
     const auto result = check(run);
-    CHECK_FALSE(result.verified());
-    write_file(run / one.file, before);
+    write_file(run / file, before);
+    return result.verified();
+  };
+  for (const Case& one : cases) {
+    INFO(one.file << " " << one.key);
+    Json json = Json::parse(read_file(run / one.file));
+    REQUIRE(json.at(one.key) != one.value);
+    json[one.key] = one.value;
+    CHECK_FALSE(verifies_with(one.file, json));
   }
+  Json statement = Json::parse(read_file(run / "statement.json"));
+  CHECK(verifies_with("statement.json", statement));
+  statement["more"] = "what neither the plan nor the ledger says";
+  CHECK_FALSE(verifies_with("statement.json", statement));
   write_chain(run / "ledger.jsonl", lines);
   CHECK(check(run).verified());
 }
