@@ -443,6 +443,14 @@ TEST_CASE("a statement that is bound anew is held against the ledger", "[verify]
   CHECK(check(run).verified());
 }
 
+TEST_CASE("a statement names no plugins but those of the lock file", "[verify]") {
+  Experiment experiment(kCentral);
+  experiment.run();
+  write_file(experiment.run_dir() / "privgrad.lock", "[[plugin]]\nsha256 = \"0\"\n");
+  CHECK_THAT(all_of(check(experiment.run_dir()).problems),
+             ContainsSubstring("that privgrad.lock does not have"));
+}
+
 TEST_CASE("noise that adapts is held to its rules", "[verify][privacy]") {
   Experiment experiment(kAdaptive);
   experiment.run();

@@ -1,14 +1,54 @@
 #include "privgrad/trust/files.hpp"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
+#include <string>
+#include <vector>
 
 #include "privgrad/error.hpp"
 #include "support.hpp"
 
 using namespace privgrad;
 namespace fs = std::filesystem;
+
+namespace {
+
+// What this thread does to the disk, if a test wants to know.
+thread_local std::vector<std::string>* disk_log = nullptr;
+
+}  // namespace
+
+/// The test's own, which replace the C library's.
+extern "C" int fsync(int descriptor) {
+  struct stat info {};
+  if (disk_log != nullptr && ::fstat(descriptor, &info) == 0) {
+    disk_log->push_back(S_ISDIR(info.st_mode)
+                            ? "the folder is flushed"
+                            : std::to_string(info.st_size) + " bytes are flushed");
+  }
+  return static_cast<int>(::syscall(SYS_fsync, descriptor));
+}
+
+extern "C" int rename(const char* from, const char* to) noexcept {
+  if (disk_log != nullptr) disk_log->push_back("the name is given");
+  return static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
+}
+
+TEST_CASE("a file is on the disk before it has its name, which then is", "[files]") {
+  const TempDir dir;
+  std::vector<std::string> log;
+  disk_log = &log;
+  core::write_atomically(dir.path() / "summary.json", "new text");
+  disk_log = nullptr;
+  CHECK(log == std::vector<std::string>{"8 bytes are flushed", "the name is given",
+                                        "the folder is flushed"});
+}
 
 TEST_CASE("a file is replaced as a whole or not at all", "[files]") {
   const TempDir dir;
