@@ -83,6 +83,7 @@ class Workshop:
         self.build = self.source / "build-ci"
         self.jobs = jobs
         self.baseline = {}
+        self.changed = set()  # the sources that have mutants now
         head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
         if not self.source.exists():
             subprocess.run(["git", "worktree", "add", "--detach", str(self.source), head], cwd=ROOT, check=True)
@@ -146,10 +147,12 @@ class Workshop:
                 batch.append(one)
             else:
                 (alone if switched(plain, one) is None else later).append(one)
-        for file, text in texts.items():
+        wanted = {file: (ROOT / file).read_text() for file in self.changed} | {file: HEAD + text for file, text in texts.items()}
+        self.changed = set(texts)
+        for file, text in wanted.items():
             path = self.source / file
-            if path.read_text() != HEAD + text:
-                path.write_text(HEAD + text)
+            if path.read_text() != text:
+                path.write_text(text)
         return batch, later
 
     def blamed(self, batch, said):
