@@ -72,12 +72,13 @@ class Part(torch.nn.Module):
 
 
 class Tokens(torch.nn.Embedding):
-    """A row for each token; zeros for the token -1, an empty place."""
+    """A row for each token; zeros for the token -1, an empty place; NaN for what is no token."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        tokens = input.long()
-        rows = super().forward(tokens.clamp(min=0)) * (tokens != -1).unsqueeze(-1)
-        return rows.unsqueeze(1)
+        is_token = torch.ge(input, 0) & torch.lt(input, self.num_embeddings) & torch.eq(input, input.floor())
+        rows = super().forward(torch.where(is_token, input, torch.zeros_like(input)).long())
+        others = torch.where(torch.eq(input, -1), 0.0, math.nan).to(rows.dtype)
+        return torch.where(is_token.unsqueeze(-1), rows, others.unsqueeze(-1)).unsqueeze(1)
 
 
 class Mask(torch.nn.Module):

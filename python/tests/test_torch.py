@@ -241,6 +241,18 @@ def test_the_same_gradient_of_each_example(name: str, loss: str) -> None:
         assert distance(ours, theirs) < 1e-5
 
 
+def test_what_is_no_token_has_no_outputs() -> None:
+    shape, model = NETWORKS["encoder"]
+    rows = rows_of(shape, 3)
+    network = privgrad_torch.network(privgrad.run(manifest_of(model, rows, 3)))
+    features = rows[0].copy()
+    for row, token in enumerate([-2, 0.5, 10, np.nan, np.inf, -0.5]):
+        features[row, 0] = token
+    outputs = network(privgrad_torch.as_input(features)).detach()
+    assert torch.isnan(outputs[:6]).all()
+    assert not torch.isnan(outputs[6:]).any()
+
+
 @pytest.mark.parametrize("loss", ["cross_entropy", "squared"])
 def test_class_weights_multiply_the_loss_of_their_examples(loss: str) -> None:
     model = {"kind": "mlp", "hidden": [7], "loss": loss, "class_weights": [0.25, 3, 1.7]}

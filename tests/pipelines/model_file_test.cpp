@@ -291,6 +291,12 @@ TEST_CASE("a described network comes back, and those of versions before can be r
   CHECK(core::to_json(core::network_from_json(core::to_json(weighted)))["class_weights"] ==
         Json({0.1, 2.0, 1.0}));
   CHECK(core::model_format_of(weighted) == "2");
+  // A small file whose layers would fill the memory of any machine.
+  wrong = Json::parse(R"({"input": [67108864], "classes": 3, "loss": "squared", "layers": [
+    {"layer": "scale", "factor": 2}, {"layer": "scale", "factor": 2},
+    {"layer": "scale", "factor": 2}, {"layer": "scale", "factor": 2},
+    {"layer": "dense", "units": 3}]})");
+  CHECK_THROWS_WITH(core::network_from_json(wrong), ContainsSubstring("268435456 values"));
   for (const Json& value : {Json({1.0, 2.0}), Json({1.0, -2.0, 1.0}), Json({1.0, "2", 1.0}),
                             Json("balanced"), Json({1.0, nullptr, 1.0})}) {
     wrong = described;

@@ -191,14 +191,18 @@ Json node_json(const Node& node) {
   return json;
 }
 
-constexpr std::size_t kMostValues = std::size_t{1} << 26;
+constexpr std::size_t kMostValues = std::size_t{1} << 26, kMostOfAll = std::size_t{1} << 28;
 
 /// Checks that a network with untrusted sizes fits into memory.
 void check_network_sizes(const Network& network) {
+  std::size_t all = 0;
   for (const Shape& shape : value_shapes(network)) {
     if (element_count(shape) > kMostValues)
       throw ConfigError("network: a layer has more than 67108864 values");
+    all += element_count(shape);
   }
+  if (all > kMostOfAll)
+    throw ConfigError("network: its layers together have more than 268435456 values");
   if (parameter_count(network) > kMostOfNetwork)
     throw ConfigError("network: has more than 4294967296 parameters");
 }

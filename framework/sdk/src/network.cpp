@@ -172,7 +172,10 @@ Shape output_of(const TokenMask&, const Shape& in) {
   return in;
 }
 
-Shape output_of(const Positions&, const Shape& in) { return in; }
+Shape output_of(const Positions&, const Shape& in) {
+  channels_of(in);
+  return in;
+}
 
 Shape sequence_shape(const Shape& shape) {
   need(shape.size() == 2, "needs a sequence, [length, width]");

@@ -183,6 +183,10 @@ TEST_CASE("network: layers of sequences say what they need", "[network]") {
   refused(PickPlace{.place = 1}, {1, 2}, "which only the last place asks for");
   refused(TokenMask{}, {4}, "tokens have no gradient");
   refused(MeanOfPlaces{}, {2}, "needs a sequence");
+  for (const Layer& layer : {Layer(Positions{}), Layer(Prepend{}), Layer(MeanOfPlaces{}),
+                             Layer(PickPlace{}), Layer(TokenMask{})}) {
+    CHECK_THROWS_AS(parameter_blocks(network_of({}, {layer, Dense{10}})), ConfigError);
+  }
   CHECK_THROWS_WITH(
       value_shapes(network_of({4097}, {Embedding{.vocabulary = 5, .width = 2}, {two, {1, 1, 1}}})),
       ContainsSubstring("more than 4096 places"));

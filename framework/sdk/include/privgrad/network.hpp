@@ -132,8 +132,8 @@ inline constexpr float kEmptyPlace = -1.0f;
 
 /// Row x[t] of a table W of shape [vocabulary, width], for each token t of the input: the features,
 /// or a part of them, because tokens have no gradient. Tokens are whole numbers below vocabulary,
-/// or kEmptyPlace, whose row is zeros and has no gradient; an example with any other value has a
-/// loss and a gradient that are not finite.
+/// or kEmptyPlace, whose row is zeros and has no gradient; any other value has a row of NaN, and
+/// its example a gradient that is not finite.
 struct Embedding {
   std::size_t vocabulary = 0;
   std::size_t width = 0;
