@@ -54,6 +54,18 @@ void add_sequences(std::vector<Network>& networks) {
   add({1, 2}, {each(4), {Attention{}, {1, 1, 1}}, MeanOfPlaces{}, Dense{3}});
 }
 
+/// Weights of the classes, under every loss.
+void add_class_weights(std::vector<Network>& networks) {
+  for (const Loss loss : {Loss::cross_entropy, Loss::squared, Loss::logistic}) {
+    const std::size_t classes = loss == Loss::logistic ? 2 : 3;
+    const std::size_t outputs = loss == Loss::logistic ? 1 : classes;
+    networks.push_back(network_of(
+        {4}, classes, {Dense{5}, Activation{ActivationKind::tanh}, Dense{outputs}}, loss));
+    networks.back().class_weights = {0.25, 3.0, 0.7};
+    networks.back().class_weights.resize(classes);
+  }
+}
+
 /// Small networks with every layer and every loss.
 std::vector<Network> sample_networks() {
   const Activation relu{ActivationKind::relu};
@@ -181,13 +193,7 @@ std::vector<Network> sample_networks() {
   // Sequences, with empty places and without: an encoder's block and a decoder's, pictures cut into
   // places, and what takes places together.
   add_sequences(networks);
-  // Weights of the classes, under every loss.
-  for (const Loss loss : {Loss::cross_entropy, Loss::squared, Loss::logistic}) {
-    const std::size_t classes = loss == Loss::logistic ? 2 : 3;
-    add({4}, classes, {Dense{5}, tanh, Dense{loss == Loss::logistic ? 1 : classes}}, loss);
-    networks.back().class_weights = {0.25, 3.0, 0.7};
-    networks.back().class_weights.resize(classes);
-  }
+  add_class_weights(networks);
   // Every activation, after a dense layer and after itself.
   for (const auto& [kind, name] : kActivations)
     add({4}, 3, {Dense{5}, Activation{kind}, Activation{kind}, Dense{3}}, Loss::cross_entropy);

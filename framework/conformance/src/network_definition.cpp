@@ -204,9 +204,10 @@ Tensor defined(const PickPlace& layer, const std::vector<Tensor>& in, const Shap
 
 /// \returns the columns of one head, its pairs turned by the angles of their places.
 Tensor of_head(const Tensor& x, std::size_t head, std::size_t width, double rotary) {
-  const Tensor own = xt::view(x, xt::all(), xt::range(head * width, (head + 1) * width));
+  Tensor own = xt::view(x, xt::all(), xt::range(head * width, (head + 1) * width));
   if (rotary == 0.0) return own;
-  const auto pairs = static_cast<double>(width / 2);
+  const std::size_t half = width / 2;
+  const auto pairs = static_cast<double>(half);
   const Tensor places =
       reshaped(xt::arange<double>(static_cast<double>(x.shape(0))), {x.shape(0), 1});
   const Tensor angles = places * xt::pow(rotary, -xt::arange<double>(pairs) / pairs);

@@ -169,39 +169,65 @@ class Entry {
   const Kind& kind_;
 };
 
+/// A whole number that some kinds have.
+ParamSpec whole(const char* key, const char* about, double least = 1) {
+  constexpr double kMost = 65536;
+  return param::integer(key, about).at_least(least).at_most(kMost).optional();
+}
+
+/// The keys of attention and pick.
+void add_fields_of_sequences(std::vector<ParamSpec>& fields) {
+  using namespace param;
+  fields.push_back(whole("heads",
+                         "attention: heads; its values are queries, keys, values and perhaps a "
+                         "mask."));
+  fields.push_back(whole("key_heads",
+                         "attention: heads of keys and values, which divide heads; as many if "
+                         "not given."));
+  fields.push_back(
+      boolean("causal", "attention: whether a place sees only earlier ones and itself.")
+          .optional());
+  fields.push_back(
+      real("rotary",
+           "attention: the base of the angles by which queries and keys are turned at their "
+           "places, such as 10000; if not given, they are not turned.")
+          .above(1)
+          .optional());
+  fields.push_back(whole("place",
+                         "pick: which place; if not given, the last, or the last that has a token "
+                         "if the second value is a mask.",
+                         0));
+}
+
 }  // namespace
 
 ParamSpec parameter(Form form, const std::string& name, const std::string& doc) {
   using namespace param;
-  constexpr double kMost = 65536;
   std::vector<std::string> names;
   for (const Kind& kind : kinds()) {
     if (kind.only_in.value_or(form) == form) names.emplace_back(kind.name);
   }
-  const auto number = [&](const char* key, const char* about, double least = 1) {
-    return integer(key, about).at_least(least).at_most(kMost).optional();
-  };
   std::vector<ParamSpec> fields{
       text("kind", "What the layer is; the other keys say which kinds have them, if any.")
           .one_of(names)
           .example("flatten"),
-      number("channels", "conv2d: output channels."),
-      number("kernel", "conv2d: height and width of the kernels, in pixels."),
-      number("padding", "conv2d: zeros added on every side, fewer than kernel; 0 if not given.", 0),
-      number("window", "max_pool, avg_pool: height and width of the windows, in pixels."),
-      number("stride",
-             "conv2d, max_pool, avg_pool, shortcut: pixels from one window to the next; if not "
-             "given, 1, or for pools the window."),
-      number("units", "dense: outputs; it flattens what enters it, unless per_place."),
+      whole("channels", "conv2d: output channels."),
+      whole("kernel", "conv2d: height and width of the kernels, in pixels."),
+      whole("padding", "conv2d: zeros added on every side, fewer than kernel; 0 if not given.", 0),
+      whole("window", "max_pool, avg_pool: height and width of the windows, in pixels."),
+      whole("stride",
+            "conv2d, max_pool, avg_pool, shortcut: pixels from one window to the next; if not "
+            "given, 1, or for pools the window."),
+      whole("units", "dense: outputs; it flattens what enters it, unless per_place."),
       boolean("per_place",
               "dense: whether it works on the last extent at each place by itself, such as the "
               "channels of each pixel; false if not given.")
           .optional(),
       boolean("bias", "conv2d, dense: whether it has biases; true if not given.").optional(),
       text("function", "activation: which one.").one_of(activation_names()).optional(),
-      number("groups", "group_norm: groups of channels that are normalised together.")};
+      whole("groups", "group_norm: groups of channels that are normalised together.")};
   if (form == Form::chain) {
-    fields.push_back(number(
+    fields.push_back(whole(
         "over",
         "shortcut: layers that it goes round. It adds what entered the first of them to what "
         "leaves the last; where their shapes differ, or with a stride, behind a convolution of "
@@ -221,8 +247,8 @@ ParamSpec parameter(Form form, const std::string& name, const std::string& doc) 
             .at_least_items(1)
             .optional());
     fields.push_back(real("factor", "scale: what every element is multiplied by.").optional());
-    fields.push_back(number("first", "part: the first element of the last extent.", 0));
-    fields.push_back(number("size", "part: elements of the last extent."));
+    fields.push_back(whole("first", "part: the first element of the last extent.", 0));
+    fields.push_back(whole("size", "part: elements of the last extent."));
     fields.push_back(
         list("shape", "reshape: the extents.", integer("extent", "").at_least(1)).optional());
     fields.push_back(
@@ -230,27 +256,8 @@ ParamSpec parameter(Form form, const std::string& name, const std::string& doc) 
             .at_least(1)
             .at_most(0x1p24)
             .optional());
-    fields.push_back(number("width", "embedding: numbers for each token."));
-    fields.push_back(number("heads",
-                            "attention: heads; its values are queries, keys, values and perhaps a "
-                            "mask."));
-    fields.push_back(number("key_heads",
-                            "attention: heads of keys and values, which divide heads; as many if "
-                            "not given."));
-    fields.push_back(
-        boolean("causal", "attention: whether a place sees only earlier ones and itself.")
-            .optional());
-    fields.push_back(
-        real("rotary",
-             "attention: the base of the angles by which queries and keys are turned at their "
-             "places, such as 10000; if not given, they are not turned.")
-            .above(1)
-            .optional());
-    fields.push_back(
-        number("place",
-               "pick: which place; if not given, the last, or the last that has a token "
-               "if the second value is a mask.",
-               0));
+    fields.push_back(whole("width", "embedding: numbers for each token."));
+    add_fields_of_sequences(fields);
   }
   return list(name, doc, object("layer", "", std::move(fields))).at_least_items(1);
 }
