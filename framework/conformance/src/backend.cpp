@@ -66,12 +66,11 @@ void add_class_weights(std::vector<Network>& networks) {
   }
 }
 
-/// Small networks with every layer and every loss.
-std::vector<Network> sample_networks() {
+/// Chains with every layer, shortcuts among them, and every loss.
+void add_chains(std::vector<Network>& networks) {
   const Activation relu{ActivationKind::relu};
   const Activation tanh{ActivationKind::tanh};
   const Activation sigmoid{ActivationKind::sigmoid};
-  std::vector<Network> networks;
   const auto add = [&](Shape features, std::size_t classes, std::vector<Node> nodes, Loss loss) {
     networks.push_back(network_of(std::move(features), classes, std::move(nodes), loss));
   };
@@ -127,6 +126,15 @@ std::vector<Network> sample_networks() {
        Dense{1}},
       Loss::squared);
   add({4}, 2, {Embedding{.vocabulary = 7, .width = 3}, LayerNorm{}, Dense{1}}, Loss::logistic);
+}
+
+/// Values that go several ways, frozen layers, and dense layers at each place.
+void add_graphs(std::vector<Network>& networks) {
+  const Activation relu{ActivationKind::relu}, tanh{ActivationKind::tanh};
+  const Activation sigmoid{ActivationKind::sigmoid};
+  const auto add = [&](Shape features, std::size_t classes, std::vector<Node> nodes, Loss loss) {
+    networks.push_back(network_of(std::move(features), classes, std::move(nodes), loss));
+  };
   // A diamond; a value that three nodes use, one of them twice; the features beside what is made of
   // them; a dense layer and a convolution whose value is not used by them first.
   add({4}, 3, {Dense{5}, {Dense{3}, {1}}, {Dense{3}, {1}}, {Add{}, {2, 3}}}, Loss::cross_entropy);
@@ -190,13 +198,21 @@ std::vector<Network> sample_networks() {
   add({3, 2, 2}, 3, {each(4), GroupNorm{.groups = 2}, tanh, each(1), Dense{3}},
       Loss::cross_entropy);
   add({4}, 0, {each(3), sigmoid, each(1)}, Loss::squared);
+}
+
+/// Small networks with every layer and every loss.
+std::vector<Network> sample_networks() {
+  std::vector<Network> networks;
+  add_chains(networks);
+  add_graphs(networks);
   // Sequences, with empty places and without: an encoder's block and a decoder's, pictures cut into
   // places, and what takes places together.
   add_sequences(networks);
   add_class_weights(networks);
   // Every activation, after a dense layer and after itself.
   for (const auto& [kind, name] : kActivations)
-    add({4}, 3, {Dense{5}, Activation{kind}, Activation{kind}, Dense{3}}, Loss::cross_entropy);
+    networks.push_back(network_of({4}, 3, {Dense{5}, Activation{kind}, Activation{kind}, Dense{3}},
+                                  Loss::cross_entropy));
   return networks;
 }
 
