@@ -23,7 +23,7 @@ namespace privgrad::core {
 namespace {
 
 constexpr std::uint64_t kMostSeeds = 1000;
-/// For federated runs, whose participants are known only after a run.
+/// The most first runs that are tried; a federated run's participants are known only afterwards.
 constexpr std::uint64_t kMostRuns = 16;
 
 bool is_amplified(const Charge& charge) {
@@ -323,8 +323,8 @@ class Comparison {
     }
   }
 
-  /// Reports each kind of difference once, at the first step that shows it: the others follow from
-  /// it.
+  /// Reports each kind of difference only at the first step that shows it, because it causes the
+  /// later ones.
   void report(const std::string& what, std::optional<std::uint64_t> step,
               const std::string& detail) {
     const bool known = std::any_of(

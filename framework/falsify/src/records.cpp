@@ -35,7 +35,7 @@ std::string content_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// In research mode a run publishes, and says so, metrics of its model on private rows.
+/// Erases metrics on private rows, which a run in research mode publishes and declares.
 void erase_private_metrics(Json& metrics, Mode mode) {
   if (mode != Mode::research || !metrics.is_object()) return;
   for (const char* name : {"train_loss", "train_accuracy", "gradient_norm"}) metrics.erase(name);
@@ -74,8 +74,8 @@ std::string summary_in(const std::string& text, Mode mode) {
   return summary.dump();
 }
 
-/// The trained numbers, which come last. The header depends on the hash of the ledger, and learnt
-/// values on the transforms' own rules.
+/// The trained numbers, at the end of the file. The header also has the hash of the ledger and the
+/// transforms' learnt values, which may differ.
 std::string parameters_in(const std::string& text, const Plan& plan) {
   const std::size_t size = parameter_count(plan.setting->whole) * sizeof(float);
   return std::to_string(text.size()) + " bytes " +

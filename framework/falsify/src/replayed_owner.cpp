@@ -289,8 +289,8 @@ void ReplayedOwner::compare_report(const RecordedRelease& here, const RecordedRe
                  here, there, halves, halves_there);
 }
 
-/// For each row: the change of its loss from the received model to the reached one, and the second
-/// difference there.
+/// For each row: the change of its loss from the received model to the final one, and the second
+/// difference of the loss on the way.
 std::vector<float> ReplayedOwner::changes_along(Replay& replay, const Dataset& data,
                                                 const RecordedRelease& at,
                                                 std::span<const std::uint32_t> rows) {

@@ -52,7 +52,7 @@ class ReplayedStatistics final : public Teacher {
 /// The divisor of a recorded run's later means: the released number of rows, or the public one.
 double divisor_of(const Plan& plan, const RecordedRun& run);
 
-/// The name of its release in a recorded run.
+/// The name of the statistic's release in a recorded run.
 ReleaseName name_of(const PlannedStatistic& statistic);
 
 /// The release of these cells.

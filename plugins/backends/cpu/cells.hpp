@@ -9,9 +9,9 @@
 // product, with two examples (a pair) at a time. Any other contribution is a truncated row.
 namespace privgrad::cpu {
 
-/// Units and inputs that are interleaved in the operands of a product, whose layout is [ceil(extent
-/// / width), pairs, width]: each element has the int16 of the pair's first example in its low half
-/// and that of the second in its high half.
+/// The units and the inputs in a tile of an operand. An operand has the layout [ceil(extent /
+/// width), pairs, width], with one of these as its width; each element has the int16 of the pair's
+/// first example in its low half, and that of the second in its high half.
 constexpr std::size_t kUnitTile = 8;
 constexpr std::size_t kInputTile = 48;
 
@@ -51,8 +51,8 @@ PairSquares round_pair_inputs(const float* first, const float* second, const Rou
                               const Rounding& other, std::size_t extent, std::uint32_t* operand,
                               std::size_t step);
 
-/// Pairs every number with the one `next` places after it, in the halves of an element; at the end
-/// with 0.
+/// operand[i] has values[i] in its low half, and values[i + next] in its high half, or 0 if there
+/// is no such value; both rounded.
 /// \param operand  out: [count].
 void pair_with_next(const float* values, std::size_t count, std::size_t next,
                     const Rounding& rounding, std::uint32_t* operand);

@@ -124,7 +124,7 @@ Kernel best_kernel() {
   return {plain::kLanes, plain::kRows, plain::kVectors, plain::tile_of};
 }
 
-/// The part of `start` for the rest of a product, from a row and a column on.
+/// The part of `start` for a product that begins at this row and column.
 Start start_at(const Start& start, std::size_t row, std::size_t column) {
   return {start.of_rows != nullptr ? start.of_rows + row : nullptr,
           start.of_columns != nullptr ? start.of_columns + column : nullptr, start.at_product};
@@ -153,7 +153,7 @@ void multiply_columns(const Kernel& kernel, std::size_t rows, std::size_t column
 void multiply_chains(std::size_t rows, std::size_t columns, std::size_t inner, Strided a,
                      const float* b, std::size_t b_stride, Start start, float* product,
                      std::size_t stride) {
-  // As many as keep the part of b for a panel of columns in the second-level cache; with fewer it
+  // The part of b for a panel of columns fits the second-level cache. With a smaller number it
   // would fit the first level, but rows of a would be cut into pieces too short for prefetching.
   constexpr std::size_t kInner = 1024;
   const Kernel kernel = best_kernel();

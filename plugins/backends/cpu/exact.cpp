@@ -72,8 +72,8 @@ void ExactEngine::place_derivatives() {
   }
 }
 
-/// Gives slots to the values inside a stage, from the last step to the first; a slot is free again
-/// when the maker of its value has handed the derivatives down.
+/// Gives slots to the values inside a stage, from the last step to the first. The step that made a
+/// value frees its slot once it has propagated the derivatives to its inputs.
 void ExactEngine::place_in_blocks(Stage& stage) {
   std::vector<bool> is_taken;
   const auto take = [&](std::size_t size) {
@@ -124,8 +124,8 @@ std::uint64_t ExactEngine::pass_bytes(std::size_t most_rows) const {
   return static_cast<std::uint64_t>(most_rows) * floats_per_example() * sizeof(float);
 }
 
-/// As many as make the products large while a pass stays below about 64 MiB; of networks that are
-/// too large for that, a panel, or as few as stay below 1 GiB.
+/// At most 512 rows, and fewer so that a pass stays below about 64 MiB; at least a panel, unless a
+/// pass would then exceed 1 GiB.
 void ExactEngine::choose_rows() {
   constexpr std::size_t kFloats = std::size_t{16} << 20, kMostFloats = std::size_t{256} << 20;
   const std::size_t floats = floats_per_example();

@@ -35,7 +35,7 @@ class ExactPass final : public ExactClipping::Pass {
   std::vector<float*> memory_;        // of each value; null for the features
   std::vector<const float*> values_;  // the last are the outputs
   std::vector<Memory> deltas_;        // with respect to each value; empty if not kept as a whole
-  Memory added_;                      // with respect to one value, before they are added
+  Memory added_;                      // with respect to one value, before they are added up
   std::vector<StepPass> steps_;
   Memory panels_;                    // the examples that enter a step on whole batches
   std::vector<Share> shares_;        // [rows, groups]
@@ -69,7 +69,7 @@ class ExactEngine {
   void backward(const Batch& batch, ExactPass& pass, std::span<double> squared_norms) const;
   void make_cells(ExactPass& pass, std::span<const double> scales, std::uint64_t most_cells,
                   std::span<SquaredLength> lengths) const;
-  /// The choice stays until another choice, or until other cells are made.
+  /// The choice holds until the next choice, or until new cells are made.
   void choose(ExactPass& pass, std::span<const std::uint8_t> taken) const;
   /// Adds the cells of the chosen examples.
   void add_cells(ExactPass& pass, std::span<std::int64_t> sum) const;
@@ -79,8 +79,8 @@ class ExactEngine {
   void add_range(ExactPass& pass, std::size_t range, std::span<std::int64_t> sum) const;
 
  private:
-  /// Steps that are executed together: a step on whole batches, followed by its function if it has
-  /// one, or a sequence of other steps.
+  /// Steps that are executed together: either a step on whole batches, with its elementwise
+  /// function if one follows, or a sequence of other steps.
   struct Stage {
     std::size_t first = 0, last = 0;  // steps [first, last)
     bool is_batch = false;
@@ -88,8 +88,8 @@ class ExactEngine {
     std::vector<std::size_t> slots;  // floats per example of each slot
   };
 
-  /// Where the derivatives with respect to a value are: in the pass, under the value that `kept`
-  /// names; or, for the values inside a stage of blocks, in a slot of the task's memory.
+  /// The location of the derivatives with respect to a value: in the pass, under the value that
+  /// `kept` names, or in a slot of the task's memory, for values inside a stage of blocks.
   struct Place {
     static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
     std::size_t kept = kNowhere, slot = kNowhere;

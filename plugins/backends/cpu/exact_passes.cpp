@@ -167,8 +167,8 @@ void ExactEngine::make_cells(ExactPass& pass, std::span<const double> scales,
   });
 }
 
-/// A gradient that is zero or not finite has no cells; and no group's scale makes it longer than
-/// most_cells, whatever was requested.
+/// A gradient that is zero or not finite has no cells. A group's scale is limited so that its cells
+/// are no longer than most_cells, whatever scale was requested.
 void ExactEngine::choose_scales(ExactPass& pass, std::span<const double> scales,
                                 std::uint64_t most_cells, std::size_t first,
                                 std::size_t count) const {
@@ -182,8 +182,8 @@ void ExactEngine::choose_scales(ExactPass& pass, std::span<const double> scales,
   }
 }
 
-/// Numbers are first rounded to nearest if their layer does that, and truncated if that makes them
-/// too long; the others are the same either way.
+/// Layers that round to nearest do so first. If an example's cells are then too long, these layers
+/// truncate instead; the cells of the other layers stay as they are.
 void ExactEngine::make_pair(ExactPass& pass, std::size_t pair, Wide most,
                             std::span<SquaredLength> lengths) const {
   Wide fixed[2] = {}, squares[2] = {};

@@ -3,9 +3,9 @@
 
 #include "privgrad/instruction_set.hpp"
 
-// The compiler vectorises the loops: one body, a function for every instruction set, and one that
-// chooses. Bodies must be inlined into those functions, or they would be compiled for the portable
-// instruction set; without fused multiply-add, so that all give the same results.
+// Each loop has one body, a function for every instruction set, which the compiler vectorises, and
+// one that chooses among them. Bodies must be inlined, or they would be compiled for the portable
+// instruction set. There is no fused multiply-add, so all functions give the same results.
 #define PRIVGRAD_INLINE [[gnu::always_inline]] inline
 
 // For loops over registers: unrolled before g++ decides which values stay in registers.

@@ -31,7 +31,7 @@ PRIVGRAD_INLINE double sum_of_squares_body(const float* values, std::size_t coun
   return sum + ((all[0] + all[1]) + (all[2] + all[3]));
 }
 
-/// Compared as integers, floats without a sign are in order.
+/// Without their signs, floats have the same order as their bits read as integers.
 PRIVGRAD_INLINE float largest_size_body(const float* values, std::size_t count) {
   std::uint32_t largest = 0;
   for (std::size_t i = 0; i < count; ++i) {

@@ -29,7 +29,7 @@ void copy_short(const Number* from, std::size_t count, Number* to) {
   for (; count >= 1; --count, ++from, ++to) std::memcpy(to, from, sizeof(Number));
 }
 
-/// Copies an array, unless it is to be copied onto itself.
+/// Copies an array, unless source and destination are the same.
 inline void copy(const float* from, std::size_t count, float* to) {
   if (from != to) std::memcpy(to, from, count * sizeof(float));
 }

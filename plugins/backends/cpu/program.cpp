@@ -13,7 +13,7 @@
 namespace privgrad::cpu {
 namespace {
 
-/// Examples that are processed together: enough that the weights are read seldom, few enough that
+/// Examples that are processed together: enough that the weights are rarely read, few enough that
 /// the intermediate values stay in the cache.
 constexpr std::size_t kBlock = 64;
 

@@ -62,8 +62,8 @@ class NewNoise {
   /// s = keep s + x, and x = factor (s + unit z).
   /// \param z  out: the noise, for later steps; null if no later step continues it.
   void release(std::span<float> x, double* s, float* z, double keep, double unit, double factor) {
-    // Later steps continue exactly the released noise, to the last bit, and the release is the same
-    // with and without later steps.
+    // Later steps continue exactly these rounded values. They are also used if no step continues,
+    // so the release is the same in both cases.
     float* rounded = z != nullptr ? z : normals_.data();
     const double* noise = noise_.data();
     float* values = x.data();
@@ -144,7 +144,7 @@ CorrelatedMechanism::CorrelatedMechanism(std::span<const CorrelatedPart> parts, 
       steps_(parts.front().recipes.steps()),
       most_rows_(most_rows),
       slice_(slice) {
-  // The unit of all parts' bounds must have no bounds itself: exceeding them would go unnoticed.
+  // The first part's sum is the unit of all bounds, so bounds on it could not be checked.
   if (!parts.front().bounds.empty() || parts.front().first_step != 0) {
     throw ConfigError(
         "the first part of a release is the unit of the others; it begins with the run, and has no "
@@ -202,7 +202,7 @@ void CorrelatedMechanism::check(std::span<const Sum> sums, double divisor) const
   const std::size_t size = slice_ ? slice_->size : next_step_ == 0 ? sums.front().size() : size_;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const double bound = parts_[i].bound(next_step_ - parts_[i].first_step);
-    // The first sum defines the unit; another sum may have a smaller bound than planned.
+    // The first sum's bound must stay equal to the unit; the others may be below what was planned.
     const bool fits = keeps_to(sums[i], bound, unit) && (i != 0 || sums[i].l2_bound() == unit);
     if (fits && sums[i].size() == size) continue;
     throw PrivacyError(
@@ -340,8 +340,8 @@ std::vector<Released> CorrelatedMechanism::release_all(std::vector<Sum> sums,
   check(std::span<const Sum>(sums), divisor);
   const std::uint64_t step = receipt.step();
   if (step != next_step_) {
-    // An older step with other data would reveal its noise; a later step lacks the data of those
-    // between.
+    // A repeated step with other data would reveal its noise; a skipped step's data would be
+    // missing.
     throw PrivacyError("step " + std::to_string(step) + " cannot be released, the next one is " +
                        std::to_string(next_step_));
   }

@@ -85,7 +85,7 @@ double error_with(int bits, const CorrelatedRecipes& recipes, std::size_t size) 
   return std::sqrt(static_cast<double>(recipes.steps())) * error / sigma;
 }
 
-/// Fractional bits of running sums, and how wide they are.
+/// The fractional bits of running sums, and whether these have 128 bits.
 struct FixedPoint {
   bool is_wide;
   int bits;

@@ -266,7 +266,7 @@ RandomKey Mechanism::key_of(const Receipt& receipt, double l2_bound,
   if (!follows_payment_) return noise_key_;
   const RandomKey paid = key_of_paid(noise_key_, receipt.release(), l2_bound);
   if (windowed_ == nullptr) return paid;
-  // Older noise also determines the release, and no payment says how much of it is added.
+  // The release also depends on older noise, and the payment does not say how much of it is added.
   std::string older = "after\n";
   for (const Kept& kept : kept_) {
     const auto bytes = kept.key.secret_bytes();

@@ -97,7 +97,7 @@ std::vector<std::uint64_t> ResidentRun::elements_of(std::uint64_t chunk) const {
   return elements;
 }
 
-/// Cells that a program leaves unwritten keep a value that it would hardly write.
+/// \returns the cells at these places; unwritten ones have a value that a program hardly writes.
 std::vector<std::int64_t> ResidentRun::cells_at(Cells what,
                                                 std::span<const std::uint64_t> places) const {
   std::vector<std::int64_t> cells(places.size(), std::numeric_limits<std::int64_t>::min() + 1);
@@ -112,9 +112,9 @@ std::vector<float> ResidentRun::numbers_at(Numbers what,
   return numbers;
 }
 
-/// Checks the parameters after a sum was made with them, before it is released, and before they are
-/// updated. Otherwise a program could train an unreleased model, or a repeated step could have
-/// another sum under the same noise.
+/// Checks the parameters after a sum was made with them, before its release, and again before their
+/// update. Otherwise a program could train a model that was never released, or sum again with other
+/// parameters under the same noise.
 void ResidentRun::check_what_is_left() const {
   if (left_.empty()) return;
   if (same_bits(numbers_at(Numbers::parameters, left_places_), left_.front())) return;
@@ -238,7 +238,7 @@ void ResidentRun::check_noise(const PaidNoise& noise) {
   released_ = cells_at(Cells::released, elements_);
   std::vector<std::size_t> wrong(chunks_.size(), kChunk);
   executor_.for_each_chunk(chunks_.size(), [&](std::size_t i) {
-    // All chunks of the parameters are whole except the last, which is also the last here.
+    // All chunks of the parameters are whole, except the last one, which also comes last here.
     const std::size_t begin = i * kChunk;
     const std::size_t size = std::min(kChunk, elements_.size() - begin);
     const std::vector<std::int64_t> own =

@@ -44,8 +44,8 @@ bool to_floats_plain(std::span<const std::int64_t> cells, double width, float* v
 }
 
 #if defined(__x86_64__)
-/// AVX2 cannot convert 64-bit integers; values outside the range of the conversion used here are
-/// rare enough to be recomputed.
+/// AVX2 has no conversion from 64-bit integers. The replacement works for a limited range; if a
+/// value is outside it, which is rare, all are recomputed.
 [[gnu::target("avx2")]] bool to_floats_avx2(std::span<const std::int64_t> cells, double width,
                                             float* values) {
   std::uint64_t seen = 0;
@@ -140,7 +140,7 @@ class Release {
   ///
   /// In place, element i's value, 4 bytes, overwrites half of cell i / 2. A wave that begins at
   /// element b may therefore end at 2 b: its values overwrite only cells that earlier waves have
-  /// read. A piece that extends beyond that runs alone, and reads each cell before it writes there
+  /// read. A piece that extends beyond 2 b runs alone, and reads each cell before it writes there
   /// or further on.
   std::size_t end_of_wave(std::size_t first) const {
     if (!in_place()) return ends_.size();
@@ -192,7 +192,8 @@ class Release {
     }
   }
 
-  /// Overwrites the cells after the last value. (run() overwrites the half that may remain of one.)
+  /// Overwrites the cells after the last value. If that value ends within a cell, run() overwrites
+  /// the rest of it.
   void forget(std::size_t begin, std::size_t end) {
     begin = std::max(begin, (size_ + 1) / 2);
     if (begin < end) std::fill_n(cells_->data() + begin, end - begin, 0);

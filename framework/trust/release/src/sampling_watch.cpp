@@ -233,8 +233,8 @@ void SamplingWatch::check_sizes(std::uint64_t step, std::size_t rows, double rat
   if (odd_.is_refuted(evidence_of_a_look())) refuse(step, "vary less, or otherwise, than");
 }
 
-/// A group's window is cleared once it has half of the group's rows: if it had all of them, a
-/// repeated row would be no evidence.
+/// A group's window is cleared once it has half of the group's rows: in a full window every row is
+/// a repeated one, which proves nothing.
 void SamplingWatch::check_returns(std::uint64_t step, std::size_t group, double rate,
                                   std::span<const std::uint32_t> batch) {
   std::size_t& in_window = groups_[group].in_window;
@@ -305,7 +305,7 @@ void SamplingWatch::check_allocated(std::uint64_t step, std::span<const std::uin
   if (within >= law_.steps) refuse_epoch("more steps are made than were charged");
   for (const std::uint32_t row : batch)
     if (step_of_[row] != kNotYet) refuse_epoch("a row is in two batches");
-  // At the last step nothing is left to draw.
+  // At the last step the draw is certain.
   const bool is_last = within + 1 == law_.steps;
   if (!is_last) check_coins(step, 1.0 / static_cast<double>(law_.steps - within), batch);
   for (const std::uint32_t row : batch) step_of_[row] = static_cast<std::uint32_t>(within);

@@ -127,7 +127,7 @@ std::span<std::uint64_t> as_unsigned(std::span<std::int64_t> cells) {
   return {reinterpret_cast<std::uint64_t*>(cells.data()), cells.size()};
 }
 
-/// Memory for a window, not initialised, because it is overwritten before it is read.
+/// Uninitialised memory for a window: everything is written before it is read.
 class Buffer {
  public:
   explicit Buffer(std::size_t size) : cells_(new std::int64_t[size]) {}

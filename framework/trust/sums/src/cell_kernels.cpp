@@ -13,7 +13,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Each loop handles numbers of one width, which fill vectors without being moved about.
+/// Each loop uses numbers of one width, so vector registers fill without shuffles.
 PRIVGRAD_INLINE bool round_all(std::span<const float> numbers, double scale, double levels,
                                std::span<std::int32_t> cells) {
   std::array<double, CellKernels::kBlock> positions;

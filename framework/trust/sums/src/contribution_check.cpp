@@ -260,7 +260,7 @@ void check_factors(const CheckedPass& pass, std::size_t place, std::string_view 
     refuse(who, "gave other factors for the same gradient norms");
 }
 
-/// The examples whose cells a pass added, except some.
+/// Which examples' cells the pass added, with the examples at `places` left out.
 std::vector<std::uint8_t> taken_without(const CheckedPass& pass,
                                         std::span<const std::size_t> places) {
   const auto rows = static_cast<std::ptrdiff_t>(pass.batch.rows());
@@ -278,7 +278,7 @@ Cells cells_in_pass(const CheckedPass& pass, std::size_t place) {
   return cells;
 }
 
-/// Reports a sum that changed by other cells than the examples have alone.
+/// Throws: the sum changed by other cells than these examples have when computed alone.
 [[noreturn]] void refuse_sum(const CheckedPass& pass, std::span<const std::size_t> places,
                              std::string_view who) {
   for (const std::size_t place : places) {
@@ -337,7 +337,8 @@ void check_pass(const CheckedPass& pass, ContributionCheck& check) {
     others.copy_piece(piece, cells);
     subtract(cells, added);
     for (std::size_t i = 0; i < places.size(); ++i) {
-      // A sum of one piece is done with an example when the next is made, in the same memory.
+      // A sum of one piece needs an example's pass only until the next example, so all use one
+      // pass.
       const std::size_t number = added.size() == pass.after.size() ? 0 : i;
       if (piece == 0)
         alone.emplace_back(pass, make_alone(pass, places[i], number, check.program),
@@ -409,7 +410,7 @@ std::optional<ContributionCheck> ContributionChecks::draw(std::uint64_t step,
   if (step % period_ != position_) return std::nullopt;
   ++made_;
   if (batch_size == 0) return std::nullopt;
-  // So that checks of large and of small batches take a similar share of their steps.
+  // This makes checks take a similar share of a step's time in large and small batches.
   constexpr std::size_t kRowsToOne = 64;
   const auto count = std::min(batch_size / kRowsToOne, others_.size());
   // 2^63 is so much larger than the number of rows that the remainder is practically uniform.

@@ -46,7 +46,7 @@ DeferredPass::DeferredPass(const ExactClipping& program, SumMemory& memory,
 }
 
 void DeferredPass::add(std::size_t piece, std::span<std::int64_t> cells) const {
-  // The memory now holds another pass, whose examples are not paid for.
+  // The memory now holds another pass, whose examples have not been charged.
   if (lent_.expired()) {
     throw PrivacyError("a sum is released after the memory of its examples was used for others");
   }

@@ -108,7 +108,7 @@ class PassSum {
   ContributionCheck* check_;
   Executor& executor_;
   std::size_t first_ = 0;            // row of the next pass
-  std::vector<std::int64_t> total_;  // [parameters], and one more for the count where there is one
+  std::vector<std::int64_t> total_;  // [parameters], followed by the count if the sum has one
   std::unique_ptr<DeferredCells> deferred_;
 };
 

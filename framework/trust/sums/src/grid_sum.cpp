@@ -11,7 +11,7 @@ namespace {
 /// Clips the gradient rows of examples, rounds them to the grid and adds them.
 class GridAdder {
  public:
-  /// \param sum  [parameters], and one more for the count if there is one.
+  /// \param sum  [parameters], followed by the count if the sum has one.
   GridAdder(const Clip& clip, std::uint64_t count, std::vector<std::int64_t>& sum,
             std::size_t parameters)
       : clip_(clip),

@@ -10,7 +10,7 @@
 namespace privgrad::core {
 
 double count_share(double noise_multiplier, double count_noise) {
-  // A whole number of cells of the grid of exact sums, where the count is then exactly that number.
+  // Rounds down to whole cells of exact_sum()'s grid, so that the count is exact there.
   constexpr auto kLevels = static_cast<double>(kExactLevels);
   const double share = std::floor(noise_multiplier / (2.0 * count_noise) * kLevels) / kLevels;
   constexpr double kLargest = 1.0 - 1e-9;  // leaves a share for the gradients

@@ -45,10 +45,10 @@ class PieceAdder {
   struct Row {
     std::unique_ptr<Contribution> contribution;
     double scale;        // cells per unit
-    std::uint64_t left;  // of the squared length that its cells may have
+    std::uint64_t left;  // squared length that its next cells may have
   };
 
-  /// Numbers that are left unwritten are NaN.
+  /// Numbers that the contribution leaves unwritten are NaN.
   std::span<const float> piece(const Contribution& contribution, std::size_t begin) {
     const auto out = std::span(numbers_).first(std::min(kPiece, sum_.size() - begin));
     in_wide_registers(

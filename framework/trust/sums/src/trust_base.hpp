@@ -26,7 +26,7 @@ class TrustBase {
     return Bounded(std::move(values), l2_bound, unit);
   }
 
-  /// Takes the values out, so that released values can reuse their memory.
+  /// Moves the values out, so that released values can reuse their memory.
   static std::vector<float> take(Bounded&& sum) { return std::move(sum.values_); }
 
   /// \param cells  a sum of `rows` contributions, none of them longer than `levels`.
@@ -58,7 +58,7 @@ class TrustBase {
                                rows, unit);
   }
 
-  /// Takes all cells out, after adding the deferred contributions on the calling thread.
+  /// Moves all cells out, after adding the deferred contributions on the calling thread.
   static std::vector<std::int64_t> take(core::BoundedOnGrid&& sum) {
     auto [cells, deferred] = take_parts(std::move(sum));
     if (deferred != nullptr) add_all(*deferred, cells);

@@ -1,5 +1,5 @@
 // Softmax attention, with the same bits on every processor, and for any number of empty places
-// behind a sequence.
+// after a sequence.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -64,8 +64,8 @@ PRIVGRAD_INLINE void softmax_body(const float* open, std::size_t places, float s
 PRIVGRAD_LOOP(void, softmax, (const float* open, std::size_t places, float scale, float* row),
               (open, places, scale, row))
 
-/// Replaces the derivatives with respect to one query's probabilities by those with respect to its
-/// products.
+/// Turns the derivatives with respect to one query's probabilities into derivatives with respect to
+/// its products with the keys.
 PRIVGRAD_INLINE void softmax_backward_body(const float* probabilities, std::size_t places,
                                            float scale, float* row) {
   Lanes lanes{};
@@ -78,8 +78,8 @@ PRIVGRAD_LOOP(void, softmax_backward,
               (const float* probabilities, std::size_t places, float scale, float* row),
               (probabilities, places, scale, row))
 
-/// One head works on columns of its inputs. Probabilities are computed again backwards, so that none
-/// are kept.
+/// A head uses some columns of the inputs. The backward pass recomputes the probabilities, so none
+/// are stored.
 class AttentionStep final : public Step {
  public:
   AttentionStep(const Attention& layer, const Place& place);
@@ -166,7 +166,7 @@ void AttentionStep::look_at(std::size_t i, Values in, Memory& memory, Scratch& s
   const std::size_t keys = places_ * key_width();
   const float* query = in[0] + i * inputs_;
   const float* key = in[1] + i * keys;
-  // Copies, of which only turned ones differ.
+  // These are copies; with rotary positions, they are turned.
   memory.queries = at_least(scratch.padded, inputs_);
   memory.keys = at_least(scratch.patches, keys);
   if (layer_.rotary == 0.0) {
@@ -222,7 +222,7 @@ void AttentionStep::backward(std::size_t count, Values in, const float*, const f
     float* const to_queries = of_example(0, inputs_);
     float* const to_keys = of_example(1, keys);
     float* const to_values = of_example(2, keys);
-    // The derivatives with respect to what is turned are turned back at the end.
+    // Derivatives with respect to turned queries and keys are turned back at the end.
     const bool turns = layer_.rotary != 0.0;
     float* const of_queries = turns && to_queries != nullptr ? turned : to_queries;
     float* const of_keys = turns && to_keys != nullptr ? turned + inputs_ : to_keys;

@@ -118,8 +118,8 @@ void ConvStep::patches_backward(const float* delta, float* patches) const {
                   patches, patch_);
 }
 
-/// First pairs every pixel with the one at the same position for the next place, then copies runs
-/// of these pairs, divided where a tile of the operand ends.
+/// First pairs each pixel with the pixel that the next place sees at the same position of the
+/// kernel; then copies runs of these pairs, cut where a tile of the operand ends.
 void ConvStep::gather_place_pairs(const float* image, const Rounding& rounding, Scratch& scratch,
                                   std::uint32_t* inputs) const {
   image = with_padding(image, scratch.padded);

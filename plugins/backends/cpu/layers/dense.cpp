@@ -13,11 +13,11 @@
 namespace privgrad::cpu {
 namespace {
 
-/// Units, or inputs, of a product that one task computes.
+/// Units or inputs of a product per task.
 constexpr std::size_t kTileColumns = 240;
-/// Examples of a backward product that one task computes.
+/// Examples of a backward product per task.
 constexpr std::size_t kTileRows = 96;
-/// Biases that one task adds up.
+/// Biases of a sum per task.
 constexpr std::size_t kBiasPiece = 1024;
 
 /// The share by which a product is shrunk before its factors are rounded to nearest, so that it is
@@ -32,7 +32,7 @@ Rounding bias_rounding(const Share& share) {
   return make_rounding(truncating_scale(share), share.error, true);
 }
 
-/// Calls body with the place of each int16 of an example in an operand of units.
+/// Calls body(element, shift of its half) for each int16 of an example in an operand of units.
 template <class Body>
 void for_each_number(std::size_t units, std::size_t pairs, std::size_t row, std::uint32_t* operand,
                      const Body& body) {
@@ -44,8 +44,8 @@ void for_each_number(std::size_t units, std::size_t pairs, std::size_t row, std:
 
 }  // namespace
 
-/// At several places a gradient is a sum over them, as for a convolution of kernel 1 with the same
-/// parameters: the places are an image of one row.
+/// At several places, the layer is a convolution with kernel 1 over an image of one row: its
+/// gradient is a sum over the places.
 std::unique_ptr<Step> step_of(const Dense& layer, const Place& place) {
   const std::size_t places =
       layer.per_place ? element_count(place.in()) / place.in().back() : std::size_t{1};

@@ -55,7 +55,7 @@ bool EmbeddingStep::for_each_row(
             [&](std::size_t a, std::size_t b) { return in[a] != in[b] ? in[a] < in[b] : a < b; });
   std::vector<double> sum(layer_.width);
   std::vector<float> gradient(layer_.width);
-  // Empty places, whose tokens are below all others, come first.
+  // Empty places sort first, because their token is below all others.
   const auto is_empty = [&](std::size_t place) { return in[place] == kEmptyPlace; };
   std::size_t end = static_cast<std::size_t>(std::count_if(order.begin(), order.end(), is_empty));
   for (std::size_t first = end; first < inputs_; first = end) {

@@ -96,8 +96,8 @@ PRIVGRAD_LOOP(void, add_gradient,
               (x, delta, mean, scale, count, weights, biases))
 
 /// Sets of places and channels that each have their own mean and variance. A sum over a set adds up
-/// each channel's places, in order, and then the channels, in sixteen lanes, lane j those of number
-/// j, j + 16, ... in the set, and the lanes by halves.
+/// each channel's places in order, then the channels in sixteen lanes (lane j adds channels j, j +
+/// 16, ... of the set), then the lanes by halves.
 class NormStep final : public KeptRows {
  public:
   NormStep(const GroupNorm& layer, const Shape& in, const Shape& out);
@@ -126,7 +126,7 @@ class NormStep final : public KeptRows {
   std::size_t places_per_set_, channels_per_set_;
   double epsilon_;
   bool centres_ = true;            // whether the mean is subtracted, and there are biases
-  std::vector<float> zeros_ = {};  // biases where there are none
+  std::vector<float> zeros_ = {};  // the biases of a layer without biases
 };
 
 NormStep::NormStep(const GroupNorm& layer, const Shape& in, const Shape& out)

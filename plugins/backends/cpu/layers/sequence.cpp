@@ -1,4 +1,4 @@
-// Layers of sequences [length, width]: masks, positions, and what takes the places together.
+// Layers of sequences [length, width]: masks, positions, and layers that combine the places.
 #include <algorithm>
 #include <functional>
 
@@ -64,7 +64,7 @@ class PrependStep final : public KeptRows {
   }
 };
 
-/// One row of weights for the places of a sequence, by which they are added up.
+/// Adds up the places of a sequence, each times a weight.
 class WeightedPlaces : public Step {
  public:
   explicit WeightedPlaces(const Place& place)
@@ -91,7 +91,7 @@ class WeightedPlaces : public Step {
 
  protected:
   std::size_t places() const { return inputs_ / outputs_; }
-  /// Whether the mask of example i, if there is one, has the place.
+  /// Whether example i has this place: always true without a mask.
   bool is_there(std::size_t i, std::size_t place, Values in) const {
     return !has_mask_ || in[1][i * places() + place] != 0.0f;
   }

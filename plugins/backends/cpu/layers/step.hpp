@@ -127,16 +127,16 @@ class Step {
   /// Whether the output is the input.
   virtual bool passes_on() const { return false; }
 
-  /// Whether out may be the memory of the first input: then backward() does not need that input.
+  /// Whether out may share the first input's memory; backward() then does not need that input.
   virtual bool works_in_place() const { return false; }
 
-  /// Whether the memory of the derivatives with respect to the first input may be that of delta.
+  /// Whether the derivatives with respect to the first input may share delta's memory.
   virtual bool hands_down_in_place() const { return works_in_place(); }
 
   /// Whether a step in place may follow, that is, whether backward() does not need the output.
   virtual bool gives_output_away() const { return true; }
 
-  /// The function that the step is, if it works in place; otherwise null.
+  /// The step as an elementwise function, if it is one that works in place; otherwise null.
   virtual const Elementwise* function() const { return nullptr; }
 
   // --- Its computation.
@@ -163,7 +163,7 @@ class Step {
   virtual bool works_on_batches() const { return false; }
   /// The floats per example of WholeBatch::panels.
   virtual std::size_t panel_width() const { return 0; }
-  /// \param out  [rows, outputs]; out: with the batch's function applied.
+  /// \param out  out: [rows, outputs], with the batch's function applied.
   virtual void forward_batch(const WholeBatch& batch, const StepPass& pass, float* out) const;
   /// Multiplies pass.errors, the derivatives with respect to the function's values, by the
   /// function's derivative, and computes the norms.
@@ -230,8 +230,8 @@ constexpr double kRoundingMargin = 0x1p-20;
 /// The scale of an example's truncated cells; 0 if it has none.
 inline double truncating_scale(const Share& share) { return share.scale * (1.0 - kRoundingMargin); }
 
-/// One NaN for all gradients that are not finite, because each instruction set would produce
-/// another one.
+/// The same NaN for all gradients that are not finite, because instruction sets produce different
+/// ones.
 double norm_or_nan(double squared);
 
 /// The number of parameters of kept gradients that one task adds up.
@@ -245,8 +245,8 @@ void cut(std::size_t extent, std::size_t size, const Use& use) {
   }
 }
 
-/// The longest possible runs of examples: the sum of an element's cells is at most the sum of the
-/// shares' largest cells.
+/// Runs of examples, as long as possible while the sum of their shares' largest cells, which bounds
+/// the sum of an element's cells, fits in int32.
 std::vector<Run> find_runs(const StepPass& pass);
 
 /// Calls body(row, square) for the examples of a pair that have cells.

@@ -25,7 +25,7 @@ struct Falsified {
   std::vector<std::string> not_compared;  ///< Parts that the comparison omits, and why.
   std::vector<std::string> neighbours;    ///< The neighbours that were tried.
   std::uint64_t steps = 0;                ///< Steps compared, with each neighbour.
-  /// The number of these steps whose batch contains the row.
+  /// The number of these steps whose batch contains the differing row.
   std::uint64_t participations = 0;
   std::uint64_t coordinates = 0;  ///< The number of released values that were recomputed.
 };

@@ -79,9 +79,10 @@ class CorrelatedMechanism {
   ///   or length differs from the first sum's: the noise of earlier steps would not match.
   Released release(Bounded sum, Receipt receipt, double divisor);
 
-  /// \param sums  one for each part that has a release in this step, in the order of the parts. The
-  ///   first sum's bound is the unit of the parts' bounds, which the other sums must respect.
-  /// \throws PrivacyError also if they do not.
+  /// \param sums  one for each part that has a release in this step, in the order of the parts.
+  ///   The parts' bounds are multiples of the first sum's bound, and the other sums must keep to
+  ///   them.
+  /// \throws PrivacyError also if a sum exceeds its bound.
   std::vector<Released> release(std::vector<Bounded> sums, Receipt receipt, double divisor);
 
   /// The same, exactly.
@@ -95,8 +96,8 @@ class CorrelatedMechanism {
   std::vector<Released> release_without_noise(std::vector<Bounded> sums, double divisor);
 
   /// Draws the new noise of later steps with keys derived from this one and, for each step, from
-  /// the payment for it and from the bound, as in Mechanism::use_key(). Noise already drawn by
-  /// earlier steps is kept.
+  /// the payment for it and from the bound, as in Mechanism::use_key(). Noise that earlier steps
+  /// have drawn is kept.
   void use_key(const RandomKey& noise_key);
 
   /// The message that lets other processes draw the same noise: as secret as the noise.
@@ -127,7 +128,7 @@ class CorrelatedMechanism {
          std::span<const double> the_bounds, RandomKey the_key);
     ~Part();
     Part(Part&&) noexcept;
-    /// By step of the recipes.
+    /// \param step  counted from the part's first step.
     double bound(std::uint64_t step) const { return bounds.empty() ? 1.0 : bounds[step]; }
     std::vector<float> take_buffer();
     void forget(std::uint64_t step);

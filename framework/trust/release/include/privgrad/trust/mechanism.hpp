@@ -79,8 +79,8 @@ class PaidNoise {
   std::vector<Older> older_;
 };
 
-/// Turns bounded sums into released values, each with noise of its own, or also with noise of the
-/// last steps. Only this class, PaidNoise and CorrelatedMechanism do so.
+/// Turns bounded sums into released values, each with new noise and, with a window, with noise of
+/// the last steps. Only this class, PaidNoise and CorrelatedMechanism release sums.
 ///
 /// With a window (Aggregator::window()), the keys of the last steps' streams are kept, 32 bytes a
 /// step, and their normals are drawn again. The release is round((x + sum_j sigma_j zeta_j) / 2^h),

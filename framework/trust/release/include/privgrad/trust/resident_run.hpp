@@ -25,8 +25,8 @@ namespace privgrad::core {
 
 /// A sum over examples that stays on the program's device, in cells of the grid of exact_sum(),
 /// with the sensitivity that exact_sum() states and proves: the cells are certified in the same
-/// way, and the program adds them up as add_cells() would. It must be released once, by the
-/// ResidentRun that made it, before that makes another.
+/// way, and the program adds them up as add_cells() would. The ResidentRun that made it must
+/// release it exactly once, before making another.
 class ResidentSum {
  public:
   ResidentSum(ResidentSum&&) noexcept = default;
@@ -159,7 +159,7 @@ class ResidentRun {
   std::uint64_t sums_ = 0;
   bool has_sum_ = false, has_release_ = false;
   double width_ = 0.0;
-  // What the last step left, at places of its own: the parameters, then each state vector.
+  // The places checked in the last step, and what it left there: the parameters, then the state.
   std::vector<std::uint64_t> left_places_;
   std::vector<std::vector<float>> left_;
   bool is_ahead_ = false;

@@ -148,8 +148,8 @@ class SamplingWatch {
   std::uint64_t batches() const noexcept { return batches_; }
 
  private:
-  /// Limits on how often any one row may have been drawn by now; all rows have the same price of
-  /// bets.
+  /// Limits on how often any one row of a group may have been drawn by now; bets on each of its
+  /// rows have the same price.
   struct Limits {
     double least = 0.0, most = 0.0;
   };

@@ -15,8 +15,8 @@
 namespace privgrad::core {
 
 /// The rows of a batch that a process sums: consecutive parts of about the same size, each row in
-/// exactly one of them. Rows are in ascending order, so over many steps a process reads about its
-/// own part of the data set and, if that is in a file, keeps no more of it in memory.
+/// exactly one of them. Rows are ascending, so a process always reads about the same part of the
+/// data set and, if that is in a file, keeps no more of it in memory.
 /// \param batch  row numbers in a data set of `rows`, ascending.
 /// \param rank  below `processes`.
 /// \throws PluginError for a row number that is out of range, out of order or repeated, anywhere in

@@ -37,8 +37,8 @@ struct DifferenceBounds {
 ///
 /// Sensitivity: the first sum has the sensitivity of clipped_sum(). A difference is computed in
 /// double from the clipped gradients, and multiplied by a factor that brings its norm to at most
-/// the bound, rounding included (as clip_factors()). That gradients change little between near
-/// iterates is thus enforced, not assumed. A gradient that is not finite counts as zero, also in
+/// the bound, rounding included (as clip_factors()). The bound is thus enforced; it does not rely
+/// on near iterates having similar gradients. A gradient that is not finite counts as zero, also in
 /// differences.
 /// \param clip  without a count share.
 /// \throws as clipped_sum().

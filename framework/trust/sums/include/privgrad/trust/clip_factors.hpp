@@ -18,7 +18,7 @@ namespace privgrad::core {
 inline constexpr double kSmallestClipNorm = 1e-20, kLargestClipNorm = 1e28;
 
 /// \param what  the beginning of the message.
-/// \throws ConfigError unless the clip norm is within these two: "is ..., allowed is ...".
+/// \throws ConfigError if the clip norm is outside this range: "is ..., allowed is ...".
 void check_clip_norm(double clip_norm, const std::string& what = {});
 
 /// How one step's examples are clipped.

@@ -49,7 +49,7 @@ Bounded sum_for_no_noise(const Program& program, const Dataset& data,
                          std::size_t most_rows = 0, SumMemory* memory = nullptr,
                          PrivacyUnit unit = PrivacyUnit::example);
 
-/// Sums over a whole data set, in the same fixed groups.
+/// Evaluates a whole data set in fixed groups of rows, as clipped_sum() does, and adds these up.
 Evaluation evaluate(const Program& program, const Dataset& data, Executor& executor);
 
 /// The number of parts that evaluate() adds up.
@@ -63,9 +63,9 @@ std::vector<Evaluation> evaluate_parts(const Program& program, const Dataset& da
 Evaluation total_of(std::span<const Evaluation> parts);
 
 /// The L2 norm of the gradient of the mean loss over a data set, without clipping or noise, and so
-/// only for research. With ExactClipping, the error is the rounding of the gradients to cells:
-/// about 2^-13 of the longest gradient divided by the root of their number. For other programs,
-/// which add rows, it is within rounding.
+/// only for research. With ExactClipping, the error comes from rounding the gradients to cells:
+/// about 2^-13 of the longest gradient divided by the root of their number. Other programs add rows
+/// in double, so only floating-point rounding remains.
 /// \returns 0 for no rows.
 double mean_gradient_norm(const Program& program, const Dataset& data, Executor& executor);
 

@@ -49,8 +49,8 @@ struct ContributionCheck {
                                         ///< found.
 };
 
-/// The examples to check among those that are computed together, counted from the first of them:
-/// ascending, each once, including the drawn one.
+/// The examples to check among those that are computed together, counted from the first of these:
+/// ascending, without duplicates, including the drawn one.
 /// \param first, rows the places in the batch of the examples that are computed together.
 std::vector<std::size_t> examples_of(const ContributionCheck& check, std::size_t first,
                                      std::size_t rows);
@@ -68,7 +68,7 @@ class ContributionChecks {
   static constexpr std::uint64_t kLongestPeriod = 256;
   /// Every run that is not ended early has at least this many checked steps, or checks every step.
   static constexpr std::uint64_t kLeastLooks = 16;
-  /// One in this many consecutive checks covers a whole pass.
+  /// A whole pass is checked once in this many consecutive checks.
   static constexpr std::uint64_t kLooksToAll = 16;
 
   /// \param key  the run's key; a key for this purpose is derived from it.
@@ -89,7 +89,7 @@ class ContributionChecks {
   void save(StateWriter& out) const;
   void restore(StateReader& in);
 
-  /// Records the result of a check from draw(), once the sum is made.
+  /// Records the result of a check from draw(), after its sum was made.
   void add(const ContributionCheck& check) noexcept { differences_ += check.differs ? 1 : 0; }
 
   /// The number of drawn steps, including those with empty batches: public.
