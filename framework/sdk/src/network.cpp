@@ -188,7 +188,7 @@ Shape output_of(const Prepend&, const Shape& in) {
   return {sequence[0] + 1, sequence[1]};
 }
 
-/// \param mask  the number of the input that is the mask, if it is there.
+/// \param mask  the index of the mask among the inputs, if the layer has one.
 void need_mask(const Inputs& in, std::size_t mask, const char* why) {
   need(in.size() == mask || (in.size() == mask + 1 && in[mask] == Shape{in[0][0]}), why);
 }
@@ -208,7 +208,7 @@ Shape output_of(const PickPlace& layer, const Inputs& in) {
   return {sequence[1]};
 }
 
-/// Of a sequence that attends to itself: each head's probabilities are its square.
+/// In a sequence that attends to itself, each head has a probability for each pair of places.
 constexpr std::size_t kMostPlaces = 4096;
 
 Shape output_of(const Attention& layer, const Inputs& in) {
@@ -361,7 +361,7 @@ bool has_allowed_name(const Node& node) {
          std::all_of(node.name.begin(), node.name.end(), is_allowed);
 }
 
-/// The number of the layer's input that is a mask, if it has that many.
+/// The index of the mask among the layer's inputs; a layer with fewer inputs has no mask.
 std::size_t mask_input(const Layer& layer) {
   if (std::holds_alternative<Attention>(layer)) return 3;
   if (std::holds_alternative<MeanOfPlaces>(layer) || std::holds_alternative<PickPlace>(layer))
@@ -375,11 +375,11 @@ bool needs_tokens(const Layer& layer) {
 
 /// What is known of a value beside its shape.
 struct Origin {
-  bool is_token = false;  ///< It consists of features.
-  bool is_mask = false;   ///< It consists of what a mask node made.
+  bool is_token = false;  ///< Made of features.
+  bool is_mask = false;   ///< Made by a mask node.
 };
 
-/// \returns the origin of what a node makes of a value.
+/// \returns the origin of the value that a node makes from a value with this origin.
 Origin origin_behind(const Layer& layer, Origin in) {
   if (std::holds_alternative<TokenMask>(layer)) return {.is_token = false, .is_mask = true};
   const bool keeps = std::holds_alternative<PartOf>(layer) ||

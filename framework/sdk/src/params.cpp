@@ -423,7 +423,7 @@ std::vector<Params> Params::objects(std::string_view name) const {
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   std::string best;
-  // Beyond a third of its length it is another word rather than a typing error.
+  // A text that differs in more than a third of its length is another word, not a typing error.
   std::size_t best_distance = std::max<std::size_t>(2, name.size() / 3) + 1;
   if (name.size() > 200) return best;
   for (const std::string& candidate : candidates) {

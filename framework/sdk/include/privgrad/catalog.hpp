@@ -75,7 +75,7 @@ class PRIVGRAD_API Catalog {
   void offer(std::string plugin, std::string file, Origin origin,
              std::vector<OfferedComponent> components, std::function<void(Catalog&)> load);
 
-  /// Makes the bare name of a component mean that of this plugin, unless the program has one.
+  /// Makes a component's bare name refer to this plugin's component, unless the program has one.
   void claim(OfferedComponent component, std::string plugin);
 
   /// Remembers a refused file that looked like a plugin, for messages about missing components.

@@ -16,26 +16,26 @@ namespace privgrad {
 
 class Event;
 
-/// How an event says that its batches are drawn. Its cost rests on a draw that is secret, whichever
-/// it is.
+/// How an event's batches are drawn. In each case, the event's cost assumes that the draw is
+/// secret.
 struct Sampling {
   enum class Draw {
-    coins = 1,  ///< Each example by a coin of its own.
-    subset,     ///< `size` of `rows` examples, each such set equally likely.
-    epoch,      ///< Each example in one of `steps` steps, drawn for each example by itself.
+    coins = 1,  ///< Each example is drawn by its own coin.
+    subset,     ///< A uniformly random set of `size` out of `rows` examples.
+    epoch,      ///< Each example is in one of `steps` steps, drawn independently.
   };
   Draw draw = Draw::coins;
   double rate = 1.0;  ///< The probability that a given example is in a given batch.
   std::uint64_t rows = 0, size = 0;
   std::uint64_t steps = 1;
-  std::shared_ptr<const Event> of;  ///< What is run on each batch.
+  std::shared_ptr<const Event> of;  ///< The event that runs on each batch.
 };
 
-// Each kind of event has its name, kKind, and members(), which calls use(name, member...) for each
-// of its members, with that member of each of the events: so events are written, read and compared
-// without knowing the kinds. An event whose batches are drawn says so in sampling(). One that many
-// accountants do not know, and whose cost is not that of its parts, may say in kUnproved what they
-// have no theorem for (first_refusal()).
+// Each kind of event has a name, kKind, and members(), which calls use(name, member...) for each of
+// its members, given the same kind of event once or several times: so events are written, read and
+// compared without knowing the kinds. An event whose batches are drawn describes the draw in
+// sampling(). An event that many accountants do not support, and whose cost differs from its parts'
+// cost, may say in kUnproved what they have no theorem for (first_refusal()).
 
 /// Gaussian noise of standard deviation `noise_multiplier` times the L2 bound of one unit's
 /// contribution. The accountant turns the bound into a sensitivity under its adjacency (replace_one
@@ -228,7 +228,7 @@ class PRIVGRAD_API Event {
 /// Whether both describe the same mechanism with equal numbers.
 PRIVGRAD_API bool operator==(const Event& a, const Event& b);
 
-/// How the event says that its batches are drawn; nothing if it does not sample.
+/// How the event's batches are drawn; nothing if it does not sample.
 PRIVGRAD_API std::optional<Sampling> sampling_of(const Event& event);
 
 /// An event and how often it happens.

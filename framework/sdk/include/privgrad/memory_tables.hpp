@@ -28,7 +28,7 @@ struct PRIVGRAD_API MemoryColumn {
       offsets;                  ///< [rows + 1], ascending: the beginning of each text in `bytes`.
   std::span<const char> bytes;  ///< UTF-8. A missing value is an empty text; a day has the declared
                                 ///< format.
-  Cells cells = Cells::texts;   ///< In an unreadable column, each text is one that no value has.
+  Cells cells = Cells::texts;   ///< In an unreadable column, no text is a valid value.
   std::string type = {};        ///< The type of the column in error messages.
 };
 

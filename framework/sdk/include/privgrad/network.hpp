@@ -126,14 +126,13 @@ struct LayerNorm {
   }
 };
 
-/// The token of a place where a sequence has ended: sequences shorter than the features are filled
-/// up with it.
+/// The token that fills the rest of a sequence which is shorter than the features.
 inline constexpr float kEmptyPlace = -1.0f;
 
-/// Row x[t] of a table W of shape [vocabulary, width], for each token t of the input: the features,
-/// or a part of them, because tokens have no gradient. Tokens are whole numbers below vocabulary,
-/// or kEmptyPlace, whose row is zeros and has no gradient; any other value has a row of NaN, and
-/// its example a gradient that is not finite.
+/// y[t] = W[x[t]], with W of shape [vocabulary, width], at each place t. The tokens x are the
+/// features, or a part of them, because tokens have no gradient: whole numbers below vocabulary, or
+/// kEmptyPlace, whose row is zeros and has no gradient. Any other value gives a row of NaN, and its
+/// example a gradient that is not finite.
 struct Embedding {
   std::size_t vocabulary = 0;
   std::size_t width = 0;
@@ -208,22 +207,22 @@ struct Reshape {
   }
 };
 
-/// 1 at each place whose token is not kEmptyPlace, and 0 at the others. The input is one of tokens,
-/// like that of Embedding. The masks that other layers take are made by it, and by nothing else.
+/// 1 at each place whose token is not kEmptyPlace, and 0 at the others. The input is tokens, as for
+/// Embedding. Only this layer makes the masks that other layers take.
 struct TokenMask {
   static constexpr std::string_view kKind = "mask";
   template <class Self, class Use>
   static void members(Self&, const Use&) {}
 };
 
-/// x + W, with W of the shape of x: a place's own number at each place of a sequence.
+/// x + W, with W of the shape of x: adds a trained vector to each place of a sequence.
 struct Positions {
   static constexpr std::string_view kKind = "positions";
   template <class Self, class Use>
   static void members(Self&, const Use&) {}
 };
 
-/// A row W of shape [width] in front of a sequence [length, width]: the token of a class.
+/// Puts a trained row W of shape [width] before a sequence [length, width], as a class token.
 struct Prepend {
   static constexpr std::string_view kKind = "prepend";
   template <class Self, class Use>
@@ -235,14 +234,15 @@ struct Prepend {
 /// output, and reads head g = h / (heads / key_heads) of k and v,
 ///   y[t, h] = sum over s of p[t, s] v[s, g],  p[t, s] = exp(a[t, s]) / sum over r of exp(a[t, r]),
 ///   a[t, s] = q[t, h] . k[s, g] / sqrt(w),
-/// over the places s, r whose mask is not 0 and, if causal, that are not behind t; 0 if there are
+/// over the places s, r whose mask is not 0 and, if causal, that are not after t; 0 if there are
 /// none. No parameters. Vaswani et al. 2017; Ainslie et al. 2023 for key_heads.
 struct Attention {
   std::size_t heads = 1;      ///< Must divide the width of q.
   std::size_t key_heads = 1;  ///< Must divide heads.
   bool causal = false;
-  /// If it is not 0: before the products, the pair (x[i], x[i + w / 2]) of every head of q and k is
-  /// turned by the angle t rotary^(-2 i / w) at place t; w is even. Su et al. 2021.
+  /// 0: no rotary positions. Otherwise, before the products, the pair (x[i], x[i + w / 2]) of each
+  /// head of q and k is turned at place t by the angle t rotary^(-2 i / w); w is even. Su et al.
+  /// 2021.
   double rotary = 0.0;
 
   static constexpr std::string_view kKind = "attention";
@@ -255,8 +255,8 @@ struct Attention {
   }
 };
 
-/// The mean over the places of a sequence [length, width], or over those whose mask [length] is not
-/// 0 if there is one: [width]; zeros if there are none.
+/// The mean [width] over the places of a sequence [length, width] or, with a mask [length], over
+/// the places where it is not 0; zeros if there are none.
 struct MeanOfPlaces {
   static constexpr std::string_view kKind = "mean";
   template <class Self, class Use>
@@ -266,7 +266,7 @@ struct MeanOfPlaces {
 /// One place of a sequence [length, width]: [width].
 struct PickPlace {
   std::size_t place = 0;
-  /// Takes the last place instead, or the last whose mask [length] is not 0 if there is one; zeros
+  /// Takes the last place instead or, with a mask [length], the last place where it is not 0; zeros
   /// if there is none.
   bool last = false;
 
@@ -303,11 +303,11 @@ PRIVGRAD_API PoolKind pool_from_text(std::string_view text);  ///< \throws Confi
 PRIVGRAD_API std::string to_text(const Layer& layer);
 
 /// One step of a network: a layer and the values that it works on. Value 0 is the features of an
-/// example, and value i + 1 what node i makes.
+/// example, and value i + 1 is the output of node i.
 struct Node {
   Layer layer;
   /// Earlier values, one for each input of the layer; a value may occur more than once. Empty: the
-  /// value before, that is, what the preceding node makes.
+  /// preceding value, which is the output of the preceding node, or the features.
   std::vector<std::size_t> from;
   /// The name of its parameters: NAME.weight, NAME.bias. Letters, digits, '_', '-' and '.'; empty:
   /// "layers.N", where N is the number of the node.
@@ -323,17 +323,17 @@ struct Node {
       : layer(std::move(one)), from(std::move(values)), name(std::move(named)) {}
 };
 
-/// A model as data: any backend can execute it. The last value is the outputs; every other one is
+/// A model as data: any backend can execute it. The last value is the outputs; each other value is
 /// used by some node.
 struct Network {
   ExampleShape input;
   std::vector<Node> nodes;
   Loss loss = Loss::cross_entropy;
-  /// The parameters of the frozen nodes, in the layout of frozen_blocks(). No model makes any: the
-  /// core freezes nodes.
+  /// The parameters of the frozen nodes, in the layout of frozen_blocks(). Models leave this empty,
+  /// because only the core freezes nodes.
   std::vector<float> frozen = {};
-  /// What the loss of an example is multiplied by, for each class: [classes], finite and above 0;
-  /// empty: 1. Never divided by a sum of weights: an example's loss is its own.
+  /// The factor of an example's loss for each class: [classes], finite and above 0; empty: 1. There
+  /// is no division by a sum of weights, so an example's loss does not depend on other examples.
   std::vector<double> class_weights = {};
 };
 
@@ -347,8 +347,8 @@ PRIVGRAD_API std::vector<std::size_t> inputs_of(const Network& network, std::siz
 /// \returns the node's name, or "layers.N" if it has none.
 PRIVGRAD_API std::string name_of(const Network& network, std::size_t node);
 
-/// \returns whether each node works on the value before it, none is frozen, and no class has a
-///   weight: what a backend may require that executes layers one after the other.
+/// \returns whether each node works on the preceding value, no node is frozen, and no class has a
+///   weight. A backend that executes layers one after the other may require this.
 PRIVGRAD_API bool is_plain_chain(const Network& network);
 
 /// One tensor of the parameters.
@@ -363,11 +363,11 @@ struct ParameterBlock {
                             ///< weights of norms.
 };
 
-/// \returns the shape of what a layer makes of values of these shapes.
+/// \returns the shape of the layer's output for inputs of these shapes.
 /// \throws ConfigError that says why it cannot process them.
 PRIVGRAD_API Shape output_shape(const Layer& layer, const std::vector<Shape>& inputs);
 
-/// The shape of each value: the features, and what each node makes; [nodes + 1].
+/// The shape of each value: the features, and the output of each node; [nodes + 1].
 /// \throws ConfigError that names the first node that cannot process its input.
 PRIVGRAD_API std::vector<Shape> value_shapes(const Network& network);
 
@@ -392,9 +392,10 @@ PRIVGRAD_API std::size_t parameter_count(const Network& network);
 /// \throws ConfigError like value_shapes().
 PRIVGRAD_API std::size_t output_count(const Network& network);
 
-/// \throws ConfigError if a node cannot process its input, if nothing uses a value, if there are no
-///   parameters to train, if the frozen parameters are of another number than frozen_blocks() has,
-///   if the class weights do not fit the classes, or if outputs, loss and targets do not fit each other.
+/// \throws ConfigError if a node cannot process its input, if nothing uses a value, if there are
+///   no parameters to train, if the number of frozen parameters is not that of frozen_blocks(), if
+///   the class weights do not fit the classes, or if outputs, loss and targets do not fit each
+///   other.
 PRIVGRAD_API void check_network(const Network& network);
 
 }  // namespace privgrad

@@ -61,9 +61,8 @@ class PRIVGRAD_API Sampler {
   virtual void start(const SamplingPlan& plan) = 0;
 
   /// The divisor of the step's noisy sum: a constant of the plan, never the actual batch size. > 0;
-  /// with batch_sizes it is that of the step, or the next lower whole number. A sampler that sets
-  /// its own size at every step may ignore batch_sizes: the core notices this from the return
-  /// value.
+  /// with batch_sizes it is the step's size, or this size rounded down. A sampler that sets its own
+  /// size at every step may ignore batch_sizes: the core notices this from the return value.
   virtual double expected_batch_size(std::uint64_t step) const = 0;
 
   /// Turns the releases (the event of each step's noise on its own batch) into the cost of each

@@ -11,10 +11,8 @@ inline constexpr double kLeastScale = 0x1p-60;
 
 /// A noise multiplier so small that a Gaussian release reveals who takes part in it. The privacy
 /// loss of a unit at its bound is N(1/(2 sigma^2), 1/sigma^2), which here exceeds `epsilon` with
-/// probability Phi(3) = .9987. If this noise meets a target, then only because delta is at least
-/// that share of the probability of taking part at all: the noise does not protect the
-/// participants.
-/// \param epsilon  >= 0.
+/// probability Phi(3) = .9987. Such noise meets a target only if delta is at least that share of
+/// the probability of taking part at all, so it does not protect the participants.
 double exposing_noise(double epsilon);
 
 /// \throws PrivacyError  always: a search for noise ended at exposing_noise().

@@ -63,9 +63,9 @@ std::vector<double> worst_squared_sensitivities_of_decreasing(std::span<const do
 /// rows form a shorter run.
 ///
 /// \returns worst_after with room for roundings, and for recipes whose factors to these agree to
-///   kSameFactor; of_groups: the one number that is charged for every client. It is an upper bound:
-///   a client with other rounds costs less.
-/// \throws ConfigError for recipes without a window, for recipes without a finite bound, and if the
+/// \returns worst_after with room for roundings, and for recipes that are proportional to these
+///   up to kSameFactor; of_groups: the one number that is charged for every client. It is an upper
+///   bound: a client with other rounds costs less.
 ///   computation would take more than about a minute.
 CorrelatedCost separated_cost(const CorrelatedRecipes& recipes, const Separation& rule);
 

@@ -55,8 +55,8 @@ double cost_by_filter(Accountant& filter, Adjacency adjacency, const Event& even
 /// records here, under the lock, that it opens its ledger or is resumed. A ledger is opened once
 /// per reservation; a resumed run is settled in full; a settled run neither begins nor is resumed.
 /// A copy with other inputs would make different releases, so it may not use the reservation. If
-/// one process resumes a run while another settles it, either the first comes first and nothing is
-/// returned, or the second does and the first releases nothing more.
+/// one process resumes a run while another settles it, the first line decides: a resumed run gets
+/// nothing back, and a settled run releases nothing more.
 ///
 /// The file is a hash chain of JSON lines: "open" with the terms, and for each run "reserve",
 /// "begin", any number of "resume", and "settle". Anyone who can write the file can truncate it;
@@ -113,8 +113,8 @@ class DataAccount {
   void resume(const std::string& id, const std::string& bound);
 
   /// Returns a reservation for which no ledger was opened. begin() is called before a ledger is
-  /// opened, so a run that stopped before it has released nothing, and a run that has not reached
-  /// it yet can no longer open one.
+  /// opened, so a run that stopped earlier has released nothing, and a run that has not called it
+  /// yet can no longer open a ledger.
   /// \returns false, and the reservation stays, if a ledger was opened.
   /// \throws PrivacyError if there is no such reservation, or it was settled before; IoError.
   bool give_back(Accountant& filter, const std::string& id);

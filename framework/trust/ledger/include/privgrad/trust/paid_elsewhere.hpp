@@ -12,8 +12,8 @@ namespace privgrad::core {
 ///
 /// A receipt is used once. The caller has been informed by the process that holds the ledger that
 /// the lines of these charges are on its disk, and that it has given up its receipts for them
-/// (Trainer::hand_over). Which noise the receipts are for does not come from the message, but from
-/// the charges of the plan, which all processes have made from the same manifest and examples.
+/// (Trainer::hand_over). The noise that a receipt covers is not read from the message: it comes
+/// from the plan's charges, which all processes have made from the same manifest and examples.
 class PaidElsewhere {
  public:
   /// \param charges  the plan's charges that were paid for, in order.

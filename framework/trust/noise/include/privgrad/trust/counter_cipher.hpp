@@ -10,8 +10,8 @@
 namespace privgrad::core {
 
 /// Generates the random bytes of the noise: AES-128 in counter mode under the first half of a key.
-/// (AES-256 would take a third more time without a practical gain: nobody can try 2^128 keys, nor
-/// the 2^98 that attack one of the 2^30 streams of a long run.)
+/// (AES-256 would take a third more time without a practical gain: 2^128 keys cannot be searched,
+/// nor the 2^98 that suffice to break one of the 2^30 streams of a long run.)
 ///
 /// Block b of domain d is AES-128(key, d || b), both numbers big-endian: 2^64 domains of 2^64
 /// blocks of 16 bytes, all from different inputs. Without the key, no block therefore reveals
