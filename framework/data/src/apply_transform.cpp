@@ -48,7 +48,7 @@ std::vector<float> features_of(const Dataset& data, std::span<const std::uint32_
   return features;
 }
 
-/// A split before a transform, and what must remain of it.
+/// A split before a transform, for checking what the transform must not change.
 class Before {
  public:
   Before(const ComponentUse& use, std::string_view split, const Dataset& data)
@@ -233,8 +233,8 @@ void check_row_alone(const ComponentUse& use, const Transform& transform, const 
 FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
   if (!transform.is_restorable()) return {false, {}};
   FittedTransform fitted{true, transform.fitted_values()};
-  // They would go into the model, which release mode would then call private: they were not
-  // charged. What follows from a release is compared by them (SecondLook).
+  // Without a statistic there must be no learnt values: they would be released with the model, but
+  // were not charged. After a release there must be some, because SecondLook compares them.
   const Statistic statistic = transform.statistic();
   if (statistic == (fitted.values.empty() ? Statistic::released : Statistic::none)) {
     throw PluginError(use.component->full_name() + ": what it says of its numbers, and the " +

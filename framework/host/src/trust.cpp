@@ -33,10 +33,10 @@ bool is_alone(const struct group& entry, const std::string& name) {
   return name == entry.gr_name;
 }
 
-/// Whether a group has one member, this user: the group of the user's name that systems make with
-/// each account, and because of which they let users' files be writable by their group (umask 002).
-/// Only accounts of this machine are asked about: which of a network's accounts begin in the group
-/// cannot be found out.
+/// Whether this user is the only member of a group. Many systems make such a group for each
+/// account, named like the user, and let users' files be writable by it (umask 002). Only the
+/// accounts of this machine are checked; the network accounts whose primary group it is cannot be
+/// listed.
 bool is_private_group(gid_t group, uid_t user) {
   Space space{};
   std::string name;

@@ -38,7 +38,7 @@ const Section& aggregator_section();  ///< In addition to the parameters of the 
 const Section& schedules_section();
 const Section& privacy_section();
 const Section& federated_section();  ///< May be missing.
-/// Those of its keys that only one aggregation has.
+/// The keys of the section federated that only one aggregation has.
 const std::vector<ParamSpec>& fed_avg_keys();
 const std::vector<ParamSpec>& dp_fed_avg_keys();
 const Section& allow_section();       ///< May be missing.

@@ -184,7 +184,7 @@ Value ManifestReader::with_steps(const Value& root, Manifest& manifest) {
     return changed;
   };
   const Value* utility = root.find("utility");
-  if (utility == nullptr) return root;  // then it is a theorem of the aggregator
+  if (utility == nullptr) return root;  // a theorem of the aggregator chooses the number
   manifest.steps_minimise_bound = true;
   std::vector<Problem> found;
   const auto spec = std::find_if(root_section().params.begin(), root_section().params.end(),
@@ -293,7 +293,7 @@ Value ManifestReader::read_private_size(Manifest& manifest, const Value& given) 
   return resolved;
 }
 
-/// Under the other relations the number is public, so noise would be paid for in vain.
+/// Under the other adjacencies the number is public, so noise would waste budget.
 void ManifestReader::check_private_size(const Manifest& manifest) {
   if (!manifest.size_noise || manifest.adjacency == Adjacency::add_or_remove_one) return;
   problems_.add(root_.find("data")->find("size")->mark, "data.size",

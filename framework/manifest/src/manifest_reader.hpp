@@ -45,9 +45,9 @@ class ManifestReader {
   /// A manifest of another version has other keys, so no other check makes sense.
   bool check_version();
   void read_root(Manifest& manifest);
-  /// The manifest with a number for steps. auto becomes, if `utility` says enough, the number with
-  /// the smallest utility bound: that of dynamic noise if the schedule divides the budget so,
-  /// otherwise of uniform noise. It is known before any data is.
+  /// The manifest with a number for steps. If `utility` has the facts, auto becomes the number with
+  /// the smallest utility bound: for dynamic noise if the schedule divides the budget by an
+  /// influence, otherwise for uniform noise. This needs no data.
   Value with_steps(const Value& root, Manifest& manifest);
   /// Whether the noise schedule is derived from an influence (Schedule::influence()).
   bool divides_noise_by_influence() const;

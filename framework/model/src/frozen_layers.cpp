@@ -113,9 +113,9 @@ void mark_targets(const Manifest& manifest, const Network& network, const std::s
                  "names '" + pattern + "', which no layer is called; there are " + listed(layers));
 }
 
-/// Appends node i of a network to a part of it, under its name in the whole.
-/// \param now  the value of the part that each value of the whole is.
-/// \returns the value that the node makes in the part.
+/// Appends node i of a network to a part of the network, under the same name.
+/// \param now  the number in the part of each value of the network.
+/// \returns the number in the part of the value that the node makes.
 std::size_t append_node(const Network& network, std::size_t i, const std::vector<std::size_t>& now,
                         Network& part) {
   Node node = network.nodes[i];
@@ -127,8 +127,8 @@ std::size_t append_node(const Network& network, std::size_t i, const std::vector
   return part.nodes.size();
 }
 
-/// Whether each node is behind the first `layers`: those that follow them, and those among them that
-/// these use and that no parameters lie before, so that there is nothing to keep.
+/// Which nodes the part after the first `layers` contains: all later nodes, and those of the first
+/// that it uses and that depend on no parameters, so that their outputs need not be stored.
 std::vector<bool> nodes_behind(const Network& network, std::size_t layers) {
   std::vector<bool> has_parameters(network.nodes.size() + 1, false), is_used(has_parameters);
   for (const ParameterBlock& block : parameter_blocks(network))

@@ -95,7 +95,7 @@ class Rewriting {
 
   const Network& network_;
   double scale_;
-  std::vector<std::size_t> now_;  // the value of the result that each value of the network is
+  std::vector<std::size_t> now_;  // the number in the result of each value of the network
   Network result_;
 };
 

@@ -13,14 +13,14 @@ namespace privgrad::core {
 ///   code, and are costly to compute, so that a FeatureCache may keep them.
 bool is_worth_keeping(const Transform& transform);
 
-/// What a transform said of itself when the run was planned, by which it was charged and listed.
+/// A transform's properties when the run was planned, by which it was charged and listed.
 struct PlannedTransform {
   std::size_t number = 0;  ///< Of the transform in the manifest.
   Statistic statistic = Statistic::none;
   bool is_by_row = false;
 };
 
-/// Lets a transform learn, and applies it to both splits, row by row if it promised to be given
+/// Lets a transform learn, and applies it to both splits, row by row if it promises to work on
 /// single rows (Transform::is_by_row()).
 ///
 /// The proofs concern the examples that the plan knows: a transform that turned one example into
@@ -56,8 +56,8 @@ FittedTransform learn(const ComponentUse& use, const PlannedTransform& planned,
 
 /// \returns the values that a transform has learnt. They go into a file, whose readers make the
 ///   same checks.
-/// \throws PluginError for a tensor without a proper name or shape, or one that the transform may
-///   not have, and if there is none of a released statistic.
+/// \throws PluginError for a tensor with an invalid name or shape, for learnt values without a
+///   statistic, and for a released statistic without learnt values.
 FittedTransform fitted_of(const ComponentUse& use, const Transform& transform);
 
 /// Checks that the transformed example is the same alone as among others, bit for bit; one that

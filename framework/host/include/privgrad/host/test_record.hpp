@@ -17,9 +17,8 @@ inline constexpr int kSuiteVersion = 1;
 /// The record that `privgrad plugins test` found no broken promise in a plugin's file.
 ///
 /// A record is a JSON file, beside the plugin (FILE.tested.json) or, if the tester cannot write to
-/// that folder, under the user's data folder by the hash of the file. It is a note that the test
-/// was made, against forgetting it, and not a proof: anyone who can write the plugin can write the
-/// record.
+/// that folder, under the user's data folder by the hash of the file. It shows whether the test was
+/// forgotten, and is not a proof: anyone who can write the plugin can write the record.
 struct TestRecord {
   std::filesystem::path file;  ///< The record; empty if there is no valid one.
   /// Why there is no valid record, one line; "" if there is no record at all.

@@ -31,7 +31,7 @@ struct ComponentUse {
   const Catalog* catalog = nullptr;      ///< The catalog that contains the component.
   std::string where;     ///< "optimizer", "schedules.clip_norm", "data.transforms.0".
   std::string position;  ///< "FILE:LINE:COLUMN" of the node, or "--set KEY".
-  Mark mark;             ///< The same place in other words, for the reader of the manifest.
+  Mark mark;             ///< The same place as a line and a column.
 
   /// Whether the manifest gives the component, because some may be left out.
   bool is_given() const noexcept { return component != nullptr; }

@@ -116,7 +116,6 @@ struct AccuracyReport {
   std::uint64_t patience = 0;  ///< Releases without a new best that end the run; 0: no limit.
 };
 
-/// A manifest that fits the loaded plugins. Nothing in it depends on data.
 /// Some of the training rows, by a public draw.
 struct DataSample {
   std::uint64_t rows = 0;
@@ -135,7 +134,7 @@ struct Manifest {
   std::optional<StatisticNoise> size_noise;
   bool test_is_public = false;       ///< data.test_is_public.
   std::optional<DataSample> sample;  ///< data.sample; nothing: all training rows are used.
-  /// data.read_off_rows: what was read off the rows before they came here, each in a few words.
+  /// data.read_off_rows: facts derived from the rows before this run, each in a few words.
   std::vector<std::string> read_off_rows;
   std::optional<Streaming> streaming;  ///< data.streaming; nothing: rows are in memory.
   ComponentUse model, backend, sampler, clipping, aggregator, optimizer;
@@ -163,7 +162,7 @@ struct Manifest {
   std::optional<std::uint64_t> seed;  ///< Given: the run is reproducible, and not fit for release.
   /// Steps between measurements for the progress line; 0: about 20 measurements (auto steps).
   std::uint64_t evaluate_every = 0;
-  bool gradient_norm = false;       ///< Measure that of the mean training loss; research mode only.
+  bool gradient_norm = false;       ///< Of the mean training loss; research only.
   std::size_t microbatch_size = 0;  ///< Most examples in memory at once; 0: the backend decides.
   bool random_iterate = false;      ///< Keep the model before a random step, not the last model.
   std::optional<Augmentation> augmentation;       ///< Nothing: examples are not altered.

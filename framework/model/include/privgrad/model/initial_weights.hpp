@@ -85,8 +85,8 @@ bool saw_protected_rows(const WeightsOrigin& origin);
 
 /// The claim that applies to a manifest's weights. Weights of a model trained by PrivGrad are
 /// charged_in_account if they were paid from the run's account, and nothing on which their
-/// parameters depend is uncharged. A manifest's word does not make weights public that saw
-/// protected rows.
+/// parameters depend is uncharged. Weights that saw protected rows are not public, even if the
+/// manifest says so.
 WeightsClaim claim_of(const Manifest& manifest, const WeightsFacts& weights);
 
 /// The number of frozen layers, that is, of layers before the first trained one; 0 if none.
@@ -96,18 +96,17 @@ WeightsClaim claim_of(const Manifest& manifest, const WeightsFacts& weights);
 std::size_t frozen_layers(const Manifest& manifest, const Network& network,
                           const std::vector<std::string>& loaded);
 
-/// The values that nodes after the first `layers` use, and that these make or receive; ascending.
-/// For a chain, the only one is what the last of them makes. A value before which no parameters lie
-/// is made again from the features, which are then among the values.
+/// The values that the first `layers` nodes make or receive and that later nodes use; ascending. In
+/// a chain this is only the output of the last of these nodes. A value that depends on no
+/// parameters is recomputed from the features, which are then listed instead.
 std::vector<std::size_t> values_behind(const Network& network, std::size_t layers);
 
-/// The nodes that make a value, as a network of their own, with the names that they have. Its loss
-/// is meaningless.
+/// The nodes that make a value, as a network with the same names. Its loss is meaningless.
 /// \param value  not the features.
 Network part_up_to(const Network& network, std::size_t value);
 
-/// The nodes after the first `layers`, with the network's loss and the names that they have. Their
-/// features are what values_behind() names, side by side if there are several.
+/// The nodes after the first `layers`, as a network with the same loss and names. Its features are
+/// the values of values_behind(), side by side if there are several.
 Network last_part(const Network& network, std::size_t layers);
 
 }  // namespace privgrad::core

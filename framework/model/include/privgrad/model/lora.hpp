@@ -64,8 +64,8 @@ LoraLayout lora_layout(const Manifest& manifest, const Network& network, std::si
 
 /// The network whose trained parameters are those of a layout: its nodes are frozen where the
 /// layout does not list their tensors, and an adapted one becomes the sum of itself, frozen, and of
-/// scale times two layers without biases. So a program computes norms, cells and sums of the
-/// adapters alone, and no derivative below the first of them.
+/// scale times two layers without biases. So a program computes norms, cells and sums only for the
+/// adapters, and no derivative below the first adapter.
 ///
 /// The adapters of node NAME are NAME.lora_a and NAME.lora_b.
 /// \param network  the layers behind the frozen front.

@@ -17,8 +17,8 @@ nlohmann::json to_json(const Network& network);
 ///   that it knows, otherwise "2".
 std::string_view model_format_of(const Network& network);
 
-/// The inverse of to_json(), for networks without frozen nodes; also of what files of format 1 say,
-/// in which the layer "shortcut" ends residual blocks (chain.hpp).
+/// The inverse of to_json(), for networks without frozen nodes. Also reads format 1, in which the
+/// layer "shortcut" ends residual blocks (chain.hpp).
 /// \param json  not trusted.
 /// \throws ConfigError naming the error; also for a network that check_network() refuses, one with
 ///   more than 2^26 numbers in an example or in the outputs of a layer, or with more than 2^32
