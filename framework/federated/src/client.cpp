@@ -15,7 +15,7 @@
 namespace privgrad::core {
 namespace {
 
-/// A bound above any gradient of a mean loss with which training can work.
+/// A bound that the gradient of a mean loss does not reach as long as training works.
 constexpr double kNoClipping = 1e15;
 
 }  // namespace
@@ -209,8 +209,8 @@ void Client::estimate(std::span<const float> received, ClientRound& round, Workb
   }
 }
 
-/// Draws numbers of this client's rows. An example that is drawn twice would count twice, although
-/// the bound is for once.
+/// Draws numbers of this client's rows. Refuses a batch with an example twice: it would contribute
+/// twice, and the bound holds for one contribution.
 /// \returns false for an empty batch.
 bool Client::draw_estimate_batch() {
   estimate_sampler_->sample(estimates_made_, client_.rows.size(), *estimate_random_,

@@ -39,8 +39,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The public facts of a run in which each client has data of its own: those about its data, and
-/// those that the manifest declares.
+/// The public facts of a run in which each client has data of its own: facts about its data, and
+/// facts that the manifest declares.
 PublicFacts declared_facts(const Manifest& manifest, const DataInfo& info) {
   const Federated& wish = *manifest.federated;
   if (wish.sizes.empty()) {

@@ -60,8 +60,8 @@ void take_larger(const std::vector<AccountantReport>& of_client,
   }
 }
 
-/// The batch sizes for the sampler of estimates: as for the first step, unless a target determines
-/// it.
+/// The batch size for the sampler of estimates in every round: the first step's; empty if there is
+/// none, or if a target determines it.
 std::vector<double> estimate_batch_size(const Manifest& manifest, std::uint64_t most_steps) {
   if (!manifest.batch_size.is_given()) return {};
   const ScheduleValues all =
@@ -136,8 +136,8 @@ class ClientPlanner {
     return chooser.start_rounds(wish_.rounds, federated_.paced_steps(wish_));
   }
 
-  /// With estimates, the rest of the budget has a round for every step, so no rule would request
-  /// them.
+  /// Without the estimates, and with at most one step per round: what the estimates leave of the
+  /// budget pays for no more, and then no rule requests them.
   void leave_out_estimates(PlansBySize& plans) {
     federated_.estimates = false;
     federated_.estimate_noise = 0.0;

@@ -111,7 +111,7 @@ RandomKey order_key(const Manifest& manifest, const Setting& setting, const Owne
   if (!manifest.seed && setting.recorded && setting.recorded->order_key)
     return RandomKey::from_public_hex(*setting.recorded->order_key);
   if (owner.key) return *owner.key;
-  // The facts contain this key, not that of the plan. A seeded run keeps its addresses.
+  // facts.json contains this key, so it must not be the plan's key; with a seed nothing is secret.
   return manifest.seed ? *setting.plan_key : setting.plan_key->derive("order");
 }
 
@@ -189,7 +189,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
                       .event = std::move(budget.event)};
   check_range(manifest, numbers, step_plan.correlated.get());
   if (noise_adapts) numbers = with_budget_as_guarantee(manifest, std::move(numbers));
-  // Without a seed it draws only this order.
+  // Without a seed, this key draws only the order, so it may be shown.
   const bool shows_key = step_plan.has_order() && !manifest.noise_off && !manifest.seed;
   return {std::move(numbers),
           &manifest,

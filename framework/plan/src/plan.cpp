@@ -31,7 +31,7 @@ void check_engines(const Plan& plan, const Manifest& manifest) {
 
 Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& setting) {
   check_traits_are_known(manifest);
-  if (manifest.federated) {  // check_engines() refuses them
+  if (manifest.federated) {  // planned for their checks; check_engines() refuses them
     plan_statistics(manifest, *setting);
     plan_report(manifest, *setting, manifest.steps);
   }

@@ -147,7 +147,7 @@ Shards foreseen_shards(const Manifest& manifest) {
     const auto made = wish.partition.make<Transform>();
     const Partition& partition = partition_in(wish.partition, *made);
     shards.looks_at_examples = partition.looks_at_examples();
-    // Any number of examples, because it does not matter for whether sizes follow from it.
+    // The number itself does not matter here, only whether sizes follow from it.
     const std::uint64_t some = declared_size(manifest).value_or(wish.clients);
     const auto random = make_random_source(RandomKey::from_seed(0));
     const bool are_counted =

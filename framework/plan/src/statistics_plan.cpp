@@ -107,7 +107,7 @@ double multiplier_of(const StatisticNoise& noise, OfBudget& of_budget) {
                     ", allowed is at most " + format_number(kMost) + "; give a larger share");
 }
 
-/// Refused here rather than at the schedule of the noise, which could not fix it.
+/// Refused here, because changing the noise schedule would not help.
 void check_budget(const Manifest& manifest, const std::vector<Charge>& charges) {
   if (manifest.noise_off || !manifest.target_epsilon || charges.empty()) return;
   const double cost = guard_answer(manifest, charges).value;

@@ -49,7 +49,7 @@ struct StepSetting {
 StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,
                     std::optional<double> target, const BesideCharges& beside);
 
-/// The same without noise, so that nothing is charged.
+/// The plan of the same steps without noise, for which nothing is charged.
 StepPlan plan_without_noise(const StepSetting& setting, const StepSchedules& schedules);
 
 }  // namespace privgrad::core

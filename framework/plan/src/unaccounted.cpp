@@ -115,7 +115,7 @@ class Lister {
     }
   }
 
-  /// A transform is held to what the setting has of it; before that is planned, a new one is asked.
+  /// Uses the statistics that the setting has recorded; before that, asks new transforms.
   void list_transforms(const Setting& setting) {
     for (std::size_t i = 0; i < manifest_.transforms.size(); ++i) {
       const ComponentUse& use = manifest_.transforms[i];

@@ -9,8 +9,8 @@
 
 namespace privgrad::core {
 
-/// One metric of one arm, a value per seed; nothing if a run has diverged, has no value, or none that
-/// is finite: what is left of such an arm does not say how good it is.
+/// One metric of one arm, a value per seed; nothing if a run has diverged or has no finite value,
+/// because the other runs alone do not show how good the arm is.
 std::optional<std::vector<double>> values_of(const std::vector<RunRecord>& runs,
                                              const std::string& metric);
 

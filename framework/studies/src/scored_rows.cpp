@@ -19,14 +19,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The keys of `data` that say which rows are read, and what becomes of them after they are read.
-/// By any other key, one row may become other numbers.
+/// The keys of `data` that select rows, or concern rows after reading. Any other key may change the
+/// numbers that a row becomes.
 constexpr std::array<std::string_view, 15> kWhichRows{
     "train",     "test",       "split",          "name",        "limit",
     "sample",    "test_limit", "test_skip",      "seed",        "rows",
     "test_rows", "size",       "test_is_public", "keep_labels", "transforms"};
 
-/// Those of them that are the core's, whatever the data source.
+/// The keys among these that the core reads, for every data source.
 constexpr std::array<std::string_view, 4> kAfterReading{"size", "sample", "test_is_public",
                                                         "transforms"};
 

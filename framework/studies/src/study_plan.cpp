@@ -218,8 +218,7 @@ void check_is_measured_often(const Plan& plan) {
                      " for a study that asks for mean_gradient_norm");
 }
 
-/// Which rows a search and its comparison share can be said only of rows that are the same under all
-/// seeds.
+/// The rows that a search and its comparison share are known only if all seeds use the same rows.
 void check_sample(const Manifest& manifest, const Study& study) {
   if (!manifest.sample || manifest.sample->seed || !study.search) return;
   throw error_at(manifest, "data.sample",
@@ -279,11 +278,11 @@ Json arm_json(const Study& study, const PlannedArm& planned) {
           {"unaccounted", unaccounted_names(plan)}};
 }
 
-/// What is proved about the model, and not what it is.
+/// The keys that only affect what is proved about the model.
 constexpr std::array kProofKeys{"accountant",   "also",    "target_epsilon",
                                 "target_delta", "account", "calibrate"};
 
-/// The manifest of an arm without what only proves, and its noise, which the plan has.
+/// The manifest of an arm without these keys, and without its noise, which is compared in the plan.
 Value trained_by(const Manifest& manifest) {
   Value trained = manifest.resolved;
   const auto drop = [](Value* section, auto is_dropped) {
@@ -321,7 +320,7 @@ void find_same_runs(StudyPlan& plan) {
   }
 }
 
-/// Who is compared must be at the level's privacy.
+/// Baselines must have the privacy of their level.
 void check_baselines(const StudyPlan& plan) {
   for (const std::size_t baseline : plan.study->baselines) {
     const PlannedArm& first = first_of_level(plan, plan.arms[baseline].arm->level);
@@ -341,7 +340,7 @@ std::size_t StudyPlan::run_count() const {
 }
 
 bool train_alike(const Plan& a, const Plan& b) {
-  // Runs that end where the budget does end where the accountant says.
+  // Runs that are ended by the budget end at a step that depends on the accountant.
   const auto is_whole = [](const Plan& plan) { return plan.affordable_steps == plan.steps(); };
   const auto values = [](const Plan& plan) {
     return std::tie(plan.noise_multiplier, plan.clip_norm, plan.learning_rate, plan.batch_size,
@@ -430,8 +429,8 @@ std::vector<std::string> stains_of(const StudyPlan& plan) {
   return stains;
 }
 
-/// Whether the seeds of the study share one training set, where some of the rows are drawn; else they
-/// do, which readers know.
+/// Says whether the seeds share one training set, if some arms draw a part of the rows; "" if none
+/// does, because then they do.
 std::string training_sets_words(const StudyPlan& plan) {
   const auto is_drawn = [](const PlannedArm& arm) {
     return arm.manifest->sample && !arm.manifest->sample->seed;

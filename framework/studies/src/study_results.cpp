@@ -308,7 +308,7 @@ std::string rule_text(const StudyPlan& plan, const StudyRuns& runs) {
 
 // ---- choosing
 
-/// Whether an arm can be chosen: arms with the same runs are one candidate, references are none.
+/// Whether an arm can be chosen: arms with the same runs count once, references are never chosen.
 bool is_candidate(const StudyPlan& plan, std::size_t arm) {
   return plan.has_own_runs(arm) && !plan.is_reference(arm);
 }
@@ -428,7 +428,7 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
   }
   const auto best = best_arm(plan, runs, study.metrics.front());
   const StudyPlan* search = search_that_counts(plan);
-  // The metric by which something was chosen on private rows; otherwise the study's.
+  // The metric of a choice on private rows, if there is one; otherwise the study's.
   std::string metric = study.metrics.front().name;
   bool is_public = score_is_public(plan, study.metrics.front());
   if (is_public && search != nullptr) {

@@ -238,7 +238,7 @@ class StudyVerifier {
     });
   }
 
-  /// The arm whose runs study.json gives this one; "": it has runs of its own.
+  /// The arm whose runs this arm uses, according to study.json; "" if it has its own.
   std::string same_as_in_json(const std::string& arm) const {
     const Json arms = json_.value("arms", Json::array());  // what else it says is compared later
     for (const Json& one : arms)
@@ -246,10 +246,10 @@ class StudyVerifier {
     return "";
   }
 
-  /// The study's lock file has the plugins that its runs had, which their ledgers bind.
+  /// Checks that the study's lock file lists the plugins of its runs, which the ledgers bind.
   void check_lock() {
     LockedPlugins locked = locked_plugins(directory_.read("privgrad.lock", kMostDocument));
-    // An arm that has the runs of another one may be proved by plugins that no run has.
+    // The proof of an arm that uses another arm's runs may need plugins that no run has used.
     const bool has_others = plan_.run_count() < plan_.arms.size() * plan_.study->seeds.size();
     if (has_others) {
       std::erase_if(locked, [&](const auto& plugin) { return !locked_.contains(plugin.first); });
@@ -264,7 +264,7 @@ class StudyVerifier {
   bool check_run(std::size_t index, std::uint64_t seed) {
     const Arm& arm = plan_.study->arms[index];
     const std::string folder = folder_of(arm.name, seed);
-    // Without a plan of every arm nobody knows whose runs an arm has.
+    // Only the plans of all arms show which runs an arm uses.
     const bool has_plans = plan_.arms.size() == plan_.study->arms.size();
     if (has_plans && !plan_.has_own_runs(index)) {
       const PlannedArm& planned = plan_.arms[index];

@@ -89,7 +89,8 @@ bool ResumableRun::wants_checkpoints(const DataCommitment& data) {
 
 void ResumableRun::start_keys(bool leaves_checkpoints) {
   const RandomKey key = run_key(manifest_);
-  // Studies pair arms by equal noise, and a seed is not secret, so its addresses stay.
+  // With a seed, which is not secret, the key stays: studies then compare arms under the same
+  // noise.
   keys_ = leaves_checkpoints && !manifest_.seed ? RunKeys::chain(key, bound_with_rows())
                                                 : RunKeys::constant(key);
 }

@@ -138,8 +138,8 @@ class Training final : ResumableRun {
     let_steps_stay();
   }
 
-  /// All paid charges as one event; nothing if that has no cost of its own within the plan's, which
-  /// is so for steps that share noise.
+  /// All paid charges as one event; nothing for plans whose charges do not show the cost of a part
+  /// of them, such as steps that share noise.
   std::optional<Event> charged() {
     const std::size_t reports =
         plan_.report ? plan_.report->charges(plan_.affordable_steps).size() : 0;
@@ -253,7 +253,7 @@ class Training final : ResumableRun {
   bool report_on_the_way() {
     if (!plan_.report || !plan_.report->is_due(result_.steps, plan_.affordable_steps)) return false;
     const auto made = release_report(plan_.report->charge_behind(result_.steps));
-    // The plan reserves budget for all of them, so the next step is not paid for, either.
+    // The plan reserves budget for all reports, so the next step is not paid for, either.
     if (!made) return false;
     reported_.steps.push_back(result_.steps);
     reported_.between.push_back(made->value);

@@ -95,7 +95,7 @@ void RunOutput::put(const char* name, const std::string& text) const {
   write_atomically(options_.directory / name, text);
 }
 
-/// The statement of the plan: an interrupted run leaves it, and it says so.
+/// Writes the plan's statement. It is what an interrupted run leaves, and it says so.
 void RunOutput::write_promise() const {
   Outcome so_far = outcome_of_all(plan_);
   so_far.data = data_;

@@ -24,7 +24,7 @@ void save_component(StateWriter& out, Stateful& component, const std::optional<S
       out.array(numbers);
       continue;
     }
-    // A process without elements has started its component for one.
+    // A process whose slice is empty has started its component for one element.
     if (numbers.size() != std::max<std::size_t>(1, slice->size))
       throw PluginError("a state that processes share has a vector of another length");
     const auto end = numbers.begin() + static_cast<std::ptrdiff_t>(slice->size);

@@ -145,8 +145,8 @@ class Answering {
   ComponentPtr<Clipping> clipping_;
 };
 
-/// Of the process from which it was forked, only this thread remains: nothing of that process may
-/// be ended, written or waited for.
+/// After the fork only this thread exists: it must not end, write or wait for anything that belongs
+/// to the parent process.
 [[noreturn]] void answer_all(const Plan& plan, int socket) noexcept {
   constexpr int kSocket = 3;
   ::signal(SIGINT, SIG_IGN);  // from a terminal, meant for the parent process

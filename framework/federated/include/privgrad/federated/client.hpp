@@ -103,8 +103,8 @@ class Client {
   std::optional<ClientRound> train(std::span<const float> received, std::uint64_t steps,
                                    Workbench& bench);
 
-  // The parts of train(), for a round that several processes make. Process 0 holds all ledgers: it
-  // pays and hands the receipts over; another process takes them and does the rest.
+  // The parts of train(), for a round that two processes make together. Process 0 holds all
+  // ledgers: it pays, and hands the receipts over to another process, which does the rest.
 
   /// \returns whether the ledger pays for that many steps; their receipts are then in hand.
   bool pay_for(std::uint64_t steps);

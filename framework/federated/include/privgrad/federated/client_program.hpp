@@ -60,8 +60,7 @@ class ClientProgram final : public Program, public ReproducibleRows {
   /// They must cover all clients that will be asked, except clients that make no steps.
   void know(std::map<std::size_t, ClientRound> rounds) { known_ = std::move(rounds); }
 
-  /// The numbers of clients in this round that were asked, and of those among them that were lost
-  /// or slow.
+  /// The numbers of clients in this round that were asked, that were lost, and that were slow.
   std::uint64_t clients() const { return asked_; }
   std::uint64_t dropped() const { return lost_; }
   std::uint64_t stragglers() const { return slow_; }

@@ -17,7 +17,7 @@ struct RemoteClientOptions {
   std::uint32_t number = 0;  ///< The client's, 0-based.
   /// For its part in one run: its ledger and the files whose hashes it contains.
   std::filesystem::path directory;
-  /// The user's, for files that must not be in the directory; not empty.
+  /// The user's state folder, for files that must not be in the directory; not empty.
   std::filesystem::path state;
   std::string lock;  ///< The content of privgrad.lock.
   int threads = 1;

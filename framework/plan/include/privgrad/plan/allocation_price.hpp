@@ -18,8 +18,8 @@ struct AllocationPrice {
 
 /// The cost of the plan with the sampler `allocation`, with the same steps, epochs and noise and
 /// the same other charges, by the accountant `pld`. Under `replace_one`, for which nothing is
-/// proved about epochs, the cost under `zero_out`. If epochs have more than eight different noises,
-/// the cost for eight, none of which is above an epoch's own.
+/// proved about epochs, the cost under `zero_out`. If epochs have more than eight different noise
+/// multipliers, each is rounded down to one of eight.
 /// \returns nothing unless the sampler goes through the rows epoch by epoch or draws batches of a
 ///   fixed size, the steps are accounted one by one with Gaussian noise, and `pld` is available and
 ///   accepts all events.

@@ -52,8 +52,8 @@ void check_charges(const Plan& plan, const Components& started);
 /// Starts the sampler.
 /// \param batch_sizes  one per step; empty: the sampler decides.
 /// \returns the expected number of examples of each step.
-/// \throws ManifestError, PrivacyError with the place if it does not follow the sizes, or has no
-///   proof.
+/// \throws ManifestError, PrivacyError with the place if the sampler does not use the sizes, or
+///   has no proof.
 std::vector<double> start_sampler(const Manifest& manifest, Sampler& sampler, const RunFacts& facts,
                                   const std::vector<double>& batch_sizes);
 

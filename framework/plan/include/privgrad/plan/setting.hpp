@@ -63,16 +63,15 @@ struct Setting {
   std::shared_ptr<const InitialWeights> initial;
   Network network;  ///< The trained layers: all that programs, sums, noise and optimizers receive.
                     ///< Its input is the data's features, or the outputs of the frozen layers.
-  /// Adapters of these layers, and which of their tensors are
-  /// trained; nothing: all tensors are trained, without
-  /// adapters.
+  /// Adapters of these layers, and which of their tensors are trained; nothing: all tensors are
+  /// trained, without adapters.
   std::optional<LoraLayout> lora;
   std::size_t parameters = 0;          ///< Number of trained parameters.
   std::vector<ParameterGroup> groups;  ///< Groups of the parameters, for clipping.
   /// Whether the clipping shifts and scales the coordinates of gradients (CoordinateScaling).
   bool scales_coordinates = false;
-  /// Promises of the program that will be used; none without noise. It does not make the cells of
-  /// scaled rows.
+  /// Promises of the program that will be used; none without noise. A program cannot make the cells
+  /// of scaled rows.
   ExactAbilities program;
   PassFacts pass;
   /// The recorded facts from which the setting was made, if not from the data.

@@ -14,27 +14,29 @@ namespace privgrad::core {
 /// The arms of a study's grid by their place on it, with their values per seed.
 struct FactorGrid {
   std::vector<Axis> factors;  ///< Of two values or more.
-  /// By the index of each factor's value: the arms of which every run has a value.
+  /// By the index of each factor's value: the arms with a value for every run.
   std::map<std::vector<std::size_t>, std::vector<double>> cells;
 };
 
 FactorGrid grid_of(const StudyPlan& plan, const StudyRuns& runs, const std::string& metric);
 
-/// Marginal means of each factor (an axis, or the levels, of two values or more), and the interaction
-/// of each pair of factors, in one metric.
+/// Marginal means of each factor (an axis, or the levels, of two values or more), and the
+/// interaction of each pair of factors, in one metric.
 ///
-/// Only arms of the grid count, and of these only what is balanced: other factors are averaged over
-/// those of their combinations in which every value of the factor has a run for each seed that did not
-/// diverge. Everything is computed per seed first, so that intervals and tests are over seeds, as
-/// those of differences between arms are; they hold however arms depend on each other.
+/// Only arms of the grid count. Means of a factor are over those combinations of the other factors
+/// for which each of its values has a run for each seed, none of which diverged. Everything is
+/// computed per seed first, so intervals and tests are over seeds, as for differences between arms,
+/// and hold for any dependence between arms.
 ///
-/// - Intervals of a factor's means hold together with 95 % (Student's t; Bonferroni over its values).
-/// - A factor's p is of all its values having one mean: t tests of the differences to its first value,
-///   Bonferroni. A pair's p is of no interaction: t tests of the differences of differences to the
-///   first values of both, Bonferroni; of two times two values it is the one exact t test.
+/// - Intervals of a factor's means hold together with 95 % (Student's t; Bonferroni over its
+/// values).
+/// - A factor's p tests whether all its values have one mean: t tests of the differences to its
+/// first
+///   value, Bonferroni. A pair's p tests whether there is no interaction: t tests of the
+///   differences
+///   of differences to the first values of both, Bonferroni; for two times two values this is one
+///   exact t test.
 /// - p_holm: after Holm's correction over all factors and pairs of the metric.
-///
-/// \returns {"main": [{"factor", "combinations", "values": [{"label", "mean", "ci95"}], "p", "p_holm"}],
 ///   "interactions": [{"factors": [A, B], "combinations", "means": [of A][of B], "p", "p_holm"}]};
 ///   null for a study with fewer than two factors. A factor without a complete combination has no
 ///   values.

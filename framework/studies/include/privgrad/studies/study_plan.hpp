@@ -21,12 +21,12 @@ struct PlannedArm {
   const Arm* arm = nullptr;
   std::unique_ptr<Manifest> manifest;  ///< Without a seed.
   Plan plan;                           ///< Made from that manifest.
-  /// Index of the arm whose runs this arm has; its own, unless an earlier arm trains the same model,
-  /// as arms often do that differ in the accountant alone.
+  /// Index of the arm whose runs this arm uses: its own, unless an earlier arm trains the same
+  /// model, as arms often do that differ only in the accountant.
   std::size_t runs_of = 0;
-  double plan_seconds = 0.0;  ///< That its plan took, which each of its runs makes again.
+  double plan_seconds = 0.0;  ///< The time to plan the arm, which each run repeats.
 
-  /// Without privacy, beside arms at equal privacy: nothing is compared with it, or chosen by it.
+  /// Whether it has no privacy: a reference, which does not take part in comparisons and choices.
   bool is_reference() const { return manifest->noise_off; }
 };
 
@@ -40,7 +40,7 @@ struct StudyPlan {
   bool has_own_runs(std::size_t arm) const { return arms[arm].runs_of == arm; }
   /// How many runs the study makes, over all of its seeds so far.
   std::size_t run_count() const;
-  /// Whether nothing may be compared with this arm, because it is not at the study's privacy.
+  /// Whether the arm takes no part in comparisons, because it does not have the study's privacy.
   bool is_reference(std::size_t arm) const {
     return study->equal_privacy && arms[arm].is_reference();
   }
@@ -72,7 +72,7 @@ std::unique_ptr<Manifest> arm_manifest(const Study& study, const Arm& arm,
 ///   file may be.
 std::string study_yaml(const Study& study, const std::vector<std::string>& overrides);
 
-/// Whether both plans train the same model, bit for bit, under each seed: nothing differs but what is
+/// Whether both plans train the same model, bit for bit, for each seed: they differ only in what is
 /// proved about it (the accountants and the target).
 bool train_alike(const Plan& a, const Plan& b);
 

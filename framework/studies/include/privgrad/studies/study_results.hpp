@@ -23,10 +23,10 @@ std::vector<RunRecord> runs_as(const Plan& plan, std::vector<RunRecord> runs);
 /// results.csv: one row a run, in the study's order.
 std::string results_csv(const StudyPlan& plan, const StudyRuns& runs);
 
-/// The number of seeds that the study's rule requires after these runs: that of its next look,
-/// unless the intervals of all named paired differences are narrow enough, or this look is its
-/// last. Arms that cannot be compared, which more seeds would not change, do not count.
-/// \returns nothing if no more are required, and without a rule.
+/// The number of seeds of the next look, if the study's rule requires more seeds after these runs:
+/// this look is not the last, and some interval that the rule names is too wide. Arms that cannot
+/// be compared are ignored, because more seeds would not change that.
+/// \returns nothing if no more seeds are required, or without a rule.
 std::optional<std::size_t> next_seeds(const StudyPlan& plan, const StudyRuns& runs);
 
 /// results.json, described in docs/studies.md: means with intervals, differences to the baseline

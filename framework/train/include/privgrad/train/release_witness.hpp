@@ -25,7 +25,7 @@ struct ReleaseSeen {
   };
   What what = What::gradient;
   std::optional<std::size_t> client;  ///< With fed_avg; nothing: the run's owner, or its server.
-  /// The step by its receipt's count; for a statistic, the transform.
+  /// The step, as its receipt counts; for a statistic, the number of the transform.
   std::uint64_t step = 0;
   /// Rows of the data set as they were drawn; at a server, the numbers of clients; empty for a
   /// measurement, a statistic or a report, which concern all rows.
@@ -49,7 +49,7 @@ struct StepSeen {
 /// So a run on other rows that receives the releases of the first run must behave like it: adaptive
 /// composition in practice (falsify.hpp).
 ///
-/// A returned value is a Released, which only a mechanism can make, so it is paid for, if only by
+/// A returned value is a Released, which only a mechanism can make, so it was paid for, possibly by
 /// another run.
 ///
 /// Threads: called by the thread that releases; in federated runs by many at once.

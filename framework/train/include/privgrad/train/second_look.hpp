@@ -13,7 +13,7 @@
 
 namespace privgrad::core {
 
-/// Checks a second time what components make public whose other instances see rows or norms: what
+/// Recomputes what components make public if other instances of them see rows or norms: what
 /// transforms learn from a release, and the clip norms and scalings that follow from releases.
 ///
 /// Two instances in one process share a plugin's statics, thread-local variables and other process
