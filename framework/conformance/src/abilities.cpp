@@ -180,7 +180,7 @@ void check_abilities(Checker& checker, const Accountant& accountant) {
 
 namespace {
 
-/// As many rows of each split as info() says, with the features that they have anyway.
+/// The columns that are kept have as many texts as there are rows, and do not change the features.
 void check_kept_columns(Checker& checker) {
   const auto plain = checker.make<DataSource>();
   const DataInfo told = plain->info();
@@ -206,7 +206,7 @@ void check_kept_columns(Checker& checker) {
   }
 }
 
-/// The instance that foresees is asked nothing else before.
+/// Uses an instance that has not been called before.
 void check_foreseen_info(Checker& checker, const DataInfo& told) {
   const auto source = checker.make<DataSource>();
   const DataInfo foreseen = source->foreseen_info().value();

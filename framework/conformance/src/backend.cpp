@@ -128,15 +128,15 @@ void add_chains(std::vector<Network>& networks) {
   add({4}, 2, {Embedding{.vocabulary = 7, .width = 3}, LayerNorm{}, Dense{1}}, Loss::logistic);
 }
 
-/// Values that go several ways, frozen layers, and dense layers at each place.
+/// Values that several nodes use, frozen layers, and dense layers at each place.
 void add_graphs(std::vector<Network>& networks) {
   const Activation relu{ActivationKind::relu}, tanh{ActivationKind::tanh};
   const Activation sigmoid{ActivationKind::sigmoid};
   const auto add = [&](Shape features, std::size_t classes, std::vector<Node> nodes, Loss loss) {
     networks.push_back(network_of(std::move(features), classes, std::move(nodes), loss));
   };
-  // A diamond; a value that three nodes use, one of them twice; the features beside what is made of
-  // them; a dense layer and a convolution whose value is not used by them first.
+  // A diamond; a value that three nodes use, one of them twice, and the features beside values made
+  // from them; a dense layer and a convolution whose outputs are first used by other layers.
   add({4}, 3, {Dense{5}, {Dense{3}, {1}}, {Dense{3}, {1}}, {Add{}, {2, 3}}}, Loss::cross_entropy);
   add({3}, 0,
       {Dense{3},
@@ -157,7 +157,8 @@ void add_graphs(std::vector<Network>& networks) {
        PartOf{.first = 1, .size = 1},
        Dense{.units = 2, .no_bias = true}},
       Loss::cross_entropy);
-  // Two branches multiplied, one of them normalised; and a square, whose both factors are one value.
+  // A product of two branches, one of them normalised; and a square, with one value as both
+  // factors.
   add({4}, 2,
       {Dense{6},
        RmsNorm{.epsilon = 0.1},
@@ -168,7 +169,7 @@ void add_graphs(std::vector<Network>& networks) {
   add({3, 2}, 0,
       {{ElementwiseProduct{}, {0, 0}}, RmsNorm{}, {ElementwiseProduct{}, {2, 2}}, Dense{1}},
       Loss::squared);
-  // Tokens beside numbers, as the values that cross a frozen front.
+  // Tokens beside numbers, like the values that frozen layers pass on.
   add({7}, 3,
       {PartOf{.first = 0, .size = 3},
        Embedding{.vocabulary = 7, .width = 2},
@@ -205,8 +206,8 @@ std::vector<Network> sample_networks() {
   std::vector<Network> networks;
   add_chains(networks);
   add_graphs(networks);
-  // Sequences, with empty places and without: an encoder's block and a decoder's, pictures cut into
-  // places, and what takes places together.
+  // Sequences, with and without empty places: an encoder's block and a decoder's, images cut into
+  // places, and layers that combine places.
   add_sequences(networks);
   add_class_weights(networks);
   // Every activation, after a dense layer and after itself.

@@ -17,7 +17,7 @@ Dense at_each_place(std::size_t units, bool no_bias = false) {
   return {.units = units, .per_place = true, .no_bias = no_bias};
 }
 
-/// Examples of sequences that end after 1, 2, ... places, up to all of them, and then begin again.
+/// Sequences of 1, 2, ... places, up to the full length, and then again from 1.
 Examples sequences_of(std::size_t length, std::size_t rows) {
   Examples examples{.row_size = length, .features = {}, .targets = {}};
   for (std::size_t row = 0; row < rows; ++row) {
@@ -31,7 +31,7 @@ Examples sequences_of(std::size_t length, std::size_t rows) {
   return examples;
 }
 
-/// The same examples with more empty places behind each.
+/// The same examples with more empty places after each.
 Examples padded(const Examples& examples, std::size_t more) {
   Examples longer{
       .row_size = examples.row_size + more, .features = {}, .targets = examples.targets};
@@ -43,7 +43,7 @@ Examples padded(const Examples& examples, std::size_t more) {
   return longer;
 }
 
-/// What a program says of examples: losses, and gradients tensor by tensor.
+/// A program's results for examples: losses, and gradients tensor by tensor.
 struct Said {
   std::vector<double> losses;
   std::vector<std::vector<float>> tensors;  // of each example, in the order of the blocks
@@ -103,7 +103,7 @@ void require_padding_to_change_nothing(Network (*make_network)(std::size_t),
   }
 }
 
-/// The outputs of one place, for examples that differ in later tokens alone.
+/// Compares the outputs of one place, for examples that differ only in later tokens.
 void require_future_to_change_nothing(const ProgramMaker& make) {
   constexpr std::size_t kLength = 7;
   for (std::size_t place = 0; place + 1 < kLength; ++place) {

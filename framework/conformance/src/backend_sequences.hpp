@@ -1,4 +1,4 @@
-// Networks of sequences, and the rules of empty places and of places that come later.
+// Networks of sequences, and the rules that empty places, and later places, change nothing.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@ namespace privgrad::testing {
 /// \returns a network whose frozen parameters, if any, are drawn.
 Network network_of(Shape features, std::size_t classes, std::vector<Node> nodes, Loss loss);
 
-/// A block of attention and one of dense layers, as in an encoder, of sequences of this length: the
-/// mean over the places with tokens is what is classified.
+/// A block of attention and one of dense layers, as in an encoder, for sequences of this length.
+/// Classifies the mean over the places with tokens.
 Network encoder_of(std::size_t length);
 
-/// The same with rotations, fewer key heads, gates and norms of the mean square, where places see
-/// only earlier ones: the last place with a token is classified.
+/// The same with rotary positions, fewer key heads, gates and RMS norms, where places see only
+/// earlier places. Classifies the last place with a token.
 Network decoder_of(std::size_t length);
 
 /// The rules of sequences, unless `make` refuses their networks.

@@ -183,7 +183,7 @@ void require_pieces(const Checker& checker, const Shape& shape) {
     std::fill(row.begin(), row.end(), 77.0f);  // not looked at any more
     for (const std::size_t at_once : {size, std::size_t{1}, std::size_t{3}, std::size_t{7}}) {
       const std::vector<float> found = in_pieces_of(*contribution, size, at_once);
-      // A contribution that is not finite counts as zeros, whichever it is.
+      // Any contribution that is not finite counts as zeros.
       require(same_bits(found, expected) || (!is_finite(found) && !is_finite(expected)),
               "pieces of " + std::to_string(at_once) + " of an example of " + to_text(shape) +
                   " are not its contribution()");
@@ -198,7 +198,7 @@ std::vector<FittedTensor> learnt_from(const Checker& checker, const Shape& shape
   return transform->fitted_values();
 }
 
-/// Sums as noise may change them.
+/// Learns from sums that noise may have changed in any way.
 void require_learns(const Checker& checker, const Shape& shape) {
   if (!checker.setup().make_released) throw NotChecked{"nobody makes released values"};
   const auto transform = made(checker);

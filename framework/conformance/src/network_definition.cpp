@@ -181,7 +181,7 @@ Tensor defined(const Prepend&, const Tensor& x, const Shape& shape, Parameters& 
   return xt::concatenate(xt::xtuple(parameters.next({1, shape[1]}), x), 0);
 }
 
-/// \returns 1 for the places that a mask, if it is there, has.
+/// \returns 1 for each place that the mask has; without a mask, for all places.
 Tensor places_there(const std::vector<Tensor>& in, std::size_t mask) {
   if (in.size() > mask) return in[mask];
   return xt::ones<double>(Shape{in.front().shape(0)});
@@ -202,7 +202,7 @@ Tensor defined(const PickPlace& layer, const std::vector<Tensor>& in, const Shap
   return xt::zeros<double>(Shape{in[0].shape(1)});
 }
 
-/// \returns the columns of one head, its pairs turned by the angles of their places.
+/// \returns the columns of one head, with pairs turned by the angles of their places.
 Tensor of_head(const Tensor& x, std::size_t head, std::size_t width, double rotary) {
   Tensor own = xt::view(x, xt::all(), xt::range(head * width, (head + 1) * width));
   if (rotary == 0.0) return own;
@@ -265,7 +265,7 @@ Tensor outputs_of_one(const Network& network, Parameters trained, std::span<cons
   return values.back();
 }
 
-/// Of an example whose class has the weight 1.
+/// The loss of an example whose class has the weight 1.
 double plain_loss_of(const Network& network, const Tensor& y, double target) {
   const auto label = static_cast<std::size_t>(std::max(0.0, target));
   switch (network.loss) {

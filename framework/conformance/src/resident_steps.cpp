@@ -189,7 +189,7 @@ void release_all(Checker& checker, Bench& bench, ResidentSteps::Memory& memory,
                  const NoiseOrder& order, const CellList& sum) {
   const auto sums = bench.chunks_of(sum);
   const std::vector<std::uint64_t> open = bench.resident().release(memory, order);
-  // Before a chunk is looked up: a program that names others must not take this process with it.
+  // Checked before a chunk is looked up, because a wrong chunk would crash this process.
   require(std::is_sorted(open.begin(), open.end()) && (open.empty() || open.back() < sums.size()),
           bench.where() + "release() leaves chunks open that there are not");
   for (const std::uint64_t chunk : open) {

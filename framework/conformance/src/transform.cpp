@@ -241,7 +241,7 @@ void require_rows_at_once(const Checker& checker, const Shape& shape) {
 
 // ---- transforms that give what they have learnt (is_restorable())
 
-/// Fitted, and not without numbers.
+/// A fitted transform that has learnt numbers.
 ComponentPtr<Transform> restorable(const Checker& checker, const Shape& shape) {
   auto transform = fitted(checker, varied(shape, 7));
   require(transform->is_restorable() == checker.make<Transform>()->is_restorable(),

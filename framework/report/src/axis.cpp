@@ -53,11 +53,11 @@ void Axis::tick_by_name(const std::vector<std::string>& names) {
 }
 
 double Axis::share(double value) const {
-  // Halves, whose differences are finite.
+  // Half of each number, so that differences stay finite.
   const auto place = [&](double x) { return logarithmic_ ? std::log(x) : 0.5 * x; };
   if (logarithmic_ && value <= low_) return 0.0;
   const double share = (place(value) - place(low_)) / (place(high_) - place(low_));
-  return share > 0.0 ? std::min(share, 1.0) : 0.0;  // of subnormal ranges it is no number
+  return share > 0.0 ? std::min(share, 1.0) : 0.0;  // NaN for a subnormal range
 }
 
 void Axis::tick_linearly(std::size_t most) {

@@ -27,7 +27,7 @@ struct Series {
   std::vector<Band> bands{};            ///< One per point, or none.
   bool stepped = false;                 ///< A value holds until the next point.
   bool markers = false;                 ///< Points alone, without a line.
-  bool dashed = false;                  ///< For what others are measured against.
+  bool dashed = false;                  ///< For a reference.
   std::optional<std::size_t> colour{};  ///< Index of its colour; nothing: its place in the chart.
 };
 

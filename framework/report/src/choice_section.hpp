@@ -6,7 +6,7 @@
 
 namespace privgrad::report {
 
-/// The section of a study's page on the cost of having looked at many arms.
+/// The section of a study's page on the privacy cost of choosing among many arms.
 /// \param results  results.json; an empty object if there is none yet.
 /// \param source  its name, for errors.
 /// \throws IoError if a member has another type.

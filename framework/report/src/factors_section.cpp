@@ -100,7 +100,7 @@ class FactorsSection {
     return false;
   }
 
-  /// Of a study with two axes: the mean of each pair of values.
+  /// For a study with two axes: the mean of each pair of values.
   std::string heat_map(const std::string& metric) const {
     const std::vector<Factor> factors = study_.factors();
     if (factors.size() != 2 || study_.has_levels()) return "";
@@ -127,7 +127,8 @@ class FactorsSection {
     return static_cast<std::size_t>(at - factor.labels.begin());
   }
 
-  /// The table of all pairs, and a chart of each that interacts; of a single pair with levels always.
+  /// The table of all pairs, and a chart of each pair that interacts; with levels, always of a
+  /// single pair.
   std::string interactions(const std::vector<Json>& pairs, const std::string& metric) {
     HtmlTable table("Whether the effect of one axis on " + spoken(metric) +
                         " depends on the value of another: t tests of the differences of "
@@ -143,7 +144,7 @@ class FactorsSection {
       table.add({study_.title_of(keys[0]) + ", " + study_.title_of(keys[1]),
                  digits(number(pair, "combinations", source_), 15), p ? short_bound(*p, 2) : "-",
                  p_words(pair)});
-      // Of two axes without levels, the heat map has shown the pair.
+      // For two axes without levels, the heat map already shows the pair.
       const bool is_single = pairs.size() == 1 && study_.has_levels();
       const bool is_shown = is_single || (is_found(pair) && charts < kMostPairs);
       if (!is_shown) continue;
@@ -162,7 +163,7 @@ class FactorsSection {
     return texts(levels, "labels", study_.study_file);
   }
 
-  /// A line for each value of the axis that has fewer, over the values of the other.
+  /// A line for each value of the axis with fewer values, over the values of the other axis.
   std::string lines(const Json& pair, std::vector<std::string> keys, const std::string& metric) {
     std::vector<std::string> along = labels_of(keys[0]), each = labels_of(keys[1]);
     const bool is_swapped = along.size() < each.size();

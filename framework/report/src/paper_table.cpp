@@ -30,7 +30,7 @@ struct Cell {
 
 struct Table {
   std::string title;
-  std::string stub;  ///< What the rows are.
+  std::string stub;  ///< The heading of the first column.
   std::vector<std::string> columns, rows;
   std::vector<std::vector<Cell>> cells;  ///< [row][column]
 };
@@ -140,7 +140,7 @@ class Tables {
     Cell made{.mean = number(entry, "mean", study_.results_file),
               .ends = study_.ends(entry),
               .values = {}};
-    // Without privacy, or with the runs of another arm: not another competitor.
+    // Arms without privacy, or with the runs of another arm, do not compete.
     if (!made.mean || arm.is_reference || !arm.same_as.empty()) return made;
     for (const Json& value : list(entry, "values", study_.results_file))
       if (value.is_number()) made.values.push_back(value.get<double>());

@@ -135,7 +135,7 @@ class Entry {
     return words.empty() ? "None that the run knows of." : words + ".";
   }
 
-  /// The paragraphs of the statement that begin so; "" for none.
+  /// The paragraphs of the statement with this beginning; "" if there are none.
   std::string paragraph(const std::string& beginning) const {
     std::vector<std::string> all = texts(statement_, "prose", file_);
     std::erase_if(all, [&](const std::string& one) { return !one.starts_with(beginning); });
@@ -171,7 +171,7 @@ class Entry {
     ++depth_;
   }
   void close() { --depth_; }
-  /// JSON's texts are YAML's, in double quotes.
+  /// A JSON text in double quotes is also a YAML text.
   void leaf(const std::string& key, const std::string& value) {
     lines_ += indent() + key + ": " + Json(value).dump() + "\n";
   }
@@ -186,7 +186,7 @@ class Entry {
   void missing(const std::string& key, const std::string& what) {
     lines_ += indent() + "# " + key + ": " + what + "\n";
   }
-  /// What the manifest says under `deployment`, or a comment.
+  /// Writes what the manifest says under `deployment`, or a comment that asks for it.
   void ask(const char* key, const std::string& what, const char* own_key = nullptr) {
     if (const auto value = given(own_key == nullptr ? key : own_key)) return leaf(key, *value);
     missing(key, what);

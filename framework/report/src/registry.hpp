@@ -9,9 +9,9 @@
 
 namespace privgrad::report {
 
-/// The entry in YAML, with the leaves of the registry's schema in their order. What the statement
-/// does not say, and the manifest's `deployment` neither, is a comment that says what a person has to
-/// fill in.
+/// The entry in YAML, with the leaves of the registry's schema in their order. A leaf that neither
+/// the statement nor the manifest's `deployment` determines is a comment that says what a person
+/// must fill in.
 ///
 /// Source: opendp/deployments-registry-data, its entries of September 2026.
 /// \param file  of the statement, for errors.

@@ -151,7 +151,7 @@ class RunPage {
   }
 
   /// The first paragraphs of the statement, after its warning: who is protected, how much, what the
-  /// numbers mean, and where that is little.
+  /// numbers mean, and whether they promise little.
   std::string lead_lines() const {
     std::string lines;
     const auto prose = texts(statement_, "prose", statement_file_);
@@ -485,7 +485,7 @@ class RunPage {
     return names;
   }
 
-  /// Statements from before there were records do not say.
+  /// Statements of earlier versions do not contain this.
   static std::string tested_words(const Json& plugin) {
     const auto said = plugin.find("tested");
     if (said == plugin.end()) return "not recorded";

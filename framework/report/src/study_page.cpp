@@ -151,7 +151,7 @@ class StudyPage {
     }
     std::string charts;
     int drawn = 0;
-    // Of many arms of a grid, the factors have been drawn.
+    // For a grid with many arms, the charts of the factors suffice.
     const bool is_grid = record_.factors().size() > 1 && arms_.size() > kMostCurves;
     for (const std::string& metric : metrics_) {
       if (is_grid) break;
@@ -325,7 +325,7 @@ class StudyPage {
                      std::to_string(count) + " differences</summary>\n" + html + "</details>\n";
   }
 
-  /// Which arms are drawn over the steps, where not all are.
+  /// Says which arms the charts over the steps show; "" if they show all.
   std::string chosen_words() const {
     const std::size_t shown = record_.curves().size();
     const auto own = std::count_if(arms_.begin(), arms_.end(),

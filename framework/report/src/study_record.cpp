@@ -113,8 +113,8 @@ void StudyRecord::read_runs(const fs::path& directory, Arm& arm) {
   }
 }
 
-/// By the first factor that has few enough values; arms that share one differ in their dashes.
-/// Without such a factor, by the variant.
+/// The first factor with few enough values determines the colour; arms with the same value differ
+/// in their dashes. Without such a factor, the variant determines it.
 void StudyRecord::choose_colours() {
   const std::vector<Factor> all = factors();
   const auto factor = std::find_if(

@@ -27,8 +27,8 @@ struct Arm {
   std::vector<std::string> run_paths;  ///< One per run, below the study's directory, with '/'.
   std::vector<RunRecord> runs;         ///< Only finished ones.
   std::size_t colour = 0;              ///< The same in all charts of the page.
-  std::size_t of_level = 0;            ///< The same, with a dash of its own for each level.
-  bool is_reference = false;           ///< Without privacy: nothing is compared with it.
+  std::size_t of_level = 0;            ///< The colour, with other dashes at each level.
+  bool is_reference = false;           ///< Without privacy, and not compared.
 };
 
 /// What varies in a study: an axis, or its levels.
@@ -40,10 +40,10 @@ struct Factor {
 /// "test accuracy" for test_accuracy.
 std::string spoken(std::string name);
 
-/// What readers call a key that varies: as the study's titles say, else its last word.
+/// The name of a varying key for readers: its title in the study, or the last part of the key.
 std::string title_of_key(const nlohmann::json& titles, const std::string& key);
 
-/// The numbers that all labels are; nothing if one is none.
+/// The labels as numbers; nothing if a label is not a number.
 std::optional<std::vector<double>> numbers_of(const std::vector<std::string>& labels);
 
 /// Whether numbers read better on a logarithmic axis: all are positive, and far apart.
@@ -58,7 +58,7 @@ class StudyRecord {
   std::string baseline() const;
   bool has_levels() const;
   std::string level_of(const Arm& arm) const;
-  /// In a study with levels, the baseline is a variant, which is at each of them.
+  /// In a study with levels, the baseline is a variant, with an arm at each level.
   bool is_baseline(const Arm& arm) const { return arm.variant == baseline(); }
   std::string baseline_words() const;
 
@@ -76,8 +76,8 @@ class StudyRecord {
   std::vector<Factor> factors() const;
   std::string title_of(const std::string& key) const;
 
-  /// The arms that charts over the steps show: all, if there are few; else the baseline, the
-  /// references, those that the study asks for, and the best ones.
+  /// The arms that charts over the steps show: all, if there are few; otherwise the baseline, the
+  /// references, the arms that the study names, and the best arms.
   std::vector<const Arm*> curves() const;
 
   const std::string study_file, results_file;

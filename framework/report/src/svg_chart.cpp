@@ -23,7 +23,7 @@ constexpr double kWidth = 420.0, kPlotHeight = 230.0, kLine = 17.0, kCharacter =
 constexpr double kSwatch = 28.0, kGap = 14.0, kRoom = 8.0;
 /// More points than this are a curve, not measurements.
 constexpr std::size_t kMostMarkers = 40;
-constexpr std::size_t kMostBands = 3;    // more of them over each other are one grey
+constexpr std::size_t kMostBands = 3;    // more of them overlap to a single grey
 constexpr std::size_t kWhiskers = 6;     // of each series, where there are no bands
 constexpr std::size_t kStrips = 40;      // parts of a curve that show their values on hover
 constexpr std::size_t kMostDrawn = 800;  // points of a curve, two to a unit
@@ -46,7 +46,7 @@ std::string attribute(const char* name, double value) {
   return std::string(" ") + name + "=\"" + at(value) + "\"";
 }
 
-/// About, of a font that nobody knows; bytes that continue a character of UTF-8 have no width.
+/// Approximate, because the font is not known; continuation bytes of UTF-8 have no width.
 double width_of(const std::string& text) {
   constexpr std::string_view kWide = "mwMW@%";
   double width = 0.0;
@@ -134,7 +134,7 @@ class Drawing {
   }
 
  private:
-  // ---- colours: on a page those of its style sheet, else these
+  // ---- colours: on a page those of its style sheet, otherwise these
 
   std::string colour(std::size_t i) const {
     const char* own = kPalette[i % kPalette.size()];
@@ -159,7 +159,7 @@ class Drawing {
            stroke + "\"" + more + "/>\n";
   }
 
-  /// A circle, triangle, square or diamond, for readers who see few colours.
+  /// A circle, triangle, square or diamond, for readers who can tell few colours apart.
   std::string marker(std::size_t i, double x, double y, double size) const {
     std::string shape = "<path d=\"M" + at(x) + " " + at(y);
     switch ((i + i / kPalette.size()) % 4) {
@@ -272,7 +272,8 @@ class Drawing {
     const double room =
         *low < *high ? 0.06 * (*high - *low) : 0.1 * std::max(1e-12, std::fabs(*low));
     double from = chart_.from_zero ? std::min(0.0, *low) : *low - room, to = *high + room;
-    // The interval of a mean may leave what values can be; the axis does not follow it there.
+    // An interval may extend beyond the possible values of its mean; the axis does not show that
+    // part.
     if (from < 0.0 && *std::min_element(means.begin(), means.end()) >= 0.0 && chart_.levels.empty())
       from = 0.0;
     if (chart_.share) to = std::min(to, std::max(1.0, *high));
@@ -375,7 +376,8 @@ class Drawing {
            "\" fill-opacity=\"0.16\"/>\n";
   }
 
-  /// Some intervals of one of many series, at points of its own, so that none hides another.
+  /// Some intervals of one of many series, at other points than those of the other series, so that
+  /// no interval hides another.
   std::string whiskers(const Axis& x, const Axis& y, const Series& series, std::size_t i) const {
     const std::size_t count = std::min(kWhiskers, series.points.size());
     const double shift = static_cast<double>(i + 1) / static_cast<double>(chart_.series.size() + 1);
@@ -396,7 +398,7 @@ class Drawing {
            "\" stroke-width=\"1.25\"/>\n";
   }
 
-  /// The values of all series at some places, for whoever points at the plot there.
+  /// The values of all series at some places, shown while the pointer is there.
   void draw_strips(const Axis& x) {
     std::vector<double> places;
     for (const Series& series : chart_.series)
@@ -427,7 +429,7 @@ class Drawing {
     }
   }
 
-  /// Adds an entry to the legend, on the next line where it does not fit.
+  /// Adds an entry to the legend, on the next line if it does not fit.
   void legend(const std::string& name, const std::string& swatch) {
     const std::string shown = shortened(name, kWidth - kSwatch);
     const double width = kSwatch + width_of(shown);

@@ -14,7 +14,7 @@ enum class Place {
   file       ///< By itself: the width of a column (3.5 inches), on white, with the title.
 };
 
-/// The chart as SVG, without scripts. Values appear on hover; readers of the screen hear a summary.
+/// The chart as SVG, without scripts. Values appear on hover; screen readers get a summary.
 /// \returns "" if there is nothing to draw.
 std::string svg_chart(const Chart& chart, Place place);
 

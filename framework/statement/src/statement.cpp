@@ -132,10 +132,9 @@ Json correlated(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps
   return json;
 }
 
-/// The run as one mu-GDP release, where all charges are Gaussian releases, which compose to one (Dong,
-/// Roth and Su 2022, Corollary 2); rounded up. Where an example is exchanged, a unit of the noise
-/// multiplier protects half as much. Nothing where no such mu is proved: a sampled release has
-/// another trade-off, and so has noise that is chosen as the run goes.
+/// The run as one mu-GDP release if all charges are Gaussian releases, which compose to one (Dong,
+/// Roth and Su 2022, Corollary 2); rounded up. Nothing if no such mu is proved: a sampled release
+/// has another trade-off, and so has noise that is chosen during the run.
 std::optional<double> gaussian_mu(const Plan& plan, const PlanNumbers& stated,
                                   std::uint64_t steps) {
   const bool is_of_one_client = plan.federated && !plan.federated->at_server;

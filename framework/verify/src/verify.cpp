@@ -49,8 +49,8 @@ Json files_of(Json versions) {
   return versions;
 }
 
-/// The metadata of a model's file. A network with residual blocks, which files of format 1 describe
-/// by other layers, is described as in format 2.
+/// The metadata of a model's file, in today's form: residual blocks, for which format 1 has a layer
+/// of its own, are described as in format 2.
 std::map<std::string, std::string> in_todays_form(std::map<std::string, std::string> metadata) {
   constexpr int kDeepest = 64;
   std::string& format = metadata["model_format"];
@@ -68,7 +68,7 @@ std::map<std::string, std::string> in_todays_form(std::map<std::string, std::str
     const Network read = network_from_json(described);
     format = model_format_of(read);
     network = to_json(read).dump();
-  } catch (const ConfigError&) {  // the comparison will show it
+  } catch (const ConfigError&) {  // the comparison will report it
   }
   return metadata;
 }

@@ -36,8 +36,8 @@ struct NoiseArm {
   std::string sampler = {};  ///< As a manifest writes it; empty: the manifest's own.
   std::string refused = {};  ///< Why there are no numbers; empty if there are.
   PredictedNoise noise = {};
-  /// Whether each epoch must have the same order; manifests without such an order are then not
-  /// wrong.
+  /// Whether each epoch must have the same order. A manifest without such an order is not an error;
+  /// this arm is then refused.
   bool needs_order = false;
 };
 

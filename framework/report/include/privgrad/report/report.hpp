@@ -29,7 +29,7 @@ std::string statement(const std::filesystem::path& directory, const std::string&
 /// \throws ConfigError for another form, or a directory without a finished study; IoError.
 std::string table(const std::filesystem::path& directory, const std::string& form);
 
-/// Writes the page as report.html into the directory, whole or not at all.
+/// Writes the page atomically as report.html into the directory.
 /// \throws as page().
 void write_report(const std::filesystem::path& directory);
 
