@@ -1,4 +1,4 @@
-// How values flow through a network: what every backend plans by.
+// How values flow through a network: the common basis of the backends' plans.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,8 @@ struct Flow {
     }
   }
 
-  /// Whether input i of node s is the first to hand down derivatives of its value.
+  /// Whether input i of node s is the first, on the way back, to add to the derivatives of its
+  /// value.
   bool hands_down_first(std::size_t s, std::size_t i) const {
     const auto& values = inputs[s];
     const auto end = values.begin() + static_cast<std::ptrdiff_t>(i);

@@ -68,11 +68,11 @@ class Part(torch.nn.Module):
         return input.narrow(self.axis, self.first, self.size)
 
 
-# Sequences, [length, width], are [n, 1, length, width], as images with one channel are.
+# Sequences, [length, width], are [n, 1, length, width], like images with one channel.
 
 
 class Tokens(torch.nn.Embedding):
-    """A row for each token; zeros for the token -1, an empty place; NaN for what is no token."""
+    """A row for each token; zeros for the token -1, an empty place; NaN for any other value."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         is_token = torch.ge(input, 0) & torch.lt(input, self.num_embeddings) & torch.eq(input, input.floor())
@@ -171,7 +171,7 @@ class Pick(torch.nn.Module):
 
 
 class Reshape(torch.nn.Module):
-    """Gives values other extents, in the order that they have in PrivGrad."""
+    """Gives values another shape, in the order that they have in PrivGrad."""
 
     def __init__(self, image: tuple[int, ...] | None, shape: tuple[int, ...]) -> None:
         super().__init__()

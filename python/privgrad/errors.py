@@ -56,7 +56,7 @@ class Problem:
 
 
 class PrivgradWarning(UserWarning):
-    """What the command would say beside its result."""
+    """A note that the command would print beside its result."""
 
 
 class PrivgradError(Exception):

@@ -32,7 +32,7 @@ def number(value: float | None) -> float:
 
 
 def pandas() -> Any:
-    """Give the package pandas, which frames are of."""
+    """Import the package pandas, which makes the frames."""
     try:
         import pandas
     except ImportError as problem:
@@ -127,7 +127,7 @@ class Plan:
     parameters : int
         Number of trained parameters.
     unaccounted : tuple of str
-        What nobody was charged for.
+        Uses of private rows that were not charged.
     event : dict
         The event, as ``privgrad.account`` takes it.
     manifest : str
@@ -405,7 +405,7 @@ class Study:
         return cls(str(json.get("name", "")), arms, Path(json["study_dir"]), json)
 
     def frame(self) -> Any:
-        """Give every run of the study as a row of a frame.
+        """Return every run of the study as a row of a frame.
 
         Returns
         -------

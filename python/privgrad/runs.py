@@ -115,7 +115,7 @@ class Run:
         return [json.loads(line) for line in lines]
 
     def frame(self) -> Any:
-        """Give what was measured as the run went on as a frame.
+        """Return the measurements made during the run as a frame.
 
         Returns
         -------

@@ -94,9 +94,9 @@ class _Layers:
         #: Of each node: its name, its module, and the values that it works on.
         self.nodes: list[tuple[str, torch.nn.Module, list[int]]] = []
         self.blocks: dict[str, _Block] = {}
-        # Of each value: its shape, and the image's shape if it is a flattened image, whose values
-        # are in another order in PyTorch. `_shape` and `_flattened` are those of the value that the
-        # current node works on, and then of what it makes.
+        # Of each value: its shape and, if it is a flattened image, the image's shape, because
+        # PyTorch has another order of its values. `_shape` and `_flattened` belong to the value
+        # that the current node works on, and then to the one that it makes.
         self._shape: tuple[int, ...] = tuple(described["input"])
         self._flattened: tuple[int, int, int] | None = None
         self._values: list[tuple[tuple[int, ...], tuple[int, int, int] | None]] = [
@@ -347,8 +347,8 @@ def network(source: Source) -> torch.nn.Module:
     Parameters
     ----------
     source : Run, Plan or path
-        A run, its directory, or the file of a model, whose weights the network gets; for a plan,
-        which has none, it has PyTorch's initial weights.
+        A run, its directory, or the file of a model: the network gets its weights. For a plan, the
+        network has PyTorch's initial weights.
 
     Returns
     -------
@@ -362,7 +362,7 @@ def network(source: Source) -> torch.nn.Module:
     ConfigError
         For a layer that has no counterpart, by name.
     DataError
-        If the file cannot be read, or is no model.
+        If the file cannot be read, or is not a model.
     """
     layers = _Layers(_described(source))
     is_chain = all(name == f"layers.{i}" and inputs == [i] for i, (name, _, inputs) in enumerate(layers.nodes))
@@ -396,7 +396,7 @@ def state_dict(model: Run | str | os.PathLike[str]) -> OrderedDict[str, torch.Te
     ConfigError
         For a layer that has no counterpart, by name.
     DataError
-        If the file cannot be read, or is no model.
+        If the file cannot be read, or is not a model.
     """
     about, tensors = _read(model)
     blocks = _Layers(_network_of(about)).blocks

@@ -59,7 +59,7 @@ class Replay {
   /// that.
   void learn(const Released& release);
 
-  /// A release beside the steps, from some numbers of each example.
+  /// A release besides the steps, from some numbers of each example.
   struct Beside {
     std::string_view purpose;  ///< The purpose for which its key is derived.
     std::uint64_t number = 0;  ///< The number of the release.

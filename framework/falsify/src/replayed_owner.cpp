@@ -212,7 +212,7 @@ void ReplayedOwner::check_release(std::uint64_t step, std::span<const float> fou
   }
 }
 
-// ---- releases beside the steps
+// ---- releases besides the steps
 
 /// The losses of the rows, each clipped as measurements clip it.
 std::vector<double> ReplayedOwner::bounded_losses(Replay& replay, const Dataset& data,

@@ -453,7 +453,7 @@ class FederatedRun final : ResumableRun {
     return ledger == nullptr ? plan_.epsilon() : ledger->spent();
   }
 
-  /// Null if clients are programs of their own, because their ledgers contain the charges.
+  /// Null if clients are separate programs, because their ledgers contain the charges.
   Json charged_json() const {
     return remote_ && !server_ ? Json(nullptr) : json_number(charged().value);
   }
@@ -575,7 +575,7 @@ class FederatedRun final : ResumableRun {
   std::optional<Trainer> server_;
 
   std::optional<SharedRounds> processes_;  // the other processes, if there are any
-  std::optional<RemoteRounds> remote_;     // clients that are programs of their own
+  std::optional<RemoteRounds> remote_;     // clients that are separate programs
 
   ComponentPtr<Sampler> participation_;  // with fed_avg
   LocalIterationsRule chooser_;

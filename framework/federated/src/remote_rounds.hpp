@@ -1,4 +1,4 @@
-// The server's side of the rounds of a federated run whose clients are programs of their own.
+// The server's side of the rounds of a federated run whose clients are separate programs.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@
 
 namespace privgrad::core {
 
-/// At the server of a federated run whose clients are programs of their own: sends them orders for
+/// At the server of a federated run whose clients are separate programs: sends them orders for
 /// their rounds, and checks their answers. The server's own Client objects hold no examples and no
 /// ledgers; they only record the programs' progress.
 class RemoteRounds {
  public:
   /// \param clients, plan outlive this.
-  /// \throws PrivacyError if clients cannot be programs of their own.
+  /// \throws PrivacyError if clients cannot be separate programs.
   RemoteRounds(RemoteClients& clients, const Plan& plan, const std::string& lock);
 
   /// \param round  its number.

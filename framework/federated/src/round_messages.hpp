@@ -1,4 +1,4 @@
-// The messages between a server and clients that are programs of their own, as bytes.
+// The messages between a server and clients that are separate programs, as bytes.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace privgrad::core {
 /// The version of orders and answers; it increases when one side would misunderstand the other.
 inline constexpr std::uint64_t kRoundProtocol = 2;
 
-/// A server's order to a client that is a program of its own. Its model is released; the fact that
+/// A server's order to a client that is a separate program. Its model is released; the fact that
 /// the client takes part is as private as participation.
 struct RemoteOrder {
   std::string run;     ///< 32 hex digits that identify the run.
@@ -34,7 +34,7 @@ struct RemoteOrder {
   static RemoteOrder of(const std::string& text);
 };
 
-/// A server's farewell to a client that is a program of its own: this run has no more orders.
+/// A server's farewell to a client that is a separate program: this run has no more orders.
 struct RemoteFarewell {
   std::string run, ground;
   std::uint64_t client = 0;

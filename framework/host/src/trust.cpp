@@ -62,7 +62,7 @@ bool is_private_group(gid_t group, uid_t user) {
          is_alone(*found, name);
 }
 
-/// Whether an access list may let others in; its mask is what the group bits then show.
+/// Whether there may be an access list that lets others in; the group bits then show its mask.
 bool may_have_access_list(const fs::path& part) {
   for (const char* kind : {"system.posix_acl_access", "system.nfs4_acl", "system.nfs4_acl_xdr"}) {
     if (::lgetxattr(part.c_str(), kind, nullptr, 0) >= 0) return true;

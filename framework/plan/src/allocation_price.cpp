@@ -48,8 +48,7 @@ void round_down(std::span<double> noises) {
     noise = std::min(noise, begin * std::exp(part * std::floor(std::log(noise / begin) / part)));
 }
 
-/// The cost of the plan's releases in epochs of this many steps, with everything that is paid for
-/// beside them.
+/// The cost of the plan's releases in epochs of this many steps, with all other charges.
 std::optional<Event> in_epochs(const Plan& plan, std::uint64_t epoch) {
   const auto steps = std::span<const Charge>(plan.charges).first(plan.affordable_steps);
   std::vector<double> noises;

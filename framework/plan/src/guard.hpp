@@ -13,7 +13,7 @@
 
 namespace privgrad::core {
 
-/// The charges beside this many steps, paid for before them.
+/// The charges besides this many steps, paid for before them.
 using BesideCharges = std::function<std::vector<Charge>(std::uint64_t steps)>;
 
 /// The sampler's charges for these releases, one for each.

@@ -14,7 +14,7 @@
 namespace privgrad::core {
 namespace {
 
-/// The charges beside the steps: measurements of adaptive noise, or statistics, a report and the
+/// The charges besides the steps: measurements of adaptive noise, or statistics, a report and the
 /// owner's.
 BesideCharges charges_beside(const std::optional<AdaptiveNoisePlan>& noise_adapts,
                              const OwnerSetting& owner,

@@ -16,7 +16,7 @@ namespace privgrad::core {
 struct OwnerSetting {
   std::uint64_t dataset_size = 0;  ///< Public, > 0.
   std::uint64_t steps = 0;         ///< The most steps that are made; 0 if a theorem chooses them.
-  /// Releases beside the steps, for which the budget must pay first.
+  /// Releases besides the steps, for which the budget must pay first.
   std::vector<Charge> beside{};
   /// Values that replace the manifest's schedules.
   std::optional<double> clip_norm{}, learning_rate{};

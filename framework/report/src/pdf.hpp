@@ -6,7 +6,7 @@
 namespace privgrad::report {
 
 /// Writes an SVG file as PDF beside it, with rsvg-convert.
-/// \returns whether that program is installed; nothing is written where it is not.
+/// \returns whether that program is installed; if not, nothing is written.
 /// \throws IoError if it fails.
 bool write_pdf(const std::filesystem::path& svg, const std::filesystem::path& pdf);
 

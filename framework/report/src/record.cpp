@@ -151,7 +151,7 @@ void read_spending(const fs::path& file, RunRecord& record) {
   }
   for (std::size_t i = 0; i < ledger.releases.size(); ++i) {
     const double epsilon = ledger.releases[i].epsilon;
-    // Releases beside the steps (checks of adaptive noise) appear at the next step.
+    // Releases besides the steps (checks of adaptive noise) appear at the next step.
     if (ledger.releases[i].what.empty()) ++record.charged_steps;
     if (!std::isfinite(epsilon) || !ledger.releases[i].what.empty()) continue;
     // Steps that were paid for together have the same total, so only the ends of a level are drawn.

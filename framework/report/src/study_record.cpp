@@ -103,7 +103,7 @@ void StudyRecord::read_runs(const fs::path& directory, Arm& arm) {
     ++planned_runs;
     const std::string path = "runs/" + arm.name + "/seed-" + seed.dump();
     const fs::path run = directory / path;
-    // A run without a summary is half-written, and will be made again.
+    // A run without a summary is half-written, and will be repeated.
     if (!is_run(run) || !fs::exists(run / "summary.json")) continue;
     arm.runs.push_back(read_run(run));
     arm.run_paths.push_back(path);

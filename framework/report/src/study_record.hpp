@@ -62,7 +62,7 @@ class StudyRecord {
   bool is_baseline(const Arm& arm) const { return arm.variant == baseline(); }
   std::string baseline_words() const;
 
-  /// The entry of an arm in results.json; an empty object where there is none.
+  /// The entry of an arm in results.json; an empty object if there is none.
   const nlohmann::json& result_of(const std::string& arm) const;
   /// Of an arm's metrics, or of its differences to the baseline ("versus_baseline").
   const nlohmann::json& metric_of(const std::string& arm, const char* group,

@@ -373,7 +373,7 @@ bool needs_tokens(const Layer& layer) {
   return std::holds_alternative<Embedding>(layer) || std::holds_alternative<TokenMask>(layer);
 }
 
-/// What is known of a value beside its shape.
+/// What is known about a value besides its shape.
 struct Origin {
   bool is_token = false;  ///< Made of features.
   bool is_mask = false;   ///< Made by a mask node.

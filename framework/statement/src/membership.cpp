@@ -40,8 +40,8 @@ double about_mu(double epsilon, double delta) {
 /// direction.
 double touching_epsilon(double mu) { return std::fabs(mu * kQuantile - 0.5 * mu * mu); }
 
-/// The delta that the guard proves for the first `steps` and the releases beside them, composed one
-/// by one as the plan and the ledger do.
+/// The delta that the guard proves for the first `steps` and the releases besides them, composed
+/// one by one as the plan and the ledger do.
 PrivacyAnswer proved_delta(const Manifest& manifest, const PlanNumbers& numbers,
                            std::uint64_t steps, double epsilon) {
   const std::span<const Charge> all(numbers.charges);

@@ -1,4 +1,4 @@
-// The sentences of a privacy statement about releases beside the steps: statistics and reports.
+// The sentences of a privacy statement about releases besides the steps: statistics and reports.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,8 +6,8 @@
 
 namespace privgrad::core {
 
-/// " and of 2 statistics of the rows": the releases beside steps that the claim covers. All
-/// functions here return parts of statement_prose() about releases beside steps; "" if there are
+/// " and of 2 statistics of the rows": the releases besides steps that the claim covers. All
+/// functions here return parts of statement_prose() about releases besides steps; "" if there are
 /// none.
 std::string releases_beside_steps(const nlohmann::json& statement);
 /// The statistics from which transforms learnt, followed by a space.

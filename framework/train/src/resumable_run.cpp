@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// The data of a server whose clients are programs of their own: no examples, only the values of
+/// The data of a server whose clients are separate programs: no examples, only the values of
 /// transforms that need none.
 DataCommitment without_rows(const Plan& plan, RunData& data) {
   data.train = Dataset(plan.setting->info.shape, std::vector<float>{}, {});

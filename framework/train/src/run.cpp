@@ -162,7 +162,7 @@ class Training final : ResumableRun {
     return compose_runs(costs);
   }
 
-  /// Paid releases beside the steps, once all statistics were paid.
+  /// Paid releases besides the steps, once all statistics were paid.
   std::uint64_t beside_paid() const {
     return charges_of(plan_.statistics).size() + reported_.steps.size() + (has_reported_ ? 1 : 0);
   }

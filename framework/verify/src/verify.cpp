@@ -159,7 +159,7 @@ class Verifier {
     return found == wanted && accounts_.size() == wanted;
   }
 
-  /// For a client that was a program of its own: the other clients' ledgers and the model are
+  /// For a client that was a separate program: the other clients' ledgers and the model are
   /// elsewhere.
   bool check_ledger_of_client(const NamedLedger& ledger) {
     for (std::size_t i = 0; i < plan_->federated->clients.size(); ++i) {

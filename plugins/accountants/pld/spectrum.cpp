@@ -383,7 +383,8 @@ class Walk {
            static_cast<double>(roots_.size());
   }
 
-  /// The ln of a product of bounds, each at most 1, the sum of the weights.
+  /// An upper bound on the ln of the product of all transforms, each at most 1, the sum of its
+  /// weights.
   template <class Bound>
   double log_bound(const Bound& bound) const {
     double sum = 0.0;

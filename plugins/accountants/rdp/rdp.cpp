@@ -339,7 +339,7 @@ class Rdp : public Accountant {
 
   std::string note(const rdp::Best& best) const {
     std::string text = "order = " + format_number(best.order);
-    if (orders_.list.size() == 1 && !orders_.refine) return text;  // nobody looked for another
+    if (orders_.list.size() == 1 && !orders_.refine) return text;  // no other order was tried
     if (best.at_low_edge) text += ", the smallest allowed: a smaller one may prove less epsilon";
     if (best.at_high_edge) text += ", the largest allowed: a larger one may prove less epsilon";
     return text;

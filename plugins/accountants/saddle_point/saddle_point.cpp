@@ -217,7 +217,7 @@ class SaddlePoint final : public Accountant {
   /// The larger of the results of `compute` for each direction. `most` is the result without noise.
   template <class Compute>
   PrivacyAnswer answer(double most, const Compute& compute) const {
-    // An infinite upper bound is true of everything; a search for a scale takes it as too little.
+    // An infinite upper bound is always true; a search for a scale regards it as too little noise.
     const bool has_next_to_none =
         !std::isfinite(gaussian_square(End::low)) ||
         std::ranges::any_of(spent_.steps, [&](const auto& one) {

@@ -10,12 +10,13 @@ namespace matrix_noise {
 /// How a run uses its noise; all of it public.
 struct Workload {
   std::uint64_t steps = 0;
-  /// Of the optimizer: an iterate is the sum over earlier releases r_u of 1 - momentum^(t-u+1)
-  /// times its weight. 0: plain sums.
+  /// The optimizer's: an iterate is the sum of the earlier releases r_u, each times its weight and
+  /// 1 - momentum^(t-u+1). 0: plain sums.
   double momentum = 0.0;
   std::vector<double> weights;  ///< The weight of each release in the iterates: its learning rate.
   std::vector<double> noise;    ///< Standard deviation of each step's own noise, > 0.
-  /// Of an example: this many steps, at this distance, beginning with the first step.
+  /// An example takes part this many times, at this distance in steps, beginning with the first
+  /// step.
   std::uint64_t participations = 1, spacing = 1;
 };
 

@@ -23,7 +23,7 @@ constexpr double kMargin = 0x1p-11;
 /// The share by which truncated numbers are shrunk.
 constexpr double kRoundingMargin = 0x1p-20;
 
-/// One NaN for all gradients that are not finite.
+/// The NaN for all gradients that are not finite.
 PRIVGRAD_HD double norm_or_nan(double squared) {
   return is_finite(squared) ? squared : double_of(kDoubleNan);
 }
@@ -285,8 +285,8 @@ struct ShrinkPlaceSums {
 
 // --- Cells.
 
-/// A gradient that is zero or not finite has no cells; and no group's scale makes it longer than
-/// most_cells, whatever was requested. (count: [rows, groups].)
+/// A gradient that is zero or not finite has no cells. A group's scale is limited so that its cells
+/// are no longer than most_cells, whatever scale was requested. (count: [rows, groups].)
 struct ChooseScales {
   uint64_t count;
   double most_cells;

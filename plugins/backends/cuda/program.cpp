@@ -193,7 +193,7 @@ std::unique_ptr<CudaPass> CudaProgram::make(const std::shared_ptr<Device>& devic
   return pass;
 }
 
-/// Tells each step the places of its inputs, and of the derivatives with respect to them.
+/// Gives each step the addresses of its inputs, and of the derivatives with respect to them.
 void CudaProgram::connect(CudaPass& pass) const {
   const auto maker = [&](std::size_t value) {
     return value == 0 ? nullptr : &pass.steps[value - 1];
@@ -442,7 +442,8 @@ void CudaProgram::make_cells(Pass& given, std::span<const double> scales, std::u
   launch_each(queue, ChooseScales{scales.size(), static_cast<double>(most_cells),
                                   pass.scales.data(), pass.shares.data()});
   queue.zero(pass.truncates.data(), pass.rows);
-  // The second time, what was too long is rounded towards zero; the others stay the same.
+  // The second time, examples that were too long are rounded towards zero; the others stay the
+  // same.
   for (int time = 0; time < 2; ++time) {
     for (std::size_t group = 0; group < groups(); ++group) {
       const std::size_t s = group_steps_[group];

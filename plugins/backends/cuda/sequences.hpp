@@ -1,5 +1,5 @@
-// Kernels for layers of sequences [length, width]: masks, positions, attention, and what takes
-// places together.
+// Kernels for layers of sequences [length, width]: masks, positions, attention, and layers that
+// combine places.
 #pragma once
 
 #include "device_code.hpp"
@@ -47,7 +47,7 @@ struct PutInFront {
   }
 };
 
-/// What is behind the row.
+/// Takes the rest of each sequence, without the row.
 struct TakeBehind {
   uint64_t count, extent, width;
   const float* delta;
@@ -58,7 +58,8 @@ struct TakeBehind {
   }
 };
 
-/// How places are added up: all of them, or those of a mask, by one weight; or a single one.
+/// The weights with which places are added up: equal for all places or for those of a mask, or 1
+/// for a single place.
 struct PlaceWeights {
   uint64_t places, width;
   uint64_t picked;  // the place, if is_pick and not is_last
@@ -163,8 +164,8 @@ struct TurnPairs {
   }
 };
 
-/// The sum of a row in sixteen lanes, lane j those of the places j, j + 16, ..., which are then
-/// added by halves.
+/// The sum of a row: lane j of sixteen adds the places j, j + 16, ..., and then halves of the lanes
+/// are added.
 struct PlaceLanes {
   float lane[16] = {};
   PRIVGRAD_HD void add(uint64_t place, float value) { lane[place % 16] += value; }
@@ -257,8 +258,9 @@ struct RowSoftmaxBackward {
   }
 };
 
-/// The derivatives with respect to keys, of products, or values, of probabilities: for one element,
-/// the chain over the queries of each head that reads it, head by head.
+/// The derivatives with respect to keys (rows: derivatives of products) or values (rows:
+/// probabilities): one element is a chain over the queries of each head that reads it, head by
+/// head.
 struct KeyDerivatives {
   uint64_t count;  // [examples, places, key width]
   Heads of;

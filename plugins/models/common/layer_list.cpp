@@ -169,7 +169,7 @@ class Entry {
   const Kind& kind_;
 };
 
-/// A whole number that some kinds have.
+/// A parameter of some kinds of layers that is a whole number.
 ParamSpec whole(const char* key, const char* about, double least = 1) {
   constexpr double kMost = 65536;
   return param::integer(key, about).at_least(least).at_most(kMost).optional();

@@ -9,8 +9,8 @@
 
 namespace privgrad::layer_list {
 
-/// What a list describes: layers one after the other, with shortcuts; or nodes with names, which
-/// say whose values they work on.
+/// What a list describes: a chain of layers, with shortcuts; or named nodes, which name their
+/// inputs.
 enum class Form { chain = 1, graph };
 
 /// A parameter that is a list of objects, each with its kind and the keys that the kind needs.

@@ -11,7 +11,7 @@ namespace {
 
 using namespace privgrad;
 
-/// What a preset says where the manifest says nothing.
+/// A preset's values for keys that the manifest does not give.
 struct Preset {
   const char *norm, *positions, *activation, *pool;
   bool causal, gated;
@@ -98,7 +98,7 @@ class Transformer final : public Model {
     if (text("norm") == "rms") return RmsNorm{.epsilon = 1e-6};
     return LayerNorm{};
   }
-  /// A dense layer at each place; without biases behind norms of the mean square, as is usual.
+  /// A dense layer at each place; without biases if the norms are RMS norms, as is usual.
   Dense dense(std::size_t units) const {
     return {.units = units, .per_place = true, .no_bias = text("norm") == "rms"};
   }

@@ -49,7 +49,7 @@ class ByColumn final : public SharesOut {
     std::vector<std::uint32_t> owners;
     owners.reserve(train.rows());
     for (const float value : column(train)) {
-      const auto found = client_of_.find(value);  // a NaN, which equals nothing, is in no order
+      const auto found = client_of_.find(value);  // a NaN equals no key and cannot be ordered
       owners.push_back(value != value || found == client_of_.end() ? other_ : found->second);
     }
     return owners;

@@ -72,8 +72,8 @@ class Allocation final : public Sampler {
   }
 
  private:
-  /// What an order was drawn for. The words are the first of the epoch's stream: they distinguish
-  /// keys.
+  /// Identifies a drawn order. The words are the first ones of the epoch's stream, so they
+  /// distinguish keys.
   struct Drawn {
     std::uint64_t epoch = 0;
     std::size_t rows = 0;

@@ -280,7 +280,7 @@ class LayerGraph {
     return graph_.add("Transpose", {graph_.reshape(x, {length, heads, width})},
                       {{"perm", Extents{0, 2, 1, 3}}});
   }
-  /// A head of keys or values for each head that reads it.
+  /// Repeats each head of keys or values for every head that reads it.
   std::string repeated(const std::string& x, const Attention& layer) {
     if (layer.key_heads == layer.heads) return x;
     Shape read;
@@ -316,7 +316,8 @@ class LayerGraph {
                        graph_.add("Add", {product(second, cosine), product(first, sine)})},
                       {{"axis", std::int64_t{3}}});
   }
-  /// 1 where a query looks at a key, [n or 1, 1, length or 1, length]; empty if at all of them.
+  /// 1 where a query attends to a key, [n or 1, 1, length or 1, length]; empty if each attends to
+  /// all.
   std::string open_places(const Attention& layer, std::size_t length) {
     std::string earlier, mask;
     if (layer.causal) {
@@ -347,7 +348,7 @@ class LayerGraph {
     return inputs;
   }
 
-  /// Makes a value the one that the current layer works on.
+  /// Makes this value the input of the current layer.
   void look_at(std::size_t value) {
     at_ = value;
     std::tie(value_, is_first_) = values_[value];

@@ -17,7 +17,7 @@ nlohmann::json json_of(const std::vector<Event>& events) {
   return all;
 }
 
-/// The shape, where the name of the distribution says it.
+/// Names the distribution, and drops the shape if the name implies it.
 void name_distribution(const RepeatAndSelectEvent& e, nlohmann::json& json) {
   const bool is_named = e.is_poisson() || e.shape == 1.0;
   json["distribution"] = e.is_poisson()   ? "poisson"

@@ -1,4 +1,4 @@
-// Sums of values, and multiples of one.
+// Layers that add or multiply values, or scale one.
 #include "layers/make_step.hpp"
 #include "loops.hpp"
 

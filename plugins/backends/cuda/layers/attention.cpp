@@ -53,8 +53,8 @@ class AttentionStep final : public Step {
       launch_each(queue, KeyDerivatives{rows * keys(), of, probabilities, pass.delta, below});
     float *const to_queries = pass.below, *const to_keys = pass.more_below[0];
     if (to_queries == nullptr && to_keys == nullptr) return;
-    // The derivatives with respect to probabilities are products of errors and values, as the
-    // products themselves are of queries and keys.
+    // Derivatives with respect to probabilities are products of errors and values, computed as
+    // those of queries and keys are.
     float* const slopes = pass.slopes.data();
     launch_each(queue, QueryProducts{rows * squares(), of, pass.delta, pass.more_in[1], slopes});
     launch_each(queue,

@@ -1,4 +1,4 @@
-// Sums of values, multiples of one, and parts of one, on a device.
+// Layers that add or multiply values, scale one, or take a part of one, on a device.
 #include "layers/make_step.hpp"
 
 namespace privgrad::cuda {

@@ -128,7 +128,7 @@ class Client {
   /// For a restored client: pays for a round's steps, and for its estimate if there may have been
   /// one, without making any of them. Their noise is never used again.
   void give_up(std::uint64_t steps);
-  /// At the server, for a client that is a program of its own: records the progress that the client
+  /// At the server, for a client that is a separate program: records the progress that the client
   /// reports.
   void has_come_to(std::uint64_t steps, std::uint64_t estimates, bool diverged);
 

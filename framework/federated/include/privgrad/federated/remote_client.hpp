@@ -1,4 +1,4 @@
-// A client of a federated run as a program of its own, and its promises to the owner of its
+// A client of a federated run as a separate program, and its promises to the owner of its
 // examples.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace privgrad::core {
 
-/// How a client that is a program of its own takes part in a federated run.
+/// How a client that is a separate program takes part in a federated run.
 struct RemoteClientOptions {
   std::uint32_t number = 0;  ///< The client's, 0-based.
   /// For its part in one run: its ledger and the files whose hashes it contains.
@@ -26,7 +26,7 @@ struct RemoteClientOptions {
   bool trusts_server = false;
 };
 
-/// One client of a federated run as a program of its own: its examples, its noise and its ledger.
+/// One client of a federated run as a separate program: its examples, its noise and its ledger.
 /// Everything that leaves it is a release, except with dp_fed_avg, where the server is trusted.
 ///
 /// Its promise to the owner of its examples holds for any orders of the server, in any sequence,
@@ -49,7 +49,7 @@ class RemoteClient {
   /// \param manifest  the run's; outlives this.
   /// \param own  the source of this client's own examples; null: the manifest's data contains the
   ///   examples of all clients, and this client uses its share of the partition.
-  /// \throws ConfigError, PrivacyError for a run in which clients cannot be programs of their own,
+  /// \throws ConfigError, PrivacyError for a run in which clients cannot be separate programs,
   ///   or to which this client does not agree; IoError for data or state that cannot be read.
   RemoteClient(const Manifest& manifest, const ComponentUse* own,
                const RemoteClientOptions& options);

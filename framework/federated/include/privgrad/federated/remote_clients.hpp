@@ -18,7 +18,7 @@ struct OrderToClient {
   std::string order;
 };
 
-/// Clients of a federated run that are programs of their own, on other machines: each holds its
+/// Clients of a federated run that are separate programs, on other machines: each holds its
 /// examples, its noise and its ledger (RemoteClient); the run's server has none of them. An
 /// implementation transports the messages.
 class RemoteClients {

@@ -29,7 +29,7 @@ struct FederatedPlan;
 /// What an uncharged use of private rows affects.
 enum class Reach {
   model = 1,     ///< The trained model depends on it.
-  shown_values,  ///< Values that the run shows beside the model and that training does not use.
+  shown_values,  ///< Values that the run shows besides the model and that training does not use.
 };
 
 /// The entry in `unaccounted` if no proof covers the exact bits of the releases.

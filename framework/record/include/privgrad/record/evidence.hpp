@@ -24,7 +24,7 @@ inline constexpr std::string_view kBoundAtStart[] = {"facts.json", "manifest.yam
 /// \returns the names, sorted.
 std::vector<std::string> files_bound_at_end(bool is_federated);
 
-/// The same for the directory of a client that is a program of its own: the server has the model.
+/// The same for the directory of a client that is a separate program: the server has the model.
 std::vector<std::string> files_bound_by_client();
 
 /// Whether the first line of a ledger comes from such a client.

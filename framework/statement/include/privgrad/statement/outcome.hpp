@@ -39,8 +39,8 @@ struct ChargedSteps {
   /// The steps that epsilon covers: more than `charged` if releases decided when the run ended,
   /// which counts all steps that the budget pays for.
   std::uint64_t accounted = 0;
-  /// The number of paid releases beside the steps, in a run whose accounted steps may be fewer than
-  /// the budget pays for. Nothing: all planned ones.
+  /// The number of paid releases besides the steps, in a run whose accounted steps may be fewer
+  /// than the budget pays for. Nothing: all planned ones.
   std::optional<std::uint64_t> beside = std::nullopt;
 };
 

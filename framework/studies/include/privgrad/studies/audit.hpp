@@ -42,7 +42,7 @@ enum class AuditKind {
 
 /// The two neighbours of repeated runs.
 enum class AuditNeighbours {
-  canary = 1,  ///< A canary is present or absent, beside any rows.
+  canary = 1,  ///< A canary is present or absent; the other rows may be any.
   /// Rows whose sum in single precision changes by many clip norms when one row is added: 2^k + 1
   /// contributions of a whole clip norm, followed by many that are just under half a unit in the
   /// last place of such a sum.
@@ -52,7 +52,7 @@ enum class AuditNeighbours {
   lattice,
 };
 
-/// The rows beside the canaries.
+/// The rows besides the canaries.
 enum class AuditRows {
   of_the_data = 1,  ///< The manifest's, which are private.
   drawn,            ///< Drawn from a public law (drawn_rows.hpp): no data is read.

@@ -64,7 +64,7 @@ struct RunOptions {
   /// The processes of the run, of which this is process 0; the others are in work_for_others().
   /// Null if this process is alone. The run is the same, bit for bit.
   Cluster* cluster = nullptr;
-  /// For a federated run: clients that are programs of their own, with their own examples, noise
+  /// For a federated run: clients that are separate programs, with their own examples, noise
   /// and ledgers; this process is the server, and its plan was made from facts. Such a run makes no
   /// checkpoints. Null if clients are simulated here. The model is the same, bit for bit.
   RemoteClients* clients = nullptr;
