@@ -38,7 +38,7 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)( \d\d:\d\d:\d\d)(?:\.(?:0{3}|0{6}|0{9}))?
 
 
 def _text(cell: Any) -> str | None:
-    """The text of a cell that is a text; None for other cells. Bytes are decoded as UTF-8, as NumPy does."""
+    """The text in a cell of type str or bytes; None for other cells. Bytes are decoded as UTF-8, as NumPy does."""
     if issubclass(type(cell), str):
         return str.__str__(cell)
     return bytes.decode(cell, "utf-8", "replace") if issubclass(type(cell), bytes) else None

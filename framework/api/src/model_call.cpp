@@ -57,7 +57,7 @@ DataSection section_of_run(const fs::path& model, const std::string& dashes,
                                   folder / "manifest.yaml", folder, catalog);
 }
 
-/// A section's transforms belong to a manifest; the model brings its own, so they must be the same.
+/// The model has its own transforms, so those of a section must be the same.
 void check_transforms(const DataSection& section, const core::ModelFile& file) {
   if (section.transforms.empty()) return;
   bool are_same = section.transforms.size() == file.preprocessing.size();

@@ -114,7 +114,7 @@ void answer(NoiseArm& arm, const ManifestReader& read, const Compared& compared)
   if (!arm.refused.empty()) return;
   std::vector<std::string> overrides{"aggregator=" + arm.aggregator};
   if (!arm.sampler.empty()) overrides.push_back("sampler=" + arm.sampler);
-  // The manifest's, even if the manifest leaves them to a theorem about one aggregator.
+  // The manifest's number, even if a theorem about its own aggregator has chosen it.
   overrides.push_back("steps=" + std::to_string(compared.steps));
   const core::Manifest manifest = read(overrides);
   try {

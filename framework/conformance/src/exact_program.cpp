@@ -42,7 +42,6 @@ const ExactClipping& exact_of(const Program& program) {
 }
 
 /// A pass over a batch, from which each example's cells are taken separately.
-/// \param scale  cells per unit of the gradient, for each group; the number of a group follows.
 class PassOver {
  public:
   PassOver(const Program& program, const Batch& batch, std::size_t most_rows = 0)
@@ -261,7 +260,7 @@ void require_cells(Program& program, const Network& network) {
   });
 }
 
-/// Errors in one of a hundred passes, or only after some hundreds, in reused memory and in new
+/// Finds errors in one of a hundred passes, or only after some hundreds, in reused and in new
 /// memory.
 void require_thousand_passes(Program& program, const Network& network) {
   program.load_parameters(parameters_for(network));

@@ -34,7 +34,7 @@ Steps steps_of(const std::vector<Batch>& batches, std::size_t epoch_steps, std::
   return all;
 }
 
-/// How often each row is in each step, and two rows are in the same one.
+/// Checks how often each row is in each step, and how often two rows are in the same step.
 void require_own_draws(const Steps& steps, std::size_t epoch_steps, std::size_t rows) {
   const double q = 1.0 / static_cast<double>(epoch_steps);
   const auto epochs = static_cast<double>(steps.size());
@@ -56,7 +56,7 @@ void require_own_draws(const Steps& steps, std::size_t epoch_steps, std::size_t 
   }
 }
 
-/// How much the sizes vary, and how many rows have the same step in consecutive epochs.
+/// Checks how much the sizes vary, and how many rows have the same step in consecutive epochs.
 void require_fresh_draws(const Steps& steps, std::size_t epoch_steps, std::size_t rows) {
   const double q = 1.0 / static_cast<double>(epoch_steps);
   const auto n = static_cast<double>(rows);

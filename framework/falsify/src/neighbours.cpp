@@ -60,7 +60,7 @@ std::string to_text(LastRow change, PrivacyUnit unit) {
 
 namespace {
 
-/// The client of fed_avg that owns a row; null if there is one owner, or a server.
+/// The client of fed_avg that owns a row; null for a run with one owner, or with a server.
 const ClientPlan* owner_of(const Plan& plan, std::uint32_t row) {
   if (!plan.federated || plan.federated->at_server) return nullptr;
   for (const ClientPlan& client : plan.federated->clients) {

@@ -25,7 +25,8 @@ RecordedRun::RecordedRun(const Plan& plan, const std::filesystem::path& director
     const RunResult result = run(plan, {.directory = directory,
                                         .lock = "",
                                         .threads = options.threads,
-                                        // Fixed, because one run begins after the other.
+                                        // A fixed date, because the two runs begin at different
+                                        // times.
                                         .state = {},
                                         .date = "1970-01-01T00:00:00Z",
                                         .on_progress = {},

@@ -458,7 +458,7 @@ class FederatedRun final : ResumableRun {
     return remote_ && !server_ ? Json(nullptr) : json_number(charged().value);
   }
 
-  /// If a run chooses its rounds by its releases, or diverges, the releases decide when it ends.
+  /// Releases decide when a run ends if they choose its rounds, or if it diverges.
   bool is_accounted_in_full() const { return core::is_accounted_in_full(plan_, result_.status); }
 
   PrivacyAnswer proved() const { return is_accounted_in_full() ? of_all_steps(plan_) : charged(); }

@@ -281,7 +281,8 @@ class RemoteClient::Part {
     pool_.emplace(part_.plan, *executor_);
     client_ = std::make_unique<Client>(wish_.number, federated(), *manifest_.federated,
                                        part_.data.train, *keys_, *executor_);
-    // With at_server it makes no release from which anything public could follow.
+    // With at_server the client makes no releases from which components could derive anything
+    // public.
     if (is_charged()) client_->look_again_by(*part_.second_look);
   }
 

@@ -77,7 +77,7 @@ void ManifestProblems::add_yaml(const std::vector<Problem>& problems) {
   std::vector<Mark> marks;
   for (const Problem& problem : problems) {
     add(problem.mark, problem.where, problem.what);
-    // Only the first lines are printed, so only their consequences can be shown.
+    // Only this many lines are printed, so the others can have no visible consequences.
     if (marks.size() < kMaxLines) marks.push_back(problem.mark);
   }
   yaml_marks_.insert(yaml_marks_.end(), marks.begin(), marks.end());

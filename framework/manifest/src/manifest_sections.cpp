@@ -94,7 +94,7 @@ Value ManifestReader::read_account(Manifest& manifest, const Section& section, c
                                  [](const ParamSpec& one) { return one.name == "account"; });
   Value object = Value(Value::Object{});
   object.set("account", *node.find("account"));
-  ManifestProblems with_missing = problems_;  // which has a better hint here
+  ManifestProblems with_missing = problems_;  // discarded: the problem below has a better hint
   resolve_paths({*spec}, object, std::string(section.key), folders_, with_missing);
   Value file = *object.find("account");
   const auto& path = std::get<std::string>(file.data());

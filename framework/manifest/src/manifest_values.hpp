@@ -21,7 +21,7 @@ Value marked(Value value, const Value* given);
 /// The object without this key.
 Value without(Value object, std::string_view key);
 
-/// Copies the values that there are into the resolved manifest, in the order of their declarations.
+/// Copies the given values into the resolved manifest, in the order of their declarations.
 void keep(Value& resolved, const std::vector<ParamSpec>& declared, const Value& values);
 
 }  // namespace privgrad::core

@@ -38,8 +38,8 @@ void refuse_correlated(const Manifest& manifest, const Plan& plan) {
   });
 }
 
-/// A client that misses a round has paid for steps that it never makes: in an epoch of random
-/// allocation, the rest of it would be drawn by coins that no longer exist.
+/// A client that misses a round never makes some steps that it has paid for. The rest of an epoch
+/// of random allocation would then need coins that no longer exist.
 void refuse_epochs(const Manifest& manifest, const Plan& plan) {
   if (!draw_epochs(plan.charges)) return;
   manifest.sampler.with_position([&] {
@@ -136,8 +136,8 @@ class ClientPlanner {
     return chooser.start_rounds(wish_.rounds, federated_.paced_steps(wish_));
   }
 
-  /// Without the estimates, and with at most one step per round: what the estimates leave of the
-  /// budget pays for no more, and then no rule requests them.
+  /// Plans no estimates, and at most one step per round: after paying for estimates, the budget
+  /// would have no more steps, and then no rule requests estimates.
   void leave_out_estimates(PlansBySize& plans) {
     federated_.estimates = false;
     federated_.estimate_noise = 0.0;

@@ -66,7 +66,7 @@ ExampleShape plan_transforms(const Manifest& manifest, Setting& setting) {
   return shape;
 }
 
-/// Whether bits are covered is part of the plan, and depends on the program.
+/// Notes the program's abilities, which decide whether the proof covers the exact bits.
 void look_at_program(const Manifest& manifest, Setting& setting) {
   if (manifest.noise_off) return;
   const std::unique_ptr<Executor> executor = make_executor(1);

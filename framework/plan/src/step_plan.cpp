@@ -50,7 +50,7 @@ class StepCharger {
 };
 
 /// The facts for which numbers are optimised. With a rule for clients, the mean number of
-/// participants is smaller than the sampler draws: at most as many as the rule allows.
+/// participants is not what the sampler draws, but at most what the rule allows.
 RunFacts facts_for_optimizing(const StepSetting& setting) {
   RunFacts facts = setting.facts;
   if (!setting.separation) return facts;

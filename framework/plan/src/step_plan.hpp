@@ -34,7 +34,7 @@ struct StepSetting {
   const Manifest& manifest;
   const RunFacts& facts;
   const std::vector<double>& learning_rate;
-  const Components& made;  ///< Restarted for every attempt; at the end in the state of the plan.
+  const Components& made;  ///< Restarted for every attempt, the last time for the plan.
   const RandomKey& key;    ///< For drawing a public order of examples.
   KeptNumbers& kept;
   const std::optional<Separation>& separation;  ///< OwnerSetting::separation.

@@ -14,7 +14,7 @@ namespace privgrad::core {
 struct ScheduleValues {
   std::vector<double> at;
   bool is_shape = false;       ///< Whether its scale is open, to be found for a target.
-  NoiseInfluence influence{};  ///< Without values if there was none.
+  NoiseInfluence influence{};  ///< Has no values if there was no influence.
 };
 
 /// \throws ManifestError for values that are not finite, negative, or 0 if that is not allowed.

@@ -29,7 +29,7 @@ struct FederatedRound {
   double round = 0.0;               ///< From 1 on.
   double local_iterations = 0.0;    ///< Steps of each client.
   double steps = 0.0;               ///< The most steps that a client had made by then.
-  bool shows_participation = true;  ///< False if secret, in release mode; then these are 0:
+  bool shows_participation = true;  ///< False if secret; clients, dropped and bytes are then 0.
   double clients = 0.0, dropped = 0.0;
   /// The number of clients that came too early; nothing if there is no such rule.
   std::optional<double> refused;

@@ -62,8 +62,8 @@ PrivacyAnswer proved_delta(const Plan& plan, const Outcome& outcome, double epsi
       proved_delta(manifest, outcome.stated(plan), outcome.paid.accounted, epsilon);
   if (!plan.federated || plan.federated->at_server) return largest;
   const auto& clients = plan.federated->clients;
-  // A client with the stated client's plan was charged for no more of it. Other clients may have
-  // been charged for all of their plans.
+  // Of the clients with the same plan, the stated one was charged most. Clients with other plans
+  // may have been charged for all steps of theirs.
   std::set<const Plan*> asked{clients[outcome.client.value_or(plan.federated->weakest)].plan.get()};
   for (const ClientPlan& client : clients) {
     if (!asked.insert(client.plan.get()).second) continue;
@@ -78,7 +78,7 @@ PrivacyAnswer proved_delta(const Plan& plan, const Outcome& outcome, double epsi
 }  // namespace
 
 double most_found(double wrongly, double epsilon, double delta) {
-  // More than the roundings of terms of size at most 1; others do not matter.
+  // More than the roundings of terms of at most 1; a larger bound is cut off at 1 anyway.
   constexpr double kRounding = 1e-14;
   const double by_accusing = std::exp(epsilon) * wrongly + delta;
   const double by_sparing = 1.0 - std::exp(-epsilon) * (1.0 - delta - wrongly);

@@ -133,8 +133,9 @@ Json correlated(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps
 }
 
 /// The run as one mu-GDP release if all charges are Gaussian releases, which compose to one (Dong,
-/// Roth and Su 2022, Corollary 2); rounded up. Nothing if no such mu is proved: a sampled release
-/// has another trade-off, and so has noise that is chosen during the run.
+/// Roth and Su 2022, Corollary 2), with twice the mu under replace_one; rounded up. Nothing if no
+/// such mu is proved: a sampled release has another trade-off, and so has noise that is chosen
+/// during the run.
 std::optional<double> gaussian_mu(const Plan& plan, const PlanNumbers& stated,
                                   std::uint64_t steps) {
   const bool is_of_one_client = plan.federated && !plan.federated->at_server;

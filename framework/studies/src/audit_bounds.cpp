@@ -30,7 +30,7 @@ constexpr std::size_t kMostKinds = 64;
 /// The precision for planning the number of guesses: curves take long.
 constexpr double kPlanningStep = 0x1p-5;
 
-/// The release for which a charge is; nothing if it is of another kind.
+/// The release that a charge pays for; nothing if it is of another kind.
 std::optional<SampledRelease> sampled_release(const CountedEvent& charge) {
   const Event* event = &charge.event;
   double probability = 1.0;

@@ -53,7 +53,7 @@ class Checker {
       const bool is_it = schema["if"]["type"] == type;
       return check(schema[is_it ? "then" : "else"], node, where, all == nullptr ? &schema : all);
     }
-    // A reference is to a manifest.
+    // All references are to the schema of a manifest.
     const std::string wanted = schema.value("type", schema.contains("$ref") ? "object" : type);
     if (wanted != type && !(wanted == "number" && type == "integer")) {
       const Json& whole = all == nullptr ? schema : *all;

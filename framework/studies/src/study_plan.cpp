@@ -429,8 +429,8 @@ std::vector<std::string> stains_of(const StudyPlan& plan) {
   return stains;
 }
 
-/// Says whether the seeds share one training set, if some arms draw a part of the rows; "" if none
-/// does, because then they do.
+/// Says whether the seeds share one training set. "" if no arm draws a part of the rows, because
+/// the seeds then share all rows.
 std::string training_sets_words(const StudyPlan& plan) {
   const auto is_drawn = [](const PlannedArm& arm) {
     return arm.manifest->sample && !arm.manifest->sample->seed;

@@ -395,7 +395,7 @@ void add_costs(const StudyPlan& plan, const StudyPlan* search, Json& choice, Jso
                                      " at delta " + format_number(delta) + "."
                                : "No finite epsilon is proved for choosing the best of these " +
                                      each + ": " + grid.why + ".");
-  // The number of runs is random only if nothing was searched before.
+  // A random number of runs is offered only if no search came before.
   if (search != nullptr) return;
   const auto expected = static_cast<double>(arms.size());
   const ChoiceCost geometric = random_number_cost(arms, 1.0, expected, delta);

@@ -268,7 +268,7 @@ std::vector<std::string> search_words(const Study& study) {
     counts += (counts.empty() ? "" : ", ") + arm.variant + " of " +
               std::to_string(candidate_count(search, arm.variant));
   }
-  std::set<std::string> said;  // Several arms may have the same search of their own.
+  std::set<std::string> said;  // Several variants may have the same additional axes.
   for (const Axis& axis : searched_axes(search)) {
     std::string values = axis.keys.front();
     for (const AxisValue& value : axis.values)

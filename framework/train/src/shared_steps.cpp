@@ -210,7 +210,7 @@ Released SharedSteps::without_count(const StepOrder& order, const Released& slic
 // ---- the state
 
 void SharedSteps::begin_saving(StateWriter& out) const {
-  // All processes have slices, which are assembled while all save.
+  // Each process has a slice of the state, so all of them save it together.
   if (processes_.cluster().rank() == 0) processes_.ask_for_state();
   out.put_together_by(processes_.whole());
 }

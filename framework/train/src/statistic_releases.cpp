@@ -155,7 +155,7 @@ void StatisticReleases::release_counts(const Dataset& train) {
     const IndependentNoise noise(one.noise_multiplier);
     Mechanism mechanism(noise, noise_key_of(one.of, key_), executor_);
     std::vector<Released> own;
-    // A count is not a mean.
+    // A count is a sum, so its divisor is 1.
     const Released& released =
         release(one, sum_of_count(one, train, executor_), 1.0, mechanism,
                 is_of_rows ? ReleaseSeen::What::rows : ReleaseSeen::What::classes, own);

@@ -52,9 +52,9 @@ class LossPair {
 
   virtual std::vector<Sample> samples() const = 0;
 
-  /// A place where a grid of this step should have a node. The loss of rarely sampled steps is
-  /// nearly always close to its minimum, and no node below could balance a node that is not the
-  /// mean there.
+  /// A loss at which a grid of this step should have a node. The loss of a rarely sampled step is
+  /// nearly always close to its minimum: if the node there were not at its mean, there would be no
+  /// lower node to make up for the difference.
   virtual double anchor(double /*step*/) const { return 0.0; }
 
   /// If the loss has atoms: a number of which all their positions are multiples; otherwise 0.

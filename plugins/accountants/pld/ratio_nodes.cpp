@@ -80,8 +80,8 @@ void add(double weight, const std::vector<double>& part, std::vector<double>& to
 
 /// The share of the nodes in each bin. Half of the nodes follow the mass; the other half is uniform
 /// in the ratio, below quantiles of P, because one ratio among many matters by its absolute width.
-/// Few of the other half lie below quantiles of Q: where ratios are not small, nodes are left out;
-/// where they are small, a uniform share is few nodes, which serve the other direction of a step.
+/// Below quantiles of Q, this half has no nodes where ratios are above 1/2; where they are smaller,
+/// it has few, which serve the other direction of a step.
 std::vector<double> node_density(const Densities& of) {
   std::vector<double> total(kBins, 0.0), part(kBins);
   for (std::size_t bin = 0; bin < kBins; ++bin)

@@ -296,7 +296,8 @@ void PrivacyLoss::build(const SampledSteps& step, double s, RealLine& line) cons
   for (Walk walk(low, high, spacing, push(s) / step.sigma); walk.inside();) {
     const double u = walk.u();
     const auto [loss, density] = point(pair_, ratio, u);
-    // No tilt between -1, which is Q, and s gives it more weight than one of the two ends does.
+    // A tilt t between -1 (which gives Q) and s gives the point at most the larger of the weights
+    // that -1 and s give it.
     const double most = density - 0.5 * u * u + std::max(-loss, s * loss);
     if (most < negligible) {
       walk.skip(negligible - most);

@@ -314,7 +314,7 @@ std::vector<double> TreeReduced::variances(std::uint64_t first_step,
     for (const Node& node : nodes) {
       const double now = fade(t - node.end) * weight(node, t);
       if (now == 0.0) continue;
-      // Its weight in M_{t-n}, from the epoch of its end on.
+      // Its weight in M_{t-n}, which it has from the epoch in which it ends.
       double before = 0.0;
       const std::uint64_t epochs = (t - node.end) / epoch_;
       if (epochs > 0 && left > 0.0) {

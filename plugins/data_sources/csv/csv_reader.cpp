@@ -92,7 +92,7 @@ bool CsvReader::next() {
   line_ = next_line_;
   if (!skip_comments()) return false;
   Parsed parsed = parse_row();
-  // A longer row is too long, wherever it is in the buffer: a CRLF may follow.
+  // Reads on until the row ends or is certainly too long; a CRLF may follow it, hence the 2.
   while (parsed == Parsed::unfinished && !file_ended_ && end_ - row_ < kMostRowBytes + 2) {
     read_more();
     parsed = parse_row();

@@ -104,8 +104,8 @@ class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
     if (!convexity_ || !heterogeneity_ || now.last == 0) {
       return std::max<std::uint64_t>(1, now.last);
     }
-    // A loss that is not convex, or whose estimate is not because of noise, has no mu; the number
-    // then stays the same.
+    // Without mu, because the loss is not convex or its noisy estimate is negative, the number
+    // stays the same.
     if (*convexity_ <= 0.0) return now.last;
     const double mu = *convexity_, c2 = now.clip_norm * now.clip_norm;
     const double b = static_cast<double>(now.parameters) * now.gradient_noise * now.gradient_noise;

@@ -81,7 +81,7 @@ class Axis {
     }
   };
 
-  /// Sums over the elements, of even and of odd numbers, weighted by cosines and sines.
+  /// Sums over the elements with even numbers, or with odd numbers, weighted by cosines and sines.
   template <class Lanes>
   struct Parts {
     Lanes cosine{}, sine{};

@@ -54,7 +54,7 @@ struct Gaussian {
 std::vector<double> wavelet(const Bank& bank, std::size_t j, std::size_t angle) {
   const long double size = std::ldexp(1.0L, static_cast<int>(j));
   const auto angles = static_cast<long double>(bank.angles);
-  // Half of the other angles, in whole angles, rounded down.
+  // The number of positive angles.
   const std::size_t half = bank.angles < 2 ? 0 : (bank.angles - 2) / 2;
   const long double first = static_cast<long double>(half);
   const long double theta = (first - static_cast<long double>(angle)) * kPi / angles;

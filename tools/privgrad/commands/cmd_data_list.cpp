@@ -13,7 +13,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// The copy that the data source `dataset` finds under a name, as it is now on this machine.
+/// The copy of a data set on this machine that the data source `dataset` would read.
 struct Here {
   std::size_t train_rows = 0;
   std::size_t test_rows = 0;

@@ -183,7 +183,8 @@ class LayerGraph {
           {shape[1]});
       return;
     }
-    // The last place of the mask has the largest number; the others are multiplied by 0.
+    // Numbers the places from 1: the last place of the mask has the largest number, and only its
+    // row is kept.
     const std::string mask = input(1);
     std::vector<float> numbers(shape[0]);
     std::iota(numbers.begin(), numbers.end(), 1.0f);

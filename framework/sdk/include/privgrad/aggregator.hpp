@@ -152,7 +152,7 @@ class PRIVGRAD_API Aggregator : public Stateful {
 /// epoch's anchor is the iterate at the beginning of its first step.
 enum class GradientDifference {
   since_anchor,     ///< The gradient at the step's iterate minus that at the epoch's anchor.
-  between_anchors,  ///< That at the epoch's anchor minus that at the previous epoch's anchor.
+  between_anchors,  ///< The gradient at the epoch's anchor minus that at the previous one.
 };
 
 /// Optional ability of an aggregator: instead of gradients, the core sums up three vectors of each

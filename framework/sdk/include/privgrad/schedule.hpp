@@ -26,7 +26,7 @@ struct NoiseInfluence {
   bool is_unaccounted = false;  ///< Measured on private rows without a charge; plans then list it.
   /// Whether the schedule's values assume that steps cost 1/sigma^2, so that the plan should divide
   /// the budget by its accountant's own costs if steps cost something else. False: the values are
-  /// meant whatever steps cost.
+  /// right whatever steps cost.
   bool suits_any_cost = false;
 };
 

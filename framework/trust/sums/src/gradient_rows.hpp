@@ -27,7 +27,7 @@ std::size_t lanes_of(const Program& program, std::size_t rows);
 /// \throws PluginError for a row number that is out of range or repeated.
 void check_batch(std::span<const std::uint32_t> batch, std::size_t rows);
 
-/// Checks that every parameter is in one group, and that the program's norms come by these groups.
+/// Checks that every parameter is in one group, and that the program has as many norms as groups.
 /// \throws PluginError if not.
 void check_groups(const Clip& clip, const Program& program);
 

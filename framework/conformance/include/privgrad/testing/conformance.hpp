@@ -44,9 +44,9 @@ struct Setup {
   /// make it, so callers that link the core provide it; if empty, rules that need it are skipped.
   std::function<Released(std::vector<float>, double)> make_released;
 
-  /// Makes orders of noise as ResidentSteps receives them, with a separate key for each number; and
-  /// the release for such an order, of the elements from `first` on. Empty: the noise of programs
-  /// is not checked.
+  /// Makes orders of noise as ResidentSteps receives them, with a separate key for each number, and
+  /// computes the release for such an order, of the elements from `first` on. If empty, the noise
+  /// of programs is not checked.
   std::function<NoiseOrder(std::uint64_t number, double sigma, unsigned shift)> make_noise_order;
   std::function<void(const NoiseOrder& order, std::uint64_t first,
                      std::span<const std::int64_t> sums, std::span<std::int64_t> out)>

@@ -60,11 +60,11 @@ FittedTransform learn(const ComponentUse& use, const PlannedTransform& planned,
 ///   statistic, and for a released statistic without learnt values.
 FittedTransform fitted_of(const ComponentUse& use, const Transform& transform);
 
-/// Checks that the transformed example is the same alone as among others, bit for bit; one that
-/// overflows is NaN throughout.
+/// Checks that an example transformed alone equals the same one transformed among others, bit for
+/// bit; one that overflows is NaN throughout.
 /// \param shape  of the features.
 /// \param features  of the example.
-/// \param made  its transformed features among others.
+/// \param made  its features, as transformed among others.
 /// \throws PluginError if not.
 void check_row_alone(const ComponentUse& use, const Transform& transform, const Shape& shape,
                      std::span<const float> features, std::span<const float> made);

@@ -32,7 +32,7 @@ class StreamedSource final : public DataSource {
   DataInfo info() override;
   Dataset read(Split split) override;
 
-  /// A name for all rows, as read; "" if the file has none, and so has no file made from it.
+  /// A name for all rows, as read; "" if the file has none, and then no file made from it has one.
   const std::string& content();
 
  private:

@@ -72,10 +72,11 @@ struct FalsifyOptions {
 /// - "record": the files that the run leaves, one by one (differing_records()).
 ///
 /// Neighbours: the last row is replaced by zeros (and another class), by a copy of the row before,
-/// by numbers so large that gradients overflow, or by subnormal numbers; where the features are
-/// tokens, instead of these by the last token of the vocabulary at every place, and by no token.
-/// Under add_or_remove_one it is also removed. A replaced row serves for all three adjacencies: it
-/// shows that the other rows' part is unchanged, and that the row's own part is within the bound.
+/// by numbers so large that gradients overflow, or by subnormal numbers. If features are tokens, it
+/// is not replaced by such numbers, but by the last token of the vocabulary at every place, and by
+/// no token. Under add_or_remove_one it is also removed. A replaced row serves for all three
+/// adjacencies: it shows that the other rows' part is unchanged, and that the row's own part is
+/// within the bound.
 ///
 /// Tries seeds from options.seed upwards until the row is in a batch of the compared steps.
 ///

@@ -14,12 +14,13 @@ namespace privgrad::host {
 
 /// A directory in which plugins are searched.
 struct SearchDirectory {
-  /// The source that named the directory, which decides what happens if it does not exist.
+  /// The source of the directory's name, which decides what happens if the directory is missing.
   enum class Origin {
     option = 1,   ///< --plugin-dir: an error.
-    environment,  ///< PRIVGRAD_PLUGIN_PATH: a refusal that the catalog lists.
-    user,         ///< The user's plugin directory: nothing.
-    program,      ///< Beside the program: nothing. Its plugins have the first claim to a name.
+    environment,  ///< PRIVGRAD_PLUGIN_PATH: the catalog lists a refusal.
+    user,         ///< The user's plugin directory: nothing happens.
+    program,      ///< Beside the program: nothing happens. Its plugins have the first claim to a
+                  ///< name.
   };
   std::filesystem::path path;
   Origin origin = Origin::option;

@@ -122,6 +122,7 @@ struct DataSample {
   std::optional<std::uint64_t> seed;  ///< Nothing: that of the run.
 };
 
+/// A manifest that fits the loaded plugins. Nothing in it depends on data.
 struct Manifest {
   std::string name;
   Mode mode = Mode::research;
@@ -197,8 +198,8 @@ PrivacyError privacy_error_at(const Manifest& manifest, std::string_view key,
 /// A change to a manifest, requested by another file.
 struct ManifestChange {
   std::string key;   ///< Dotted, as for `--set`.
-  Value value;       ///< Replaces the whole node; null removes the key. Its marks refer to...
-  std::string file;  ///< ... this file, as errors name it.
+  Value value;       ///< Replaces the whole node; null removes the key.
+  std::string file;  ///< The file to which the value's marks refer, as errors name it.
 };
 
 /// Reads a manifest, applies `--set KEY=VALUE` overrides, and checks it against the catalog.

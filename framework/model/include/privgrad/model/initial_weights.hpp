@@ -78,9 +78,8 @@ enum class WeightsClaim {
 std::string_view to_text(WeightsClaim claim);
 
 /// Whether a model trained by PrivGrad states that its rows were protected, or that its initial
-/// weights were trained on protected rows. This is true for all models except those that were
-/// trained without noise, from nothing or from weights declared public, which say nothing about
-/// their rows.
+/// weights were trained on protected rows. Only models that were trained without noise, and from
+/// scratch or from weights declared public, say nothing about their rows.
 bool saw_protected_rows(const WeightsOrigin& origin);
 
 /// The claim that applies to a manifest's weights. Weights of a model trained by PrivGrad are

@@ -58,11 +58,10 @@ void outputs_of(const Outputs& program, std::span<const float> features, std::si
 /// - with classes: "accuracy"; "confusion" [truth][prediction], if there are at most 100 classes;
 ///   "per_class": for each class "class", "rows", "precision", "recall" and "f1", which are 0
 ///   instead of divisions by 0; "auc", with ties by mid-ranks: for two classes the AUC of the
-///   second
-///   one's probability, for more the mean AUC of each class against the rest ("auc_per_class"),
-///   null
-///   if a class has no rows or all of them; "calibration_error" (Guo et al. 2017, equation 3) of
-///   the largest probability in 15 bins of equal width, null if the loss defines no probabilities;
+///   second one's probability, for more the mean AUC of each class against the rest
+///   ("auc_per_class"), null if a class has no rows or all of them; "calibration_error" (Guo et al.
+///   2017, equation 3) of the largest probability in 15 bins of equal width, null if the loss
+///   defines no probabilities;
 ///   "roc" for two classes: {"fpr", "tpr"}, at most 201 points of the curve;
 /// - without classes: "mse", "mae", and "r2", null if all targets are the same;
 /// - "not_finite": the number of rows without a prediction, which count as wrong, if there are any.

@@ -43,7 +43,7 @@ struct Arm {
   std::string variant;  ///< The name used for comparisons; the same at each level.
   std::size_t level = 0;
   std::map<std::string, std::string>
-      labels{};  ///< By varying key; for a named arm, only the level's.
+      labels{};  ///< The names of its values, by varying key; for a named arm, only the level's.
   std::vector<ManifestChange> changes{};
 };
 

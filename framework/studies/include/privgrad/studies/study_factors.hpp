@@ -29,14 +29,15 @@ FactorGrid grid_of(const StudyPlan& plan, const StudyRuns& runs, const std::stri
 /// and hold for any dependence between arms.
 ///
 /// - Intervals of a factor's means hold together with 95 % (Student's t; Bonferroni over its
-/// values).
+///   values).
 /// - A factor's p tests whether all its values have one mean: t tests of the differences to its
-/// first
-///   value, Bonferroni. A pair's p tests whether there is no interaction: t tests of the
-///   differences
-///   of differences to the first values of both, Bonferroni; for two times two values this is one
-///   exact t test.
+///   first value, Bonferroni. A pair's p tests whether there is no interaction: t tests of the
+///   differences of differences to the first values of both, Bonferroni; for two times two values
+///   this is one exact t test.
 /// - p_holm: after Holm's correction over all factors and pairs of the metric.
+///
+/// \returns {"main": [{"factor", "combinations", "values": [{"label", "mean", "ci95"}], "p",
+///   "p_holm"}],
 ///   "interactions": [{"factors": [A, B], "combinations", "means": [of A][of B], "p", "p_holm"}]};
 ///   null for a study with fewer than two factors. A factor without a complete combination has no
 ///   values.

@@ -104,8 +104,8 @@ class StatisticReleases final : public Teacher {
 void save_statistics(StateWriter& out, const Plan& plan, const ReleasedCounts& counts,
                      const std::vector<FittedTransform>& learnt);
 
-/// Gives transforms the values that they have learnt earlier, in an earlier or another process of
-/// the run, from the text of save_statistics().
+/// Gives transforms the values that they have learnt in an earlier process, or in another process
+/// of the run, from the text of save_statistics().
 class KeptStatistics final : public Teacher {
  public:
   /// \param plan  of the same manifest with which they were saved.

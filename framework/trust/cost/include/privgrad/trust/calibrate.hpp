@@ -13,6 +13,7 @@ inline constexpr double kLeastScale = 0x1p-60;
 /// loss of a unit at its bound is N(1/(2 sigma^2), 1/sigma^2), which here exceeds `epsilon` with
 /// probability Phi(3) = .9987. Such noise meets a target only if delta is at least that share of
 /// the probability of taking part at all, so it does not protect the participants.
+/// \param epsilon  >= 0.
 double exposing_noise(double epsilon);
 
 /// \throws PrivacyError  always: a search for noise ended at exposing_noise().

@@ -62,10 +62,10 @@ std::vector<double> worst_squared_sensitivities_of_decreasing(std::span<const do
 /// cost of any client's rounds is at most that. This also holds up to each step, because the first
 /// rows form a shorter run.
 ///
-/// \returns worst_after with room for roundings, and for recipes whose factors to these agree to
 /// \returns worst_after with room for roundings, and for recipes that are proportional to these
 ///   up to kSameFactor; of_groups: the one number that is charged for every client. It is an upper
 ///   bound: a client with other rounds costs less.
+/// \throws ConfigError for recipes without a window, for recipes without a finite bound, and if the
 ///   computation would take more than about a minute.
 CorrelatedCost separated_cost(const CorrelatedRecipes& recipes, const Separation& rule);
 

@@ -18,8 +18,8 @@ namespace privgrad::core {
 struct SamplingLaw {
   enum class Kind {
     any = 1,              ///< The draw does not lower the cost: every batch is paid for.
-    poisson,              ///< Each row by a coin of its own, in the steps assigned to it.
-    without_replacement,  ///< `size` of `rows`, each such set equally likely.
+    poisson,              ///< Each row is drawn by its own coin, in the steps assigned to it.
+    without_replacement,  ///< A set of `size` of `rows` is drawn, each with the same probability.
     once,                 ///< One release pays for several steps: a row is in at most one of them.
     allocated,            ///< Each row is in one step of an epoch, drawn independently for each
                           ///< row.
