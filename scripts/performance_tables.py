@@ -5,7 +5,7 @@
     scripts/performance_tables.py --build build --torch PYTHON front      # the first table: `make bench-table`
     scripts/performance_tables.py --stale                    # which tables are older than what they measure
 
-PYTHON: an interpreter with torch and opacus, for the tables `torch` and `front` (which also compares
+PYTHON: an interpreter with torch and opacus, for the tables `torch`, `encoders` and `front` (which also compares
 dp_accounting and opake where it has them), and one with kymatio, for `scattering`. A table is between `<!-- table NAME COMMIT -->` and `<!-- end -->`; it was measured
 with the code of COMMIT, and the line below it names the machine. A working tree with changes is
 refused, because nobody could reproduce its figures. The figures come from each program's own clocks
@@ -158,6 +158,21 @@ def torch(json_of):
     return table(["", *(one["network"] for one in networks)], rows)
 
 
+# The project's goals for the ratio of a private step to PyTorch's plain one.
+GOALS_OF_ENCODERS = {"2 x 128, 64 places, batch 32": "1.2", "6 x 384, 64 places, batch 32, LoRA 8": "1.03",
+                     "6 x 384, 64 places, batch 32, 22 M parameters": "1.15"}
+
+
+def encoders(json_of):
+    rows = []
+    for one in json_of("compare_encoders.py")["networks"]:
+        over = (f"{three(one[key + '_ms'])} ms, {three(one[key + '_over_torch'])}"
+                for key in ("privgrad", "opacus_ghost", "opacus_hooks"))
+        rows.append([one["network"], f"{three(one['torch_ms'])} ms", *over, GOALS_OF_ENCODERS[one["network"]]])
+    return table(["layers x width", "plain step, PyTorch", "private here, over it", "Opacus, ghost clipping", "Opacus, hooks",
+                  "goal here"], rows)
+
+
 def scattering(json_of):
     titles = {"mnist": "28 x 28 (MNIST)", "cifar10": "32 x 32 x 3 (CIFAR-10)", "three_scales": "32 x 32"}
     compared = json_of("compare_kymatio.py")["microseconds_per_image"]
@@ -200,15 +215,16 @@ def clients(json_of):
 
 # The function for each table that can be made here.
 TABLES = {"front": front, "floors": floors, "steps": steps, "parts": parts, "growth": growth, "noise_terms": noise_terms, "torch": torch,
+          "encoders": encoders,
           "scattering": scattering, "correlated": correlated, "clients": clients}
 # For a Python program of bench/: the option that names its interpreter, and the program that it
 # receives.
-PEERS = {"compare_torch.py": ("torch", "training"), "compare_kymatio.py": ("kymatio", "scattering")}
+PEERS = {"compare_torch.py": ("torch", "training"), "compare_encoders.py": ("torch", "../bin/privgrad"), "compare_kymatio.py": ("kymatio", "scattering")}
 # The folders whose changes may affect a table's figures; ALL for other tables.
 ALL = ["bench", "framework", "plugins"]
 FOLDERS = {
     "front": ALL,
-    **{name: STEPS for name in ("floors", "steps", "parts", "growth", "torch")},
+    **{name: STEPS for name in ("floors", "steps", "parts", "growth", "torch", "encoders")},
     "noise_terms": ["bench/noise.cpp", "framework/trust"],
     "correlated": ["bench/correlated.cpp", "plugins/aggregators", "framework/trust"],
     "clients": [*STEPS, "framework/federated", "framework/train"],
@@ -284,7 +300,7 @@ def main():
         run = subprocess.run([*command, *arguments], check=True, stdout=subprocess.PIPE, timeout=1200, env=os.environ | chosen)
         return json.loads(run.stdout), (before, os.getloadavg()[0])
 
-    given = {"torch": words.torch, "front": words.torch, "scattering": words.kymatio}
+    given = {"torch": words.torch, "encoders": words.torch, "front": words.torch, "scattering": words.kymatio}
     for name in words.tables or (name for name in TABLES if given.get(name, True)):
         if not given.get(name, True):
             parser.error(f"the table {name} needs the interpreter that compares")

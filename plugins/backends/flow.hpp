@@ -22,7 +22,11 @@ struct Flow {
     for (const ParameterBlock& block : parameter_blocks(network)) trains[block.node] = true;
     for (std::size_t s = 0; s < network.nodes.size(); ++s) {
       inputs.push_back(inputs_of(network, s));
-      needs_derivative[s + 1] = trains[s];
+      const std::size_t owner = owner_of(network, s);
+      last_sharer.push_back(s);
+      last_sharer[owner] = s;
+      is_trained.push_back(trains[owner]);
+      needs_derivative[s + 1] = is_trained[s];
       for (const std::size_t value : inputs[s]) {
         if (needs_derivative[value]) needs_derivative[s + 1] = true;
         ++users[value];
@@ -47,7 +51,9 @@ struct Flow {
 
   std::vector<std::vector<std::size_t>> inputs;  ///< Of each node.
   std::vector<bool> trains;                      ///< Whether each node has trained parameters.
-  /// Whether the maker of each value, or a node before it, has trained parameters.
+  std::vector<bool> is_trained;                  ///< Whether it uses some, its own or shared ones.
+  std::vector<std::size_t> last_sharer;  ///< The last node that uses each node's own parameters.
+  /// Whether the maker of each value, or a node before it, uses trained parameters.
   std::vector<bool> needs_derivative;
   std::vector<std::size_t> users;      ///< The number of uses of each value.
   std::vector<std::size_t> last_user;  ///< The last node that uses each value.

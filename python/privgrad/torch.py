@@ -94,6 +94,8 @@ class _Layers:
         #: Of each node: its name, its module, and the values that it works on.
         self.nodes: list[tuple[str, torch.nn.Module, list[int]]] = []
         self.blocks: dict[str, _Block] = {}
+        #: The nodes that use the parameters of an earlier one, and that node.
+        self.owners: dict[int, int] = {}
         # Of each value: its shape and, if it is a flattened image, the image's shape, because
         # PyTorch has another order of its values. `_shape` and `_flattened` belong to the value
         # that the current node works on, and then to the one that it makes.
@@ -113,6 +115,17 @@ class _Layers:
             self._shape, self._flattened = self._values[self._inputs[0]]
             self.nodes.append((self._name, add(layer), self._inputs))
             self._values.append((self._shape, self._flattened))
+            if "shares" in layer:
+                self._share(number, layer["shares"])
+
+    def _share(self, number: int, owner: int) -> None:
+        name, module, _ = self.nodes[owner]
+        for tensor, parameter in module.named_parameters():
+            if self.blocks.pop(f"{self._name}.{tensor}") != self.blocks[f"{name}.{tensor}"]:
+                raise ConfigError(f"{self._name}: shares parameters with {name}, whose values are in another order in "
+                                  "PyTorch; it has no counterpart")
+            setattr(self.nodes[number][1], tensor, parameter)
+        self.owners[number] = owner
 
     def _image(self) -> tuple[int, int, int]:
         height, width, *channels = self._shape
@@ -285,8 +298,8 @@ class _Graph(torch.nn.Module):
     def __init__(self, layers: _Layers) -> None:
         super().__init__()
         self._nodes = [(module, inputs) for _, module, inputs in layers.nodes]
-        for name, module, _ in layers.nodes:
-            if next(module.parameters(), None) is None:
+        for number, (name, module, _) in enumerate(layers.nodes):
+            if number in layers.owners or next(module.parameters(), None) is None:
                 continue
             *path, last = name.split(".")
             parent: torch.nn.Module = self
@@ -365,7 +378,8 @@ def network(source: Source) -> torch.nn.Module:
         If the file cannot be read, or is not a model.
     """
     layers = _Layers(_described(source))
-    is_chain = all(name == f"layers.{i}" and inputs == [i] for i, (name, _, inputs) in enumerate(layers.nodes))
+    is_chain = not layers.owners and all(
+        name == f"layers.{i}" and inputs == [i] for i, (name, _, inputs) in enumerate(layers.nodes))
     made: torch.nn.Module = _Graph(layers)
     if is_chain:
         chain = torch.nn.Sequential(*(module for _, module, _ in layers.nodes))

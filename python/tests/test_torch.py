@@ -95,6 +95,15 @@ NETWORKS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
         {"kind": "multiply", "from": ["even", "side"]},
         {"kind": "activation", "function": "tanh"},
     ]}),
+    "shared parameters": (COLOUR, {"kind": "graph", "nodes": [
+        {"name": "stem", "kind": "conv2d", "channels": 3, "kernel": 3},
+        {"name": "again", "kind": "conv2d", "channels": 3, "kernel": 3, "shares": "stem"},
+        {"kind": "activation", "function": "tanh"},
+        {"name": "third", "kind": "dense", "units": 6},
+        {"name": "last", "kind": "dense", "units": 6},
+        {"kind": "activation", "function": "tanh"},
+        {"kind": "dense", "units": 6, "shares": "last"},
+    ]}),
     "dense at each place": (COLOUR, {"kind": "cnn", "layers": [
         {"kind": "dense", "units": 4, "per_place": True},
         {"kind": "activation", "function": "relu"},

@@ -1,4 +1,6 @@
 // Backends that execute sequences with one defect each, and the rule that notices it.
+#include <algorithm>
+
 #include "broken.hpp"
 #include "house_plugins.hpp"
 #include "privgrad/error.hpp"
@@ -76,6 +78,30 @@ TEST_CASE("each rule of sequences can fail") {
   const Findings ahead = findings<kLooksAhead>();
   is_noticed(ahead, defined, "by definition it is");
   is_noticed(ahead, "the_future_changes_nothing", "other tokens behind place 0");
+}
+
+namespace {
+
+/// Executes networks with shared parameters on the processor, and no others.
+struct Sharing final : Backend {
+  explicit Sharing(const Params&) {}
+  std::unique_ptr<Program> compile(const Network& network, Executor& executor) override {
+    const auto shares = [](const Node& node) { return node.shares.has_value(); };
+    if (std::none_of(network.nodes.begin(), network.nodes.end(), shares))
+      throw ConfigError("sharing: executes networks with shared parameters alone");
+    return cpu_->compile(network, executor);
+  }
+
+ private:
+  ComponentPtr<Backend> cpu_ = house().create<Backend>("cpu", Value::Object{});
+};
+
+}  // namespace
+
+TEST_CASE("the rules of programs hold for shared parameters") {
+  const Findings findings = findings_on<Backend, Sharing>();
+  INFO(findings_text(findings, privgrad::testing::Verdict::failed));
+  CHECK_FALSE(first_failure(findings).has_value());
 }
 
 }  // namespace sequence_rules_test

@@ -327,6 +327,17 @@ TEST_CASE("sequences and their attention give the same by onnxruntime") {
                             {Attention{.heads = 2, .key_heads = 1}, {4, 5, 5}},
                             Dense{3}},
                            Loss::cross_entropy});
+  Network tied{{{6}, 7},
+               {Embedding{.vocabulary = 7, .width = 4},
+                MeanOfPlaces{},
+                each(4),
+                {each(4), {3}},
+                Dense{.units = 7, .no_bias = true}},
+               Loss::cross_entropy};
+  tied.nodes[3].shares = 2;
+  tied.nodes[4].shares = 0;
+  write_file(exporting.out("tied.safetensors"), model_of(tied));
+  exporting.check_same("tied.safetensors", tied.input, tokens);
   exporting.check_network({{{5, 4}, 3},
                            {{Attention{}, {0, 0, 0}},
                             {MeanOfPlaces{}, {1}},

@@ -120,6 +120,11 @@ TEST_CASE("every value that trained layers use crosses from the frozen ones", "[
                                           Dense{3}});
   CHECK(core::values_behind(halves, 4) == Sizes{0, 2});
   CHECK(core::last_part(halves, 4).input.features == Shape{7});
+  // Nodes that share parameters keep doing so where others are taken out before them.
+  Network shared = classifier({4}, {Dense{4}, tanh, Dense{4}, Dense{4}, Dense{3}});
+  shared.nodes[3].shares = 2;
+  CHECK(core::last_part(shared, 2).nodes[1].shares == std::size_t{0});
+  CHECK(core::part_up_to(shared, 4).nodes[3].shares == std::size_t{2});
   // A chain has one value, whose shape it keeps.
   const Network chain = classifier({6, 5}, {Conv2d{.channels = 2, .kernel = 3}, tanh, Dense{3}});
   CHECK(core::values_behind(chain, 2) == Sizes{2});
@@ -232,6 +237,52 @@ steps: 2
     CHECK((after.at(block.name) != begun) == is_trained);
   }
   CHECK(verify::all_of(verify::check(experiment.run_dir()).problems) == "");
+}
+
+TEST_CASE("a front ends before parameters that are used behind it, too", "[frozen][lora]") {
+  const std::string yaml = R"(privgrad: 1
+name: shared
+seed: 1
+data: {kind: synthetic, rows: 60, test_rows: 20, dimensions: 3, test_is_public: true}
+model:
+  kind: graph
+  loss: cross_entropy
+  nodes:
+    - {name: stem, kind: dense, units: 4}
+    - {name: first, kind: dense, units: 4}
+    - {kind: activation, function: tanh}
+    - {name: second, kind: dense, units: 4, shares: first}
+  weights: {file: base.safetensors, public: true}
+  train: [last]
+sampler: full_batch
+optimizer: sgd
+schedules: {noise_multiplier: 20, clip_norm: 1, learning_rate: 0.1}
+privacy: {target_epsilon: 3, target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}
+steps: 2
+)";
+  Experiment experiment(yaml);
+  Network network;
+  network.input = {{3}, 2};
+  network.nodes = {{Dense{4}, {}, "stem"},
+                   {Dense{4}, {}, "first"},
+                   Activation{ActivationKind::tanh},
+                   {Dense{4}, {}, "second"},
+                   Dense{2}};
+  network.nodes[3].shares = 1;
+  const Floats before = normals(parameter_count(network), 3);
+  write_file(experiment.dir() / "base.safetensors", core::to_safetensors(network, before, {}, {}));
+  const core::Plan& plan = experiment.plan();
+  CHECK(plan.setting->frozen_layers == 1);
+  CHECK(plan.parameters == 10);
+  CHECK(experiment.run().status == core::RunStatus::completed);
+  const auto after =
+      core::read_safetensors(read_file(experiment.run_dir() / "model.safetensors")).tensors;
+  CHECK(after.size() == parameter_blocks(network).size());
+  CHECK(verify::all_of(verify::check(experiment.run_dir()).problems) == "");
+
+  Experiment adapted(yaml, {"model.train=null", "model.lora={rank: 1, targets: [first]}"});
+  write_file(adapted.dir() / "base.safetensors", core::to_safetensors(network, before, {}, {}));
+  CHECK_THROWS_WITH(adapted.plan(), ContainsSubstring("unless other nodes share their weights"));
 }
 
 }  // namespace frozen_front

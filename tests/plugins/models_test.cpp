@@ -315,6 +315,17 @@ TEST_CASE("graph: layers name the values that they work on", "[model]") {
   CHECK_THROWS_WITH(graph_of({dense("stem", {}), dense("side", {"stm"})}),
                     ContainsSubstring("nodes.1, dense, works on 'stm', which no node before it is "
                                       "called; did you mean 'stem'?"));
+  const auto twice = [&](const char* owner) {
+    return graph_of({dense("first", {}), layer({{"kind", "dense", {}},
+                                                {"units", 4, {}},
+                                                {"name", "second", {}},
+                                                {"shares", owner, {}}})});
+  };
+  CHECK(twice("first")->network({{4}, 5}).nodes[1].shares == std::size_t{0});
+  CHECK_THROWS_WITH(twice("frist"),
+                    ContainsSubstring("nodes.1, dense, shares the parameters of 'frist', which no "
+                                      "node before it is called; did you mean 'first'?"));
+  CHECK_THROWS_WITH(twice("input"), ContainsSubstring("shares parameters with the features"));
   CHECK_THROWS_WITH(graph_of({dense("a", {}), dense("a", {})}),
                     ContainsSubstring("nodes.1, dense, has the name 'a', which an earlier value"));
   CHECK_THROWS_WITH(graph_of({dense("input", {})}), ContainsSubstring("has the name 'input'"));

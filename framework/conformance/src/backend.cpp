@@ -201,6 +201,39 @@ void add_graphs(std::vector<Network>& networks) {
   add({4}, 0, {each(3), sigmoid, each(1)}, Loss::squared);
 }
 
+/// Nodes that use the parameters of another: twice one behind the other, beside each other, a table
+/// that is also the output layer, a norm, a convolution, and frozen ones.
+void add_shared_parameters(std::vector<Network>& networks) {
+  const Activation tanh{ActivationKind::tanh};
+  const auto shared = [](std::size_t owner, Layer layer, std::vector<std::size_t> from = {}) {
+    Node node(std::move(layer), std::move(from));
+    node.shares = owner;
+    return node;
+  };
+  const auto add = [&](Shape features, std::size_t classes, std::vector<Node> nodes, Loss loss) {
+    networks.push_back(network_of(std::move(features), classes, std::move(nodes), loss));
+  };
+  add({4}, 3, {Dense{4}, tanh, shared(0, Dense{4}), tanh, shared(0, Dense{4}), Dense{3}},
+      Loss::cross_entropy);
+  const Dense each{.units = 3, .per_place = true}, logits{.units = 7, .no_bias = true};
+  add({5}, 7,
+      {Embedding{.vocabulary = 7, .width = 3},
+       each,
+       tanh,
+       shared(1, each, {1}),
+       {Add{}, {3, 4}},
+       MeanOfPlaces{},
+       shared(0, logits)},
+      Loss::cross_entropy);
+  const Conv2d conv{.channels = 2, .kernel = 2, .padding = 1};
+  add({3, 3, 2}, 0,
+      {conv, LayerNorm{}, tanh, shared(0, conv), shared(1, LayerNorm{}), tanh, Dense{1}},
+      Loss::squared);
+  Node table(Embedding{.vocabulary = 7, .width = 3});
+  table.is_frozen = true;
+  add({4}, 7, {table, MeanOfPlaces{}, Dense{3}, tanh, shared(0, logits)}, Loss::cross_entropy);
+}
+
 /// Small networks with every layer and every loss.
 std::vector<Network> sample_networks() {
   std::vector<Network> networks;
@@ -210,6 +243,7 @@ std::vector<Network> sample_networks() {
   // places, and layers that combine places.
   add_sequences(networks);
   add_class_weights(networks);
+  add_shared_parameters(networks);
   // Every activation, after a dense layer and after itself.
   for (const auto& [kind, name] : kActivations)
     networks.push_back(network_of({4}, 3, {Dense{5}, Activation{kind}, Activation{kind}, Dense{3}},

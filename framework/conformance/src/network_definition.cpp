@@ -252,13 +252,19 @@ Tensor defined(const One& layer, const std::vector<Tensor>& in, const Shape& sha
 Tensor outputs_of_one(const Network& network, Parameters trained, std::span<const float> features) {
   const std::vector<Shape> shapes = value_shapes(network);
   Parameters frozen(network.frozen);
+  std::vector<std::pair<Parameters, Parameters>> at;  // where each node's parameters begin
   std::vector<Tensor> values{Parameters(features).next(shapes[0])};
   for (std::size_t i = 0; i < network.nodes.size(); ++i) {
     const Node& node = network.nodes[i];
     std::vector<Tensor> in;
     for (const std::size_t value : inputs_of(network, i)) in.push_back(values[value]);
+    at.emplace_back(trained, frozen);
+    auto shared = at[owner_of(network, i)];
+    const bool is_frozen = network.nodes[owner_of(network, i)].is_frozen;
     const auto output = [&](const auto& layer) {
-      return defined(layer, in, shapes[i + 1], node.is_frozen ? frozen : trained);
+      if (node.shares)
+        return defined(layer, in, shapes[i + 1], is_frozen ? shared.second : shared.first);
+      return defined(layer, in, shapes[i + 1], is_frozen ? frozen : trained);
     };
     values.push_back(reshaped(std::visit(output, node.layer), shapes[i + 1]));
   }

@@ -54,6 +54,7 @@ std::string text_of(const Network& network) {
     text += " > " + std::string(node.is_frozen ? "frozen " : "") + to_text(node.layer);
     for (std::size_t i = 0; i < node.from.size(); ++i)
       text += (i == 0 ? " of " : ", ") + std::to_string(node.from[i]);
+    if (node.shares) text += " with the parameters of node " + std::to_string(*node.shares);
   }
   return text + " > " + std::string(to_text(network.loss));
 }

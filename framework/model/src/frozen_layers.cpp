@@ -78,10 +78,22 @@ void mark(const Manifest& manifest, const std::string& pattern,
                      ", and last");
 }
 
-/// Whether the layer is linear in a weight matrix, which an adapter can then change.
-bool can_be_adapted(const Layer& layer) {
-  return std::holds_alternative<Dense>(layer) || std::holds_alternative<Conv2d>(layer) ||
-         std::holds_alternative<Embedding>(layer);
+/// The first node whose parameters another one shares; the number of nodes if there is none.
+std::size_t first_shared(const Network& network) {
+  std::size_t first = network.nodes.size();
+  for (const Node& node : network.nodes) first = std::min(first, node.shares.value_or(first));
+  return first;
+}
+
+/// Whether the layer is linear in a weight matrix of its own, which an adapter can then change. (An
+/// adapter would change what one user of shared weights computes, and not the other.)
+bool can_be_adapted(const Network& network, std::size_t i) {
+  const Layer& layer = network.nodes[i].layer;
+  const bool is_shared = std::any_of(network.nodes.begin(), network.nodes.end(),
+                                     [=](const Node& node) { return node.shares == i; });
+  return !is_shared &&
+         (std::holds_alternative<Dense>(layer) || std::holds_alternative<Conv2d>(layer) ||
+          std::holds_alternative<Embedding>(layer));
 }
 
 /// Marks the layers that a pattern of model.lora.targets names, either the layers or their weights.
@@ -92,7 +104,7 @@ void mark_targets(const Manifest& manifest, const Network& network, const std::s
   for (TrainableLayer& layer : layers) {
     if (!matches_pattern(pattern, layer.name) && !matches_pattern(pattern, layer.name + ".weight"))
       continue;
-    if (!can_be_adapted(network.nodes[layer.index].layer)) {
+    if (!can_be_adapted(network, layer.index)) {
       others = layer.name + ", " + privgrad::to_text(network.nodes[layer.index].layer);
       continue;
     }
@@ -107,7 +119,8 @@ void mark_targets(const Manifest& manifest, const Network& network, const std::s
   if (!others.empty()) {
     throw error_at(manifest, kTargetsKey,
                    "names '" + pattern + "', which is " + others +
-                       "; dense layers, convolutions and embeddings can be adapted");
+                       "; dense layers, convolutions and embeddings can be adapted, unless other "
+                       "nodes share their weights");
   }
   throw error_at(manifest, kTargetsKey,
                  "names '" + pattern + "', which no layer is called; there are " + listed(layers));
@@ -122,6 +135,7 @@ std::size_t append_node(const Network& network, std::size_t i, const std::vector
   node.from.clear();
   for (const std::size_t value : inputs_of(network, i)) node.from.push_back(now[value]);
   if (node.from == std::vector{part.nodes.size()}) node.from.clear();
+  if (node.shares) node.shares = now[*node.shares + 1] - 1;
   if (part.nodes.size() != i) node.name = name_of(network, i);
   part.nodes.push_back(std::move(node));
   return part.nodes.size();
@@ -184,7 +198,7 @@ std::size_t frozen_layers(const Manifest& manifest, const Network& network,
   for (const TrainableLayer& layer : layers) {
     if (!layer.is_trained) check_frozen(manifest, layer, loaded);
   }
-  return first == layers.begin() ? 0 : first->index;
+  return first == layers.begin() ? 0 : std::min(first->index, first_shared(network));
 }
 
 bool trains_in_part(const Manifest& manifest, const Network& network, std::size_t frozen_layers) {
@@ -212,6 +226,7 @@ Network part_up_to(const Network& network, std::size_t value) {
   for (std::size_t i = value; i-- > 0;) {
     if (!is_needed[i + 1]) continue;
     for (const std::size_t input : inputs_of(network, i)) is_needed[input] = true;
+    is_needed[owner_of(network, i) + 1] = true;
   }
   Network part{.input = network.input, .nodes = {}, .loss = Loss::squared};
   std::vector<std::size_t> now(value + 1, 0);

@@ -65,6 +65,8 @@ class Rewriting {
     const std::string name = name_of(network_, i);
     const Layer& layer = network_.nodes[i].layer;
     std::size_t made = append(layer, in, name, is_frozen);
+    placed_.push_back(made - 1);
+    if (network_.nodes[i].shares) result_.nodes.back().shares = placed_[*network_.nodes[i].shares];
     if (rank > 0) {
       const AdapterLayers adapter = adapter_of(layer, rank);
       const bool is_table = std::holds_alternative<Embedding>(layer);
@@ -95,7 +97,8 @@ class Rewriting {
 
   const Network& network_;
   double scale_;
-  std::vector<std::size_t> now_;  // the number in the result of each value of the network
+  std::vector<std::size_t> now_;     // the number in the result of each value of the network
+  std::vector<std::size_t> placed_;  // the number in the result of each node of the network
   Network result_;
 };
 

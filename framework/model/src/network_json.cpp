@@ -161,6 +161,7 @@ Node node_from(const Json& json, const std::string& where) {
     if (node.from.empty()) throw ConfigError(where + ".from is empty");
   }
   if (members.has("name")) node.name = members.text("name");
+  if (members.has("shares")) node.shares = members.number("shares");
   members.done();
   return node;
 }
@@ -188,6 +189,7 @@ Json node_json(const Node& node) {
   if (!node.from.empty()) json["from"] = node.from;
   if (!node.name.empty()) json["name"] = node.name;
   if (node.is_frozen) json["frozen"] = true;
+  if (node.shares) json["shares"] = *node.shares;
   return json;
 }
 
@@ -222,7 +224,7 @@ Json to_json(const Network& network) {
 
 std::string_view model_format_of(const Network& network) {
   const auto is_of_format_1 = [](const Node& node) {
-    if (!node.from.empty() || !node.name.empty()) return false;
+    if (!node.from.empty() || !node.name.empty() || node.shares) return false;
     if (const auto* dense = std::get_if<Dense>(&node.layer)) return !dense->no_bias;
     if (const auto* conv = std::get_if<Conv2d>(&node.layer)) return !conv->no_bias;
     return node.layer.index() <= Layer(Embedding{}).index();

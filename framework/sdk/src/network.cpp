@@ -241,53 +241,6 @@ Shape output_of(const One& layer, const Inputs& in) {
   return output_of(layer, in.front());
 }
 
-std::string words_of_bias(bool is_absent) { return is_absent ? " without bias" : ""; }
-std::string words_of(const Dense& layer) {
-  return "dense " + std::to_string(layer.units) + (layer.per_place ? " per place" : "") +
-         words_of_bias(layer.no_bias);
-}
-std::string words_of(const Activation& layer) { return std::string(to_text(layer.kind)); }
-std::string words_of(const Conv2d& layer) {
-  return "conv2d " + std::to_string(layer.channels) + " kernel " + std::to_string(layer.kernel) +
-         " stride " + std::to_string(layer.stride) + " padding " + std::to_string(layer.padding) +
-         words_of_bias(layer.no_bias);
-}
-std::string words_of(const Pool& layer) {
-  return std::string(to_text(layer.kind)) + " pool " + std::to_string(layer.window) + " stride " +
-         std::to_string(layer.stride);
-}
-std::string words_of(const Flatten&) { return "flatten"; }
-std::string words_of(const GroupNorm& layer) {
-  return "group_norm " + std::to_string(layer.groups);
-}
-std::string words_of(const LayerNorm&) { return "layer_norm"; }
-std::string words_of(const Embedding& layer) {
-  return "embedding " + std::to_string(layer.vocabulary) + " x " + std::to_string(layer.width);
-}
-std::string words_of(const Add&) { return "add"; }
-std::string words_of(const ElementwiseProduct&) { return "multiply"; }
-std::string words_of(const RmsNorm&) { return "rms_norm"; }
-std::string words_of(const Scale& layer) { return "scale " + format_number(layer.factor); }
-std::string words_of(const PartOf& layer) {
-  return "part " + std::to_string(layer.first) + " to " + std::to_string(layer.first + layer.size);
-}
-std::string words_of(const TokenMask&) { return "mask"; }
-std::string words_of(const Positions&) { return "positions"; }
-std::string words_of(const Prepend&) { return "prepend"; }
-std::string words_of(const MeanOfPlaces&) { return "mean of places"; }
-std::string words_of(const PickPlace& layer) {
-  return layer.last ? "pick the last place" : "pick place " + std::to_string(layer.place);
-}
-std::string words_of(const Attention& layer) {
-  std::string text = "attention of " + std::to_string(layer.heads) + " heads";
-  if (layer.key_heads != layer.heads)
-    text += " on " + std::to_string(layer.key_heads) + " key heads";
-  if (layer.causal) text += ", causal";
-  if (layer.rotary != 0.0) text += ", rotary " + format_number(layer.rotary);
-  return text;
-}
-std::string words_of(const Reshape& layer) { return "reshape " + to_text(layer.shape); }
-
 /// The blocks of one layer, without node and offset, and named without the node.
 std::vector<ParameterBlock> blocks_of(const Layer& layer, const Shape& in) {
   std::vector<ParameterBlock> blocks;
@@ -324,6 +277,33 @@ std::vector<ParameterBlock> blocks_of(const Layer& layer, const Shape& in) {
   return blocks;
 }
 
+/// The blocks that a node has if it shares no others.
+std::vector<ParameterBlock> own_blocks(const Network& network, std::size_t i,
+                                       const std::vector<Shape>& shapes) {
+  return blocks_of(network.nodes[i].layer, shapes[inputs_of(network, i).front()]);
+}
+
+void check_sharing(const Network& network, std::size_t i, const std::vector<Shape>& shapes) {
+  const std::size_t owner = *network.nodes[i].shares;
+  const auto need_of_node = [&](bool holds, const std::string& what) {
+    if (!holds)
+      throw ConfigError("layer " + std::to_string(i) + ", " + to_text(network.nodes[i].layer) +
+                        ", shares the parameters of " + what);
+  };
+  need_of_node(owner < i, "a node that is not before it");
+  const std::string name = privgrad::name_of(network, owner);
+  need_of_node(!network.nodes[owner].shares, name + ", which has none of its own");
+  const auto shapes_of = [&](std::size_t node) {
+    std::vector<Shape> all;
+    for (const ParameterBlock& block : own_blocks(network, node, shapes))
+      all.push_back(block.shape);
+    return all;
+  };
+  const auto own = shapes_of(i);
+  need_of_node(!own.empty(), name + ", and needs none");
+  need_of_node(own == shapes_of(owner), name + ", whose tensors have other shapes");
+}
+
 /// The blocks of the nodes that are trained, or of those that are frozen.
 std::vector<ParameterBlock> blocks_where(const Network& network, bool are_frozen) {
   const std::vector<Shape> shapes = value_shapes(network);
@@ -332,7 +312,11 @@ std::vector<ParameterBlock> blocks_where(const Network& network, bool are_frozen
   std::size_t offset = 0;
   for (std::size_t i = 0; i < network.nodes.size(); ++i) {
     const Node& node = network.nodes[i];
-    for (ParameterBlock& block : blocks_of(node.layer, shapes[inputs_of(network, i).front()])) {
+    if (node.shares) {
+      check_sharing(network, i, shapes);
+      continue;
+    }
+    for (ParameterBlock& block : own_blocks(network, i, shapes)) {
       block.name = name_of(network, i) + "." + block.name;
       if (!names.insert(block.name).second)
         throw ConfigError("two tensors of the network have the name " + block.name);
@@ -460,10 +444,6 @@ std::vector<std::string> activation_names() {
 std::string_view to_text(PoolKind pool) { return name_of(kPools, pool); }
 PoolKind pool_from_text(std::string_view text) { return value_of(kPools, "pooling", text); }
 
-std::string to_text(const Layer& layer) {
-  return std::visit([](const auto& one) { return words_of(one); }, layer);
-}
-
 std::vector<std::size_t> inputs_of(const Network& network, std::size_t node) {
   const std::vector<std::size_t>& from = network.nodes[node].from;
   return from.empty() ? std::vector<std::size_t>{node} : from;
@@ -474,9 +454,14 @@ std::string name_of(const Network& network, std::size_t node) {
   return name.empty() ? "layers." + std::to_string(node) : name;
 }
 
+std::size_t owner_of(const Network& network, std::size_t node) {
+  return network.nodes[node].shares.value_or(node);
+}
+
 bool is_plain_chain(const Network& network) {
   for (std::size_t i = 0; i < network.nodes.size(); ++i) {
-    if (network.nodes[i].is_frozen || inputs_of(network, i) != std::vector<std::size_t>{i})
+    const Node& node = network.nodes[i];
+    if (node.is_frozen || node.shares || inputs_of(network, i) != std::vector<std::size_t>{i})
       return false;
   }
   return network.class_weights.empty();

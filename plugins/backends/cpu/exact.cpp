@@ -212,6 +212,10 @@ std::unique_ptr<ExactPass> ExactEngine::make_pass(std::size_t most_rows) const {
     own.groups = groups();
     steps_[group_steps_[group]]->allocate(own);
   }
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    if (const std::size_t owner = owner_of(network_, s); owner != s && flow_.is_trained[s])
+      pass->steps_[s].kept_by_owner = pass->steps_[owner].kept.get();
+  }
   return pass;
 }
 

@@ -129,7 +129,7 @@ void ExactEngine::step_backward(std::size_t s, ExactPass& pass, const Block& blo
   const std::size_t first = block.first, count = block.count;
   Scratch& scratch = block.scratch;
   const float* delta = delta_of(s + 1, pass, block);
-  if (flow_.trains[s]) step.find_norms(first, count, delta, pass.steps_[s], scratch);
+  if (flow_.is_trained[s]) step.find_norms(first, count, delta, pass.steps_[s], scratch);
   if (!flow_.hands_down(s)) return;
   const auto& inputs = flow_.inputs[s];
   std::size_t floats = 0;

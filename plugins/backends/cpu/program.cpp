@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "layers/make_step.hpp"
+#include "layers/shared.hpp"
 #include "loops.hpp"
 #include "losses.hpp"
 #include "privgrad/error.hpp"
@@ -49,15 +50,18 @@ CpuProgram::CpuProgram(Network network, Executor& executor)
     Place place{.entering = {}, .out = shapes[s + 1]};
     for (const std::size_t value : flow_.inputs[s]) place.entering.push_back(shapes[value]);
     auto step = make_step(network_.nodes[s].layer, place);
-    std::size_t& offset = network_.nodes[s].is_frozen ? frozen : trained;
-    step->place_at(offset);
-    offset += step->parameter_count();
+    const std::size_t owner = owner_of(network_, s), last = flow_.last_sharer[owner];
+    if (last != owner) step = std::make_unique<SharedStep>(std::move(step), place, s != last);
+    std::size_t& offset = network_.nodes[owner].is_frozen ? frozen : trained;
+    step->place_at(owner == s ? offset : steps_[owner]->offset());
+    if (owner == s) offset += step->parameter_count();
     values_per_example_ += step->outputs();
     steps_.push_back(std::move(step));
   }
   parameters_.resize(trained);
   for (std::size_t s = 0; s < steps_.size(); ++s) {
-    const std::vector<float>& own = network_.nodes[s].is_frozen ? network_.frozen : parameters_;
+    const bool is_frozen = network_.nodes[owner_of(network_, s)].is_frozen;
+    const std::vector<float>& own = is_frozen ? network_.frozen : parameters_;
     steps_[s]->load(own.data() + steps_[s]->offset());
   }
   engine_ = std::make_unique<ExactEngine>(network_, flow_, steps_, executor);
@@ -139,7 +143,7 @@ void CpuProgram::backward(const Batch& batch, Block& block, std::span<float> row
     const Step& step = *steps_[s];
     const std::vector<float> delta = std::move(deltas[s + 1]);
     inputs_of_step(s, block);
-    if (flow_.trains[s]) {
+    if (flow_.is_trained[s]) {
       step.gradient_rows(block.count, block.scratch.in[0], delta.data(),
                          rows.data() + step.offset(), parameter_count(), block.scratch);
     }

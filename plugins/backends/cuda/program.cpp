@@ -67,6 +67,10 @@ CudaProgram::CudaProgram(Network network, std::shared_ptr<Device> device)
     : network_(std::move(network)), device_(std::move(device)), flow_(network_) {
   const std::vector<Shape> shapes = value_shapes(network_);
   check_network(network_);
+  for (const Node& node : network_.nodes) {
+    if (node.shares)
+      refuse("cannot execute '" + to_text(node.layer) + "' with the parameters of another node");
+  }
   inputs_ = element_count(shapes.front());
   outputs_ = element_count(shapes.back());
   for (std::size_t s = 0; s < network_.nodes.size(); ++s) {

@@ -132,7 +132,8 @@ class Entry {
     for (const Value::Member& member : std::get<Value::Object>(given_.value().data())) {
       if (member.key == "kind" || contains(kind_.needs, member.key) ||
           contains(kind_.may_have, member.key) ||
-          (form_ == Form::graph && (member.key == "name" || member.key == "from"))) {
+          (form_ == Form::graph &&
+           (member.key == "name" || member.key == "from" || member.key == "shares"))) {
         continue;
       }
       std::vector<std::string_view> all = kind_.needs;
@@ -246,6 +247,12 @@ ParamSpec parameter(Form form, const std::string& name, const std::string& doc) 
              text("value", ""))
             .at_least_items(1)
             .optional());
+    fields.push_back(
+        text(
+            "shares",
+            "The earlier node, by name, whose parameters this one uses instead of its own, such as "
+            "an embedding's table in a dense layer with bias: false, whose units are the tokens.")
+            .optional());
     fields.push_back(real("factor", "scale: what every element is multiplied by.").optional());
     fields.push_back(whole("first", "part: the first element of the last extent.", 0));
     fields.push_back(whole("size", "part: elements of the last extent."));
@@ -275,18 +282,21 @@ std::vector<Node> graph_from(const std::vector<Params>& given) {
   for (const Params& one : given) {
     const Entry entry(Form::graph, one, nodes.size());
     Node node(entry.layer());
+    const auto earlier = [&](const std::string& name, const char* use) {
+      if (const auto found = values.find(name); found != values.end()) return found->second;
+      std::vector<std::string> names;
+      for (const auto& [known, number] : values) names.push_back(known);
+      const std::string nearest = nearest_name(name, names);
+      throw ConfigError(entry.where() + use + "'" + name + "', which no node before it is called" +
+                        (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+    };
     for (const std::string& value :
-         one.has("from") ? one.texts("from") : std::vector<std::string>{}) {
-      const auto found = values.find(value);
-      if (found == values.end()) {
-        std::vector<std::string> names;
-        for (const auto& [name, number] : values) names.push_back(name);
-        const std::string nearest = nearest_name(value, names);
-        throw ConfigError(entry.where() + "works on '" + value +
-                          "', which no node before it is called" +
-                          (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
-      }
-      node.from.push_back(found->second);
+         one.has("from") ? one.texts("from") : std::vector<std::string>{})
+      node.from.push_back(earlier(value, "works on "));
+    if (one.has("shares")) {
+      const std::size_t owner = earlier(one.text("shares"), "shares the parameters of ");
+      if (owner == 0) throw ConfigError(entry.where() + "shares parameters with the features");
+      node.shares = owner - 1;
     }
     if (one.has("name")) node.name = one.text("name");
     nodes.push_back(std::move(node));

@@ -275,6 +275,39 @@ TEST_CASE("network: frozen nodes have parameters of their own, which nothing tra
   CHECK_THROWS_WITH(check_network(network), ContainsSubstring("no parameters to train"));
 }
 
+TEST_CASE("network: a node may use the parameters of an earlier one, and then has none",
+          "[network]") {
+  const auto shared = [](std::size_t owner, Layer layer, std::vector<std::size_t> from = {}) {
+    Node node(std::move(layer), std::move(from));
+    node.shares = owner;
+    return node;
+  };
+  const Embedding table{.vocabulary = 10, .width = 4};
+  const Dense logits{.units = 10, .no_bias = true};
+  const Network tied = network_of({6}, {table, MeanOfPlaces{}, shared(0, logits)});
+  check_network(tied);
+  CHECK(parameter_count(tied) == 40);
+  CHECK(parameter_groups(tied).size() == 1);
+  CHECK(owner_of(tied, 2) == 0);
+  CHECK(owner_of(tied, 0) == 0);
+  CHECK_FALSE(is_plain_chain(network_of({4}, {Dense{4}, shared(0, Dense{4}), Dense{10}})));
+
+  const auto refused = [](Shape features, std::vector<Node> nodes, const std::string& why) {
+    CHECK_THROWS_WITH(check_network(network_of(std::move(features), std::move(nodes))),
+                      ContainsSubstring(why));
+  };
+  refused({4}, {shared(1, Dense{4}), Dense{4}, Dense{10}},
+          "layer 0, dense 4, shares the parameters of a node that is not before it");
+  refused({4}, {Dense{4}, shared(0, Dense{4}), shared(1, Dense{4}), Dense{10}},
+          "layer 2, dense 4, shares the parameters of layers.1, which has none of its own");
+  refused({4}, {Dense{5}, shared(0, Dense{5}), Dense{10}},
+          "shares the parameters of layers.0, whose tensors have other shapes");
+  refused({4}, {Dense{4}, shared(0, Dense{.units = 4, .no_bias = true}), Dense{10}},
+          "whose tensors have other shapes");
+  refused({4}, {Dense{4}, shared(0, Activation{}), Dense{10}},
+          "shares the parameters of layers.0, and needs none");
+}
+
 TEST_CASE("network: sizes that overflow are refused", "[network]") {
   const std::size_t huge = (std::size_t{1} << 31) - 1;
   CHECK_THROWS_AS(parameter_count(network_of({huge}, std::vector<Node>(5, Dense{huge}))),

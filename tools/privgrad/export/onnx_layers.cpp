@@ -402,7 +402,7 @@ class LayerGraph {
   }
 
   const ParameterBlock& block(const std::string& name) const {
-    const std::string full = name_of(network_, node_) + "." + name;
+    const std::string full = name_of(network_, owner_of(network_, node_)) + "." + name;
     for (const ParameterBlock& one : blocks_) {
       if (one.name == full) return one;
     }

@@ -201,7 +201,7 @@ class PRIVGRAD_API ExactClipping {
 class PRIVGRAD_API Backend {
  public:
   static constexpr std::string_view kKind = "backend";
-  static constexpr int kInterfaceVersion = 9;
+  static constexpr int kInterfaceVersion = 10;
   static constexpr std::string_view kSees = "private rows";
 
   virtual ~Backend();

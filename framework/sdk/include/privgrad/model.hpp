@@ -39,7 +39,7 @@ namespace privgrad {
 class PRIVGRAD_API Model {
  public:
   static constexpr std::string_view kKind = "model";
-  static constexpr int kInterfaceVersion = 6;
+  static constexpr int kInterfaceVersion = 7;
   static constexpr std::string_view kSees = "public values";
 
   virtual ~Model();

@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -314,6 +315,10 @@ struct Node {
   std::string name;
   /// Whether its parameters are constants, in Network::frozen, and not trained.
   bool is_frozen = false;
+  /// The earlier node whose parameters it uses, as it has none of its own: one without `shares`,
+  /// whose tensors have the shapes that this node's would have. An output layer without biases can
+  /// thus be tied to a table of tokens. Press and Wolf 2017.
+  std::optional<std::size_t> shares = std::nullopt;
 
   Node() = default;
   /// From a layer of any kind, so that a chain can be written as a list of layers.
@@ -347,8 +352,11 @@ PRIVGRAD_API std::vector<std::size_t> inputs_of(const Network& network, std::siz
 /// \returns the node's name, or "layers.N" if it has none.
 PRIVGRAD_API std::string name_of(const Network& network, std::size_t node);
 
-/// \returns whether each node works on the preceding value, no node is frozen, and no class has a
-///   weight. A backend that executes layers one after the other may require this.
+/// \returns the node whose parameters a node uses: itself, unless it shares those of another.
+PRIVGRAD_API std::size_t owner_of(const Network& network, std::size_t node);
+
+/// \returns whether each node works on the preceding value, no node is frozen or shares parameters,
+///   and no class has a weight. A backend that executes layers one after the other may require this.
 PRIVGRAD_API bool is_plain_chain(const Network& network);
 
 /// One tensor of the parameters.

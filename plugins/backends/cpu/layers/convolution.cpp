@@ -22,7 +22,8 @@ ConvStep::ConvStep(const Conv2d& layer, const Shape& in, const Shape& out)
       rows_(out[0]),
       columns_(out[1]),
       places_(rows_ * columns_),
-      patch_(element_count({layer.kernel, layer.kernel, depth_})) {
+      patch_(element_count({layer.kernel, layer.kernel, depth_})),
+      patches_are_image_(layer.kernel == 1 && layer.stride == 1 && layer.padding == 0) {
   parameter_count_ = element_count({layer.channels, patch_}) + bias_count();
   element_count({places_, patch_});
   zeros_.resize(layer.channels);
@@ -70,6 +71,13 @@ void ConvStep::gather_patches(const float* image, float* patches) const {
   for_each_patch_row([&](std::size_t pixel, std::size_t element) {
     copy_short(image + pixel, run, patches + element);
   });
+}
+
+const float* ConvStep::patches_of(const float* image, Scratch& scratch) const {
+  if (patches_are_image_) return image;
+  float* const patches = at_least(scratch.patches, places_ * patch_);
+  gather_patches(image, patches);
+  return patches;
 }
 
 void ConvStep::add_patches(const float* patches, float* image) const {
@@ -163,29 +171,24 @@ void ConvStep::round_errors(const float* delta, const Rounding& rounding,
 }
 
 void ConvStep::forward(std::size_t count, Values in, float* out, Scratch& scratch) const {
-  float* patches = at_least(scratch.patches, places_ * patch_);
-  for (std::size_t i = 0; i < count; ++i) {
-    gather_patches(in[0] + i * inputs_, patches);
-    multiply_patches(patches, out + i * outputs_);
-  }
+  for (std::size_t i = 0; i < count; ++i)
+    multiply_patches(patches_of(in[0] + i * inputs_, scratch), out + i * outputs_);
 }
 
 void ConvStep::backward(std::size_t count, Values, const float*, const float* delta, Below below,
                         Scratch& scratch) const {
-  float* patches = at_least(scratch.patches, places_ * patch_);
+  float* patches = patches_are_image_ ? nullptr : at_least(scratch.patches, places_ * patch_);
   for (std::size_t i = 0; i < count; ++i) {
-    patches_backward(delta + i * outputs_, patches);
-    add_patches(patches, below[0] + i * inputs_);
+    float* const image = below[0] + i * inputs_;
+    patches_backward(delta + i * outputs_, patches_are_image_ ? image : patches);
+    if (!patches_are_image_) add_patches(patches, image);
   }
 }
 
 void ConvStep::gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
                              std::size_t stride, Scratch& scratch) const {
-  float* patches = at_least(scratch.patches, places_ * patch_);
-  for (std::size_t i = 0; i < count; ++i) {
-    gather_patches(in + i * inputs_, patches);
-    gradient_row(patches, delta + i * outputs_, rows + i * stride);
-  }
+  for (std::size_t i = 0; i < count; ++i)
+    gradient_row(patches_of(in + i * inputs_, scratch), delta + i * outputs_, rows + i * stride);
 }
 
 }  // namespace privgrad::cpu

@@ -81,6 +81,8 @@ class ConvStep final : public Step {
 
  private:
   std::size_t weight_count() const { return layer_.channels * patch_; }
+  /// The patches of one example, which may be in the scratch.
+  const float* patches_of(const float* image, Scratch& scratch) const;
   template <class Body>
   void for_each_patch_row(const Body& body) const;
   const float* with_padding(const float* image, std::vector<float>& padded) const;
@@ -91,6 +93,7 @@ class ConvStep final : public Step {
   std::size_t height_, width_, depth_;  // of the input
   std::size_t rows_, columns_;          // of the output
   std::size_t places_, patch_;
+  bool patches_are_image_;
   std::vector<float> by_patch_;  // the weights, [patch, channels]
   std::vector<float> zeros_;     // [channels]
 };

@@ -11,9 +11,10 @@ void KeptRows::allocate(StepPass& pass) const {
 
 void KeptRows::find_norms(std::size_t first, std::size_t count, const float* delta, StepPass& pass,
                           Scratch& scratch) const {
-  float* kept = pass.kept.get() + first * parameter_count_;
+  const bool is_owner = pass.kept_by_owner == nullptr;
+  float* kept = (is_owner ? pass.kept.get() : pass.kept_by_owner) + first * parameter_count_;
   gradient_rows(count, pass.in + first * inputs_, delta, kept, parameter_count_, scratch);
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; is_owner && i < count; ++i) {
     pass.share(first + i).squared_norm =
         norm_or_nan(sum_of_squares(kept + i * parameter_count_, parameter_count_));
   }

@@ -17,7 +17,7 @@ __extension__ using Wide = unsigned __int128;
 
 /// Memory of a task, reused by the next.
 struct Scratch {
-  std::vector<float> panel, padded, patches, scaled, deltas, added;
+  std::vector<float> panel, padded, patches, scaled, deltas, added, shared;
   std::vector<const float*> in;  // of one step
   std::vector<float*> below;     // of one step
   std::vector<std::uint32_t> shifted, place_inputs, place_units;
@@ -54,8 +54,9 @@ struct StepPass {
   std::size_t groups = 0;
 
   // What a layer keeps; each layer uses some of these.
-  std::unique_ptr<float[]> kept;                   // gradients or derivatives, as floats
-  std::unique_ptr<std::int16_t[]> whole;           // gradients, as integers
+  std::unique_ptr<float[]> kept;          // gradients or derivatives, as floats
+  float* kept_by_owner = nullptr;         // of a layer that shares another one's parameters
+  std::unique_ptr<std::int16_t[]> whole;  // gradients, as integers
   std::unique_ptr<std::uint32_t[]> units, inputs;  // the operands of a product
   std::vector<std::uint16_t> taken_out;            // units of examples that were not chosen
   std::vector<Run> runs;                           // of the chosen examples
