@@ -125,13 +125,16 @@ std::uint64_t ExactEngine::pass_bytes(std::size_t most_rows) const {
 }
 
 /// At most 512 rows, and fewer so that a pass stays below about 64 MiB; at least a panel, unless a
-/// pass would then exceed 1 GiB.
+/// pass would then exceed 256 MiB. The sum goes through memory once in each pass, so large sums have
+/// more memory for a pass, up to 1 GiB.
 void ExactEngine::choose_rows() {
-  constexpr std::size_t kFloats = std::size_t{16} << 20, kMostFloats = std::size_t{256} << 20;
-  const std::size_t floats = floats_per_example();
+  constexpr std::size_t kFloats = std::size_t{16} << 20;
+  const std::size_t floats = floats_per_example(), parameters = parameter_count(network_);
+  const std::size_t most =
+      std::min((std::size_t{64} << 20) + 8 * parameters, std::size_t{256} << 20);
   microbatch_rows_ = 512;
   while (microbatch_rows_ > kPanel && microbatch_rows_ * floats > kFloats) microbatch_rows_ /= 2;
-  while (microbatch_rows_ > 1 && microbatch_rows_ * floats > kMostFloats) microbatch_rows_ /= 2;
+  while (microbatch_rows_ > 1 && microbatch_rows_ * floats > most) microbatch_rows_ /= 2;
 }
 
 /// The index after a piece's last parameter, if the parameters before it belong to preceding

@@ -66,7 +66,7 @@ CpuProgram::CpuProgram(Network network, Executor& executor)
   }
   engine_ = std::make_unique<ExactEngine>(network_, flow_, steps_, executor);
   // Enough for efficient products, few enough that the intermediate values stay in a cache.
-  constexpr std::size_t kFloats = std::size_t{1} << 20, kMostFloats = std::size_t{64} << 20;
+  constexpr std::size_t kFloats = std::size_t{1} << 20, kMostFloats = std::size_t{32} << 20;
   evaluation_rows_ = std::clamp<std::size_t>(kFloats / (values_per_example_ + 1), 32, 256);
   while (evaluation_rows_ > 1 && evaluation_rows_ * values_per_example_ > kMostFloats)
     evaluation_rows_ /= 2;
