@@ -14,7 +14,7 @@ namespace privgrad::core {
 /// The charges of all steps, made with these noise multipliers.
 using ChargesOfNoise = std::function<std::vector<Charge>(const std::vector<double>& noise)>;
 
-/// The guarding accountant's proof for the charges, with those besides the steps.
+/// The guarding accountant's proof for these charges of the steps, and for all other charges.
 using CostOfCharges = std::function<double(std::span<const Charge> charges)>;
 
 /// Whether the steps together cost as much as their sum of 1/sigma^2, by any accountant: each must

@@ -143,8 +143,8 @@ std::vector<double> noise_by_guard(const StepSetting& setting, const StepSchedul
 }
 
 /// Finds the scale, and compares noise that was derived from an influence with uniform noise of the
-/// same guarantee under the same accountant. If a step does not cost 1/sigma^2, noise for any cost
-/// is divided according to the accountant, and is never worse than uniform noise.
+/// same guarantee under the same accountant. If steps do not cost 1/sigma^2, the budget is divided
+/// by the accountant's own costs, and the result is never worse than uniform noise.
 ScaledSchedules scaled(const StepSetting& setting, const StepSchedules& schedules,
                        std::optional<double> target, const BesideCharges& beside) {
   const ScheduleValues& noise = schedules.noise;

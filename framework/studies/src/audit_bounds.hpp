@@ -18,7 +18,8 @@ struct AuditGuess {
 
 /// The methods, and the number of guesses for each: fixed from the plan before any coin is flipped
 /// or anything is drawn. The first one is the audit's.
-/// \param canaries  their number in one run; the places in repeated runs.
+/// \param canaries  the number of canaries in a single run, or of places for the canary in repeated
+///   runs.
 /// \param family  the trade-offs of the plan's charges.
 std::vector<AuditBound> planned_bounds(const Plan& plan, const AuditOptions& options,
                                        std::uint64_t canaries,

@@ -163,8 +163,8 @@ class Spent {
   std::vector<std::uint64_t> counts_;
   bool any_subset_ = false;
   bool only_bounded_ = true;
-  std::vector<Moments> sources_;                ///< For the first settings.
-  std::map<double, std::vector<double>> kept_;  ///< By order: for each of the first settings.
+  std::vector<Moments> sources_;                ///< Of the first kKeptSettings settings.
+  std::map<double, std::vector<double>> kept_;  ///< By order: the moments of the settings so far.
   std::vector<Selection> selections_;
 };
 

@@ -21,7 +21,7 @@ class TableParts {
   virtual std::string name(privgrad::Split split) const = 0;
 };
 
-/// \param promise  what is true for a source with declared columns.
+/// \param promise  the beginning of a sentence: what a source with declared columns promises.
 privgrad::ParamSpec columns_param(const std::string& promise);
 privgrad::ParamSpec split_param();
 privgrad::ParamSpec missing_param();

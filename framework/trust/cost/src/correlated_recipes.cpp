@@ -267,7 +267,7 @@ class RowWriter {
   const CorrelatedRecipes& recipes_;
   std::uint64_t first_step_;
   std::span<const double> bounds_;
-  double most_held_ = 0.0;  // of a row that takes part in every step: its contributions, faded
+  double most_held_ = 0.0;  // the faded contributions of a row that takes part in every step
   double rounding_squares_ = 0.0;
   bool takes_away_ = false;  // whether an entry below 0 was found
 };

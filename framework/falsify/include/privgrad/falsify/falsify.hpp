@@ -62,8 +62,8 @@ struct FalsifyOptions {
 /// - "contribution": that a row's cells are no longer than the bound, in integers;
 /// - "release": that the released numbers follow, bit for bit, from the rows' own cells, the plan's
 ///   divisor and the paid noise; this includes releases that steer adaptive noise, and the local
-///   steps of clients. The tolerance is a thousandth of the clip norm if the plan
-///   lists `floating_point`, and a few hundredths of the noise if recipes have fractions;
+///   steps of clients. The tolerance is a thousandth of the clip norm if the plan lists
+///   `floating_point`, and a few hundredths of the noise if recipes have fractions;
 /// - "parameters": the parameters at the beginning of each step;
 /// - "noise", "clip norm": the stated standard deviation, and the clip norm in use;
 /// - "charges", "status": the ledgers' charges, the steps made, and how the run ends;

@@ -19,8 +19,8 @@
 
 namespace privgrad::core {
 
-/// The distribution over all examples of the cost, as rho of zCDP, of an example's own steps in the
-/// drawn order. The largest cost is the run's guarantee to everyone.
+/// How the cost of an example's own steps in the drawn order, as rho of zCDP, differs among
+/// examples. The largest cost is the run's guarantee to everyone.
 struct RhoOfExamples {
   double least = 0.0, first_quartile = 0.0, median = 0.0, mean = 0.0, third_quartile = 0.0;
   double most = 0.0;

@@ -88,7 +88,7 @@ struct RunResult : Outcome {
 
 /// run() for a plan with one owner of data.
 RunResult central_run(const Plan& plan, const RunOptions& options);
-/// work_for_others() for its manifest.
+/// work_for_others() for the manifest of such a run.
 void work_for_central_run(const Manifest& manifest, const RunOptions& options);
 
 /// The file in the directory of an unfinished run that names its private folder; not secret.

@@ -161,7 +161,7 @@ class Trainer {
   /// they are read there.
   /// \throws PluginError as ResidentRun::bring_parameters().
   void bring_home(Workbench& bench);
-  /// Workbench::load(), after steps that may have stayed with the program.
+  /// Does Workbench::load(), also after steps that stayed with the program.
   void load(Workbench& bench, std::vector<float> values);
 
   /// Sends every later release through `witness`. For comparisons of runs.
