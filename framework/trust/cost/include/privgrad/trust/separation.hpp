@@ -52,8 +52,8 @@ std::vector<double> worst_squared_sensitivities_of_decreasing(std::span<const do
 /// (I - L)^-1 at distance d is in c_d +- e_d, by induction over d: it is sum_j L_{t,t-j} times
 /// the entry at distance d - j. So |C_rs| <= (|c_{r-s}| + e_{r-s}) / m. With N = (I - L') D,
 /// L'_{t,t-j} = -N_{t,t-j} / N_{t-j,t-j}, C = D^-1 (I - L')^-1, and the same follows from L'. The
-/// smaller of the two costs is charged: the second has w = 0 if N_{t,t-j} = a_j sigma_{t-j}, the first if
-/// N_{t,t-j} = sigma_t a_j.
+/// smaller of the two costs is charged: the second has w = 0 if N_{t,t-j} = a_j sigma_{t-j}, the
+/// first if N_{t,t-j} = sigma_t a_j.
 ///
 /// Let u be the smallest non-increasing column nowhere below these bounds, and U its Toeplitz
 /// matrix. A client that takes part in the steps pi changes row r of C X by at most the sum over t
