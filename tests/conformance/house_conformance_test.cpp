@@ -66,6 +66,9 @@ class HouseFiles {
     if (component == "npy") return both({{"features", "features.npy"}, {"targets", "targets.npy"}});
     if (component == "cuda") return Value::Object{{"host_twin", true, {}}};
     if (component == "csv") return object({{"train", "table.csv"}, {"test", "table.csv"}});
+    if (component == "pretrained")
+      return Value::Object{
+          {"path", (kSource / "plugins/models/pretrained/sample/bert").string(), {}}};
     // Files written by a program of each format.
     const std::filesystem::path sample = kSource / "plugins" / "data_sources" / "sample";
     if (component == "hdf5") {

@@ -351,7 +351,10 @@ const Section& model_section() {
               "weights",
               "Trained parameters that the model begins from, by the names of its tensors "
               "(layers.0.weight, ...); what the file lacks begins as the model says.",
-              {param::path("file", "A safetensors file of F32, F16 or BF16 numbers."),
+              {param::path("file",
+                           "A safetensors file of F32, F16 or BF16 numbers. The model pretrained "
+                           "takes that of its folder if this is not given.")
+                   .optional(),
                param::boolean(
                    "public",
                    "Declares that the weights saw none of the private examples of this "

@@ -48,6 +48,14 @@ Value ManifestReader::read_model(Manifest& manifest, const Slot& slot) {
   if (params.has("weights")) {
     resolve_paths(section.params, own, std::string(section.key), folders_, problems_);
     Value weights = *own.find("weights");
+    if (weights.find("file") == nullptr) {
+      const Value* folder = manifest.model.params.value().find("path");
+      if (folder == nullptr) {
+        problems_.add(node.find("weights")->mark, "model.weights.file", "is missing");
+        return resolved;
+      }
+      weights.set("file", std::get<std::string>(folder->data()) + "/model.safetensors");
+    }
     const Value* file = weights.find("file");
     const Value* declared = weights.find("public");
     WeightsUse use{.file = std::get<std::string>(file->data()),

@@ -18,14 +18,69 @@ using Json = nlohmann::json;
 constexpr const char* kWeightsKey = "model.weights";
 constexpr std::size_t kLongestText = 200;
 
+struct Match;
+/// Whether the tensor is as the model says, so that it can be brought into its order.
+bool can_be_arranged(const Match& match);
+
 /// One of the model's tensors, and its counterpart in the file.
 struct Match {
   const ParameterBlock* block = nullptr;
-  std::string name;                     ///< Its name in the file.
-  const StoredTensor* found = nullptr;  ///< Null if the model initializes it.
+  std::string name;                      ///< Its name in the file.
+  const StoredTensor* found = nullptr;   ///< Null if the model initializes it.
+  const TensorSource* source = nullptr;  ///< Where the model says that it is; null: nowhere else.
+  const StoredTensor* added = nullptr;   ///< The table whose first row is added; null: none.
 
-  bool fits() const { return found == nullptr || found->shape == block->shape; }
+  bool fits() const {
+    if (found == nullptr) return true;
+    return source == nullptr ? found->shape == block->shape : can_be_arranged(*this);
+  }
 };
+
+/// The shape without extents of 1 in front, which some files have.
+Shape without_ones(Shape shape) {
+  while (shape.size() > 1 && shape.front() == 1) shape.erase(shape.begin());
+  return shape;
+}
+
+/// The shape that the tensor has in the file, but for the number of rows of a table.
+Shape stored_shape(const Match& match) {
+  const Shape& shape = match.block->shape;
+  if (!match.source->kernel_last || shape.size() != 4) return shape;
+  return {shape[0], shape[3], shape[1], shape[2]};
+}
+
+bool can_be_arranged(const Match& match) {
+  Shape stored = without_ones(match.found->shape);
+  const Shape wanted = stored_shape(match);
+  if (stored.size() == 2 && wanted.size() == 2 && stored[0] > wanted[0]) stored[0] = wanted[0];
+  if (stored != without_ones(wanted)) return false;
+  if (match.source->plus_first_row_of.empty()) return true;
+  return match.added != nullptr && match.added->shape.size() == 2 && match.added->shape[0] > 0 &&
+         match.added->shape[1] == wanted.back();
+}
+
+/// The values of a tensor that fits, in the model's order.
+std::vector<float> arranged(const Match& match) {
+  std::vector<float> values = match.found->values;
+  if (match.source == nullptr) return values;
+  values.resize(element_count(match.block->shape));
+  if (match.source->kernel_last) {
+    const Shape& shape = match.block->shape;
+    const std::size_t area = shape[1] * shape[2], inputs = shape[3];
+    for (std::size_t channel = 0; channel < shape[0]; ++channel) {
+      for (std::size_t at = 0; at < area; ++at) {
+        for (std::size_t i = 0; i < inputs; ++i)
+          values[(channel * area + at) * inputs + i] =
+              match.found->values[(channel * inputs + i) * area + at];
+      }
+    }
+  }
+  if (match.added != nullptr) {
+    const std::size_t width = match.block->shape.back();
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += match.added->values[i % width];
+  }
+  return values;
+}
 
 std::string words_of(const Match& match) {
   std::string line = "  " + match.block->name + ", " + privgrad::to_text(match.block->shape) + ": ";
@@ -86,13 +141,21 @@ void check_names(const Manifest& manifest, const std::vector<ParameterBlock>& bl
 }
 
 std::vector<Match> matches_of(const Manifest& manifest, const std::vector<ParameterBlock>& blocks,
-                              const StoredTensors& file) {
+                              const std::vector<TensorSource>& sources, const StoredTensors& file) {
   std::map<std::string, const StoredTensor*> there;
   for (const StoredTensor& tensor : file.tensors) there[tensor.name] = &tensor;
   check_names(manifest, blocks, there);
   std::vector<Match> matches;
   for (const ParameterBlock& block : blocks) {
-    Match match{.block = &block, .name = block.name, .found = nullptr};
+    Match match{.block = &block, .name = block.name};
+    for (const TensorSource& source : sources) {
+      if (source.block == block.name) match.source = &source;
+    }
+    if (match.source != nullptr) {
+      match.name = match.source->name;
+      if (const auto added = there.find(match.source->plus_first_row_of); added != there.end())
+        match.added = added->second;
+    }
     const auto given = manifest.weights->names.find(block.name);
     const bool is_anew = given != manifest.weights->names.end() && !given->second;
     if (given != manifest.weights->names.end() && given->second) match.name = *given->second;
@@ -152,9 +215,9 @@ WeightsFacts facts_of(const TensorFile& file) {
 }
 
 InitialWeights fit_weights(const Manifest& manifest, const Network& network,
-                           const TensorFile& file) {
+                           const std::vector<TensorSource>& sources, const TensorFile& file) {
   const std::vector<ParameterBlock> blocks = parameter_blocks(network);
-  const std::vector<Match> matches = matches_of(manifest, blocks, file);
+  const std::vector<Match> matches = matches_of(manifest, blocks, sources, file);
   InitialWeights weights;
   weights.facts = facts_of(file);
   std::size_t misfits = 0;
@@ -165,12 +228,15 @@ InitialWeights fit_weights(const Manifest& manifest, const Network& network,
       weights.facts.begun_anew.push_back(match.block->name);
       continue;
     }
-    if (!match.found->problem.empty())
-      throw IoError(manifest.weights->file.string() + ": its tensor '" +
-                    one_line(match.found->name, 80) + "' " + match.found->problem);
-    used.insert(match.found->name);
+    for (const StoredTensor* const tensor : {match.found, match.added}) {
+      if (tensor == nullptr) continue;
+      if (!tensor->problem.empty())
+        throw IoError(manifest.weights->file.string() + ": its tensor '" +
+                      one_line(tensor->name, 80) + "' " + tensor->problem);
+      used.insert(tensor->name);
+    }
     weights.facts.loaded.push_back(match.block->name);
-    weights.blocks.push_back({match.block->offset, match.found->values});
+    if (match.fits()) weights.blocks.push_back({match.block->offset, arranged(match)});
   }
   const auto refuse = [&](const std::string& what) {
     return error_at(manifest, kWeightsKey, what + table_of(matches, file));

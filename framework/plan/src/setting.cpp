@@ -139,8 +139,8 @@ void check_names(const Manifest& manifest, const DataInfo& info) {
 /// \param weights  the file of model.weights; null if there is none, or it is not read.
 void plan_weights(const Manifest& manifest, const TensorFile* weights, Setting& setting) {
   if (weights != nullptr) {
-    setting.initial =
-        std::make_shared<const InitialWeights>(fit_weights(manifest, setting.whole, *weights));
+    setting.initial = std::make_shared<const InitialWeights>(
+        fit_weights(manifest, setting.whole, setting.model->sources(setting.whole), *weights));
     setting.weights = setting.initial->facts;
   }
   if (setting.recorded) {

@@ -49,6 +49,7 @@ ReproducibleRows::~ReproducibleRows() = default;
 ExactClipping::~ExactClipping() = default;
 ExactClipping::Pass::~Pass() = default;
 Model::~Model() = default;
+std::vector<TensorSource> Model::sources(const Network&) const { return {}; }
 Optimizer::~Optimizer() = default;
 Outputs::~Outputs() = default;
 Partition::~Partition() = default;

@@ -94,18 +94,20 @@ std::string in_a_row(const std::vector<std::string>& names) {
   return all;
 }
 
-/// The names of the tensors that are trained, of which there may be hundreds.
-std::string trained_text(const core::Plan& plan) {
-  constexpr std::size_t kMostNames = 6;
-  const std::vector<ParameterBlock> blocks = parameter_blocks(plan.setting->network);
-  std::vector<std::string> names;
-  for (const ParameterBlock& block : blocks) {
-    if (names.size() < kMostNames) names.push_back(block.name);
-  }
-  std::string text = std::to_string(blocks.size()) + ": " + in_a_row(names);
-  if (blocks.size() > names.size())
-    text += " and " + std::to_string(blocks.size() - names.size()) + " more";
+/// How many names there are, and the first ones: there may be hundreds.
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 6;
+  const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMost));
+  std::string text = std::to_string(names.size()) + ": " + in_a_row({names.begin(), end});
+  if (names.size() > kMost) text += " and " + std::to_string(names.size() - kMost) + " more";
   return text;
+}
+
+std::string trained_text(const core::Plan& plan) {
+  std::vector<std::string> names;
+  for (const ParameterBlock& block : parameter_blocks(plan.setting->network))
+    names.push_back(block.name);
+  return some_of(names);
 }
 
 /// How many examples of a step are in memory at once.
@@ -140,8 +142,8 @@ void add_weights(const core::Plan& plan, Table& table) {
     }
   }
   table.add({"begins from", plan.manifest->weights->file.string()});
-  table.add({"  from the file", in_a_row(weights.loaded)});
-  if (!weights.begun_anew.empty()) table.add({"  begun anew", in_a_row(weights.begun_anew)});
+  table.add({"  from the file", some_of(weights.loaded)});
+  if (!weights.begun_anew.empty()) table.add({"  begun anew", some_of(weights.begun_anew)});
   if (weights.unused > 0)
     table.add({"  not used", std::to_string(weights.unused) + " tensor(s) of the file"});
 }

@@ -3,7 +3,9 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "privgrad/backend.hpp"
 #include "privgrad/export.hpp"
@@ -11,6 +13,16 @@
 #include "privgrad/random.hpp"
 
 namespace privgrad {
+
+/// Where a file of weights holds a tensor of a model, and in which order.
+struct TensorSource {
+  std::string block = "";  ///< The name of the model's tensor (ParameterBlock::name).
+  std::string name = "";   ///< The name of the file's.
+  /// Whether the file has [channels, inputs, kernel, kernel] for [channels, kernel, kernel, inputs].
+  bool kernel_last = false;
+  /// A table of the file whose first row is added to each row; empty: none.
+  std::string plus_first_row_of = "";
+};
 
 /// Describes a network for examples of a given shape, and its initial parameters.
 ///
@@ -52,6 +64,11 @@ class PRIVGRAD_API Model {
   /// \param parameters  out: float32, in the layout of parameter_blocks(network).
   virtual void initialise(const Network& network, RandomStream& random,
                           std::span<float> parameters) const = 0;
+
+  /// \returns the tensors that model.weights holds under other names or in another order; the others
+  ///   have their own names there. Extents of 1 in front do not count, and of a longer table the
+  ///   first rows are taken.
+  virtual std::vector<TensorSource> sources(const Network& network) const;
 
  protected:
   Model() = default;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "privgrad/manifest/manifest.hpp"
+#include "privgrad/model.hpp"
 #include "privgrad/model/safetensors.hpp"
 #include "privgrad/network.hpp"
 
@@ -59,13 +60,13 @@ struct InitialWeights {
 /// What a weights file states about itself, independent of the model that uses it.
 WeightsFacts facts_of(const TensorFile& file);
 
-/// Matches the weights of model.weights to a model, tensor by tensor, by name or according to
-/// model.weights.map.
+/// Matches the weights of model.weights to a model, tensor by tensor: by name, where the model says
+/// that they are (Model::sources()), or according to model.weights.map.
 /// \param network  the whole model.
 /// \throws ManifestError with a table of all tensors if shapes differ, or nothing matches; for
 ///   names that neither side has; IoError for a tensor that cannot be read.
 InitialWeights fit_weights(const Manifest& manifest, const Network& network,
-                           const TensorFile& file);
+                           const std::vector<TensorSource>& sources, const TensorFile& file);
 
 /// Who vouches for the data on which the weights were trained.
 enum class WeightsClaim {

@@ -1,0 +1,255 @@
+#include "builders.hpp"
+
+#include <array>
+#include <map>
+#include <utility>
+
+#include "privgrad/error.hpp"
+
+// Names and order follow the models of Hugging Face's transformers. Sources: Devlin et al. 2019
+// (bert), Sanh et al. 2019 (distilbert), Dosovitskiy et al. 2021 (vit).
+namespace pretrained {
+namespace {
+
+using namespace privgrad;
+
+/// Members of config.json that say how the model was trained, saved or decoded.
+const std::set<std::string>& harmless() {
+  static const std::set<std::string> names{"architectures",
+                                           "_name_or_path",
+                                           "dtype",
+                                           "torch_dtype",
+                                           "transformers_version",
+                                           "attention_probs_dropout_prob",
+                                           "hidden_dropout_prob",
+                                           "classifier_dropout",
+                                           "attention_dropout",
+                                           "dropout",
+                                           "qa_dropout",
+                                           "seq_classif_dropout",
+                                           "initializer_range",
+                                           "pad_token_id",
+                                           "bos_token_id",
+                                           "eos_token_id",
+                                           "use_cache",
+                                           "gradient_checkpointing",
+                                           "tie_word_embeddings",
+                                           "tie_weights_",
+                                           "type_vocab_size",
+                                           "id2label",
+                                           "label2id",
+                                           "num_labels",
+                                           "problem_type",
+                                           "finetuning_task",
+                                           "encoder_stride",
+                                           "pooler_act",
+                                           "pooler_output_size",
+                                           "output_past",
+                                           "directionality",
+                                           "pooler_fc_size",
+                                           "pooler_num_attention_heads",
+                                           "pooler_num_fc_layers",
+                                           "pooler_size_per_head",
+                                           "pooler_type",
+                                           "model_max_length",
+                                           "max_position_embeddings"};
+  return names;
+}
+
+Layer activation_of(Folder& folder, const std::string& name) {
+  static const std::map<std::string, ActivationKind> known{
+      {"gelu", ActivationKind::gelu},
+      {"gelu_new", ActivationKind::gelu_tanh},
+      {"relu", ActivationKind::relu},
+      {"silu", ActivationKind::silu},
+      {"gelu_pytorch_tanh", ActivationKind::gelu_tanh}};
+  const auto found = known.find(name);
+  if (found == known.end())
+    folder.refuse("has the activation '" + name.substr(0, 80) + "', which is not known");
+  return Activation{found->second};
+}
+
+Dense dense(std::size_t units) { return {.units = units, .per_place = true}; }
+
+/// What the families have in common.
+class Builder {
+ public:
+  Builder(Folder& folder, std::string prefix) : folder_(folder), prefix_(std::move(prefix)) {}
+
+  /// \returns the value that the node makes.
+  std::size_t add(Layer layer, const std::string& name = "", std::vector<std::size_t> from = {}) {
+    Node node(std::move(layer), std::move(from));
+    if (!name.empty()) node.name = prefix_ + name;
+    body_.nodes.push_back(std::move(node));
+    return body_.nodes.size();
+  }
+  std::size_t last() const { return body_.nodes.size(); }
+
+  /// Says where the weights of the last node are.
+  void store_as(TensorSource source) {
+    source.block = body_.nodes.back().name + ".weight";
+    source.name = prefix_ + source.name;
+    if (!source.plus_first_row_of.empty())
+      source.plus_first_row_of = prefix_ + source.plus_first_row_of;
+    body_.sources.push_back(std::move(source));
+  }
+
+  /// Attention among the places of `seen`; with the mask, if there is one.
+  std::size_t attention(std::size_t width, std::size_t heads, std::size_t seen,
+                        const std::array<std::string, 4>& names) {
+    if (width % heads != 0)
+      folder_.refuse("has " + std::to_string(heads) + " heads, which do not divide its width");
+    std::vector<std::size_t> from;
+    for (std::size_t i = 0; i < 3; ++i) from.push_back(add(dense(width), names[i], {seen}));
+    if (body_.mask != 0) from.push_back(body_.mask);
+    add(Attention{.heads = heads, .key_heads = heads}, "", from);
+    return add(dense(width), names[3]);
+  }
+
+  Body& body() { return body_; }
+
+ private:
+  Folder& folder_;
+  std::string prefix_;
+  Body body_;
+};
+
+/// Tokens with a row for each place, normalised.
+void add_tokens(Folder& folder, const Shape& features, std::size_t width, double epsilon,
+                const std::string& first_row, Builder& builder) {
+  const std::size_t places = folder.size("max_position_embeddings");
+  if (features.size() != 1)
+    folder.refuse("is a model of tokens, and the examples are " + to_text(features));
+  if (features[0] > places)
+    folder.refuse("has rows for " + std::to_string(places) + " places, and the examples have " +
+                  std::to_string(features[0]));
+  builder.body().mask = builder.add(TokenMask{}, "", {0});
+  builder.add(Embedding{.vocabulary = folder.size("vocab_size"), .width = width},
+              "embeddings.word_embeddings", {0});
+  builder.add(Positions{}, "embeddings.position_embeddings");
+  builder.store_as(
+      {.name = "embeddings.position_embeddings.weight", .plus_first_row_of = first_row});
+  builder.add(LayerNorm{.epsilon = epsilon}, "embeddings.LayerNorm");
+}
+
+/// The names of the layers in a block that normalises sums.
+struct BlockNames {
+  std::array<std::string, 4> attention;
+  std::string first_norm, up, down, second_norm;
+};
+
+void add_block(const BlockNames& names, std::size_t width, std::size_t heads, std::size_t inner,
+               double epsilon, const Layer& activation, Builder& builder) {
+  std::size_t entering = builder.last();
+  std::size_t made = builder.attention(width, heads, entering, names.attention);
+  builder.add(Add{}, "", {made, entering});
+  entering = builder.add(LayerNorm{.epsilon = epsilon}, names.first_norm);
+  builder.add(dense(inner), names.up);
+  builder.add(activation);
+  made = builder.add(dense(width), names.down);
+  builder.add(Add{}, "", {made, entering});
+  builder.add(LayerNorm{.epsilon = epsilon}, names.second_norm);
+}
+
+Body bert(Folder& folder, const Shape& features) {
+  Builder builder(folder, folder.prefix("bert"));
+  const std::size_t width = folder.size("hidden_size");
+  const double epsilon = folder.real("layer_norm_eps", 1e-12);
+  folder.need("position_embedding_type", "absolute");
+  folder.need("is_decoder", false);
+  folder.need("add_cross_attention", false);
+  // Every place is of the first of two kinds of text.
+  add_tokens(folder, features, width, epsilon, "embeddings.token_type_embeddings.weight", builder);
+  const Layer activation = activation_of(folder, folder.text("hidden_act", "gelu"));
+  for (std::size_t i = 0; i < folder.size("num_hidden_layers"); ++i) {
+    const std::string block = "encoder.layer." + std::to_string(i) + ".";
+    const std::string attention = block + "attention.";
+    add_block({.attention = {attention + "self.query", attention + "self.key",
+                             attention + "self.value", attention + "output.dense"},
+               .first_norm = attention + "output.LayerNorm",
+               .up = block + "intermediate.dense",
+               .down = block + "output.dense",
+               .second_norm = block + "output.LayerNorm"},
+              width, folder.size("num_attention_heads"), folder.size("intermediate_size"), epsilon,
+              activation, builder);
+  }
+  return std::move(builder.body());
+}
+
+Body distilbert(Folder& folder, const Shape& features) {
+  Builder builder(folder, folder.prefix("distilbert"));
+  const std::size_t width = folder.size("dim");
+  constexpr double kEpsilon = 1e-12;
+  folder.ignore({"sinusoidal_pos_embds"});  // the rows are in the file either way
+  add_tokens(folder, features, width, kEpsilon, "", builder);
+  const Layer activation = activation_of(folder, folder.text("activation", "gelu"));
+  for (std::size_t i = 0; i < folder.size("n_layers"); ++i) {
+    const std::string block = "transformer.layer." + std::to_string(i) + ".";
+    add_block({.attention = {block + "attention.q_lin", block + "attention.k_lin",
+                             block + "attention.v_lin", block + "attention.out_lin"},
+               .first_norm = block + "sa_layer_norm",
+               .up = block + "ffn.lin1",
+               .down = block + "ffn.lin2",
+               .second_norm = block + "output_layer_norm"},
+              width, folder.size("n_heads"), folder.size("hidden_dim"), kEpsilon, activation,
+              builder);
+  }
+  return std::move(builder.body());
+}
+
+Body vit(Folder& folder, const Shape& features) {
+  Builder builder(folder, folder.prefix("vit"));
+  const std::size_t width = folder.size("hidden_size"), image = folder.size("image_size");
+  const std::size_t patch = folder.size("patch_size"), colours = folder.size("num_channels", 3);
+  const double epsilon = folder.real("layer_norm_eps", 1e-12);
+  folder.need("qkv_bias", true);
+  if (features != Shape{image, image, colours})
+    folder.refuse("is a model of images of " + to_text(Shape{image, image, colours}) +
+                  ", and the examples are " + to_text(features));
+  const Conv2d cut{.channels = width, .kernel = patch, .stride = patch};
+  const Shape grid = output_shape(cut, {features});
+  builder.add(cut, "embeddings.patch_embeddings.projection");
+  builder.store_as({.name = "embeddings.patch_embeddings.projection.weight", .kernel_last = true});
+  builder.add(Reshape{{grid[0] * grid[1], width}});
+  builder.add(Prepend{}, "embeddings.cls_token");
+  builder.store_as({.name = "embeddings.cls_token"});
+  builder.add(Positions{}, "embeddings.position_embeddings");
+  builder.store_as({.name = "embeddings.position_embeddings"});
+  const Layer activation = activation_of(folder, folder.text("hidden_act", "gelu"));
+  const LayerNorm norm{.epsilon = epsilon};
+  for (std::size_t i = 0; i < folder.size("num_hidden_layers"); ++i) {
+    const std::string block = "encoder.layer." + std::to_string(i) + ".";
+    const std::string attention = block + "attention.attention.";
+    std::size_t entering = builder.last();
+    const std::size_t seen = builder.add(norm, block + "layernorm_before");
+    std::size_t made = builder.attention(width, folder.size("num_attention_heads"), seen,
+                                         {attention + "query", attention + "key",
+                                          attention + "value", block + "attention.output.dense"});
+    entering = builder.add(Add{}, "", {made, entering});
+    builder.add(norm, block + "layernorm_after");
+    builder.add(dense(folder.size("intermediate_size")), block + "intermediate.dense");
+    builder.add(activation);
+    made = builder.add(dense(width), block + "output.dense");
+    builder.add(Add{}, "", {made, entering});
+  }
+  builder.add(norm, "layernorm");
+  builder.body().begins_with_class = true;
+  return std::move(builder.body());
+}
+
+}  // namespace
+
+Body body_of(Folder& folder, const Shape& features) {
+  static const std::map<std::string, Body (*)(Folder&, const Shape&)> families{
+      {"bert", bert}, {"distilbert", distilbert}, {"vit", vit}};
+  const auto found = families.find(folder.type());
+  if (found == families.end())
+    folder.refuse("is of the model_type '" + folder.type().substr(0, 80) +
+                  "'; bert, distilbert and vit are known");
+  Body body = found->second(folder, features);
+  folder.ignore(harmless());
+  folder.refuse_unknown();
+  return body;
+}
+
+}  // namespace pretrained
