@@ -125,6 +125,30 @@ TEST_CASE("a public model is trained by its head, its layers or adapters", "[pre
   CHECK(verify::all_of(verify::check(experiment.run_dir()).problems) == "");
 }
 
+TEST_CASE("trained weights go back into the folder, and the others stay as they are",
+          "[pretrained]") {
+  const std::string name = GENERATE("bert", "vit");
+  CAPTURE(name);
+  Experiment experiment(yaml(kFolders / name));
+  write_rows(experiment, json_of(kFolders / name / "expected.json"), shape_of(name));
+  const Network& network = experiment.plan().setting->whole;
+  const auto sources = experiment.plan().setting->model->sources(network);
+  const std::string begun = read_file(kFolders / name / "model.safetensors");
+  Floats parameters(parameter_count(network));
+  experiment.plan().setting->initial->put_into(parameters);
+  CHECK(core::weights_with(begun, network, parameters, sources) == begun);
+  // Of another model, read again in the same way, they are the same to rounding.
+  for (float& value : parameters) value += 0.25f;
+  const std::string written = core::weights_with(begun, network, parameters, sources);
+  CHECK(written.size() == begun.size());
+  core::TensorFile file;
+  static_cast<core::StoredTensors&>(file) = core::read_safetensors(written);
+  Floats again(parameters.size());
+  core::fit_weights(*experiment.plan().manifest, network, sources, file).put_into(again);
+  const std::size_t head = parameter_blocks(network)[parameter_blocks(network).size() - 2].offset;
+  for (std::size_t i = 0; i < head; ++i) CHECK(std::fabs(again[i] - parameters[i]) <= 1e-6f);
+}
+
 TEST_CASE("what a folder says that is not known is refused by name", "[pretrained]") {
   const TempDir dir;
   int number = 0;

@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "privgrad/error.hpp"
+#include "privgrad/train/run.hpp"
 
 namespace privgrad::api {
 
@@ -15,6 +16,15 @@ std::filesystem::path model_file_of(const std::string& operand) {
     throw IoError(operand + ": holds no model.safetensors; a run that was cut off has no model");
   }
   return file;
+}
+
+void check_is_over(const std::filesystem::path& model) {
+  const std::filesystem::path sign =
+      std::filesystem::absolute(model).parent_path() / core::kResumeFile;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(sign))) return;
+  throw PrivacyError(model.string() +
+                     ": its run is not over (resume.json): its keys still exist for resuming it; "
+                     "resume it, or end it with privgrad run --resume DIR --finish");
 }
 
 }  // namespace privgrad::api

@@ -1,6 +1,7 @@
 #include "privgrad/model/initial_weights.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -59,27 +60,44 @@ bool can_be_arranged(const Match& match) {
          match.added->shape[1] == wanted.back();
 }
 
+/// Brings values of [channels, inputs, area] into the order [channels, area, inputs], or back.
+void exchange(std::span<const float> from, std::size_t channels, std::size_t rows,
+              std::size_t columns, std::span<float> to) {
+  for (std::size_t channel = 0; channel < channels; ++channel) {
+    const std::size_t first = channel * rows * columns;
+    for (std::size_t i = 0; i < rows; ++i) {
+      for (std::size_t j = 0; j < columns; ++j)
+        to[first + j * rows + i] = from[first + i * columns + j];
+    }
+  }
+}
+
 /// The values of a tensor that fits, in the model's order.
 std::vector<float> arranged(const Match& match) {
   std::vector<float> values = match.found->values;
   if (match.source == nullptr) return values;
-  values.resize(element_count(match.block->shape));
-  if (match.source->kernel_last) {
-    const Shape& shape = match.block->shape;
-    const std::size_t area = shape[1] * shape[2], inputs = shape[3];
-    for (std::size_t channel = 0; channel < shape[0]; ++channel) {
-      for (std::size_t at = 0; at < area; ++at) {
-        for (std::size_t i = 0; i < inputs; ++i)
-          values[(channel * area + at) * inputs + i] =
-              match.found->values[(channel * inputs + i) * area + at];
-      }
-    }
-  }
+  const Shape& shape = match.block->shape;
+  values.resize(element_count(shape));
+  if (match.source->kernel_last)
+    exchange(match.found->values, shape[0], shape[3], shape[1] * shape[2], values);
   if (match.added != nullptr) {
-    const std::size_t width = match.block->shape.back();
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] += match.added->values[i % width];
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] += match.added->values[i % shape.back()];
   }
   return values;
+}
+
+/// The inverse of arranged(), for other values of the tensor.
+std::vector<float> stored(const Match& match, std::span<const float> values) {
+  std::vector<float> result(values.begin(), values.end());
+  if (match.source == nullptr) return result;
+  const Shape& shape = match.block->shape;
+  if (match.source->kernel_last) exchange(values, shape[0], shape[1] * shape[2], shape[3], result);
+  if (match.added != nullptr) {
+    for (std::size_t i = 0; i < result.size(); ++i)
+      result[i] -= match.added->values[i % shape.back()];
+  }
+  return result;
 }
 
 std::string words_of(const Match& match) {
@@ -140,11 +158,18 @@ void check_names(const Manifest& manifest, const std::vector<ParameterBlock>& bl
   }
 }
 
-std::vector<Match> matches_of(const Manifest& manifest, const std::vector<ParameterBlock>& blocks,
-                              const std::vector<TensorSource>& sources, const StoredTensors& file) {
-  std::map<std::string, const StoredTensor*> there;
+using Stored = std::map<std::string, const StoredTensor*>;
+
+Stored by_name(const StoredTensors& file) {
+  Stored there;
   for (const StoredTensor& tensor : file.tensors) there[tensor.name] = &tensor;
-  check_names(manifest, blocks, there);
+  return there;
+}
+
+/// \param names  model.weights.map.
+std::vector<Match> matches_of(const std::map<std::string, std::optional<std::string>>& names,
+                              const std::vector<ParameterBlock>& blocks,
+                              const std::vector<TensorSource>& sources, const Stored& there) {
   std::vector<Match> matches;
   for (const ParameterBlock& block : blocks) {
     Match match{.block = &block, .name = block.name};
@@ -156,9 +181,9 @@ std::vector<Match> matches_of(const Manifest& manifest, const std::vector<Parame
       if (const auto added = there.find(match.source->plus_first_row_of); added != there.end())
         match.added = added->second;
     }
-    const auto given = manifest.weights->names.find(block.name);
-    const bool is_anew = given != manifest.weights->names.end() && !given->second;
-    if (given != manifest.weights->names.end() && given->second) match.name = *given->second;
+    const auto given = names.find(block.name);
+    const bool is_anew = given != names.end() && !given->second;
+    if (given != names.end() && given->second) match.name = *given->second;
     if (const auto found = there.find(match.name); found != there.end() && !is_anew)
       match.found = found->second;
     matches.push_back(std::move(match));
@@ -217,7 +242,9 @@ WeightsFacts facts_of(const TensorFile& file) {
 InitialWeights fit_weights(const Manifest& manifest, const Network& network,
                            const std::vector<TensorSource>& sources, const TensorFile& file) {
   const std::vector<ParameterBlock> blocks = parameter_blocks(network);
-  const std::vector<Match> matches = matches_of(manifest, blocks, sources, file);
+  const Stored there = by_name(file);
+  check_names(manifest, blocks, there);
+  const std::vector<Match> matches = matches_of(manifest.weights->names, blocks, sources, there);
   InitialWeights weights;
   weights.facts = facts_of(file);
   std::size_t misfits = 0;
@@ -252,6 +279,28 @@ InitialWeights fit_weights(const Manifest& manifest, const Network& network,
   }
   weights.facts.unused = file.tensors.size() - used.size();
   return weights;
+}
+
+std::string weights_with(std::string bytes, const Network& network,
+                         std::span<const float> parameters,
+                         const std::vector<TensorSource>& sources) {
+  const TensorHeader header = parse_tensor_header(bytes, bytes.size());
+  const StoredTensors file = read_safetensors(bytes);
+  const std::vector<ParameterBlock> blocks = parameter_blocks(network);
+  for (const Match& match : matches_of({}, blocks, sources, by_name(file))) {
+    if (match.found == nullptr) continue;
+    const auto values = parameters.subspan(match.block->offset, element_count(match.block->shape));
+    if (match.fits() && std::ranges::equal(arranged(match), values)) continue;
+    const TensorEntry& entry = header.tensors.at(match.name);
+    if (!match.fits() || entry.type != "F32") {
+      throw IoError("the tensor '" + one_line(match.name, 80) + "' is " + entry.type + " of " +
+                    privgrad::to_text(entry.shape) + ", and cannot hold the trained one");
+    }
+    const std::vector<float> in_file = stored(match, values);
+    std::memcpy(bytes.data() + header.data_begin + entry.begin, in_file.data(),
+                in_file.size() * sizeof(float));
+  }
+  return bytes;
 }
 
 bool saw_protected_rows(const WeightsOrigin& origin) {

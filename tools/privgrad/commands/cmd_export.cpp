@@ -1,5 +1,6 @@
 #include "command.hpp"
 #include "companion.hpp"
+#include "export_folder.hpp"
 #include "export_usage.hpp"
 
 namespace privgrad::tool {
@@ -8,6 +9,10 @@ namespace {
 int do_export(const Arguments& arguments) {
   // Report a wrong call before anything is started.
   check_export_call(arguments);
+  if (is_for_folder(arguments)) {
+    export_folder(arguments);
+    return 0;
+  }
   std::vector<std::string> words{"--out=" + arguments.text("out")};
   for (const std::string& directory : arguments.texts("plugin-dir"))
     words.push_back("--plugin-dir=" + directory);

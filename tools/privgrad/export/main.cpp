@@ -15,29 +15,16 @@
 #include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/model/model_file.hpp"
-#include "privgrad/train/run.hpp"
 #include "privgrad/trust/files.hpp"
 #include "standard_streams.hpp"
 
 namespace privgrad::tool {
 namespace {
 
-/// While a run can be resumed, its keys are stored somewhere, and with the keys the noise of the
-/// remaining steps could be removed. A model may be passed on only when these keys are gone.
-/// \throws PrivacyError if the marker of such a run lies beside the model.
-void check_is_over(const std::filesystem::path& model) {
-  const std::filesystem::path sign =
-      std::filesystem::absolute(model).parent_path() / core::kResumeFile;
-  if (!std::filesystem::exists(std::filesystem::symlink_status(sign))) return;
-  throw PrivacyError(model.string() +
-                     ": its run is not over (resume.json): its keys still exist for resuming it; "
-                     "resume it, or end it with privgrad run --resume DIR --finish");
-}
-
 int run(const Arguments& arguments) {
   check_export_call(arguments);
   const std::filesystem::path file = api::model_file_of(arguments.operand(0));
-  check_is_over(file);
+  api::check_is_over(file);
   std::error_code unknown;
   const std::uintmax_t size = std::filesystem::file_size(file, unknown);
   if (!unknown) check_size(size);  // before gigabytes are read in vain

@@ -68,6 +68,15 @@ WeightsFacts facts_of(const TensorFile& file);
 InitialWeights fit_weights(const Manifest& manifest, const Network& network,
                            const std::vector<TensorSource>& sources, const TensorFile& file);
 
+/// The inverse: a weights file with the values of a trained model in the places of those from which
+/// it was begun. Tensors that have not changed, and those of the file alone, keep their bytes.
+/// \param bytes  of the file from which the model was begun, untrusted.
+/// \param parameters  of the network.
+/// \throws IoError if a tensor that has changed does not fit, or is not F32 in the file.
+std::string weights_with(std::string bytes, const Network& network,
+                         std::span<const float> parameters,
+                         const std::vector<TensorSource>& sources);
+
 /// Who vouches for the data on which the weights were trained.
 enum class WeightsClaim {
   declared_public = 1,  ///< The manifest.
