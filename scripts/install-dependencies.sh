@@ -45,6 +45,7 @@ libzstd-dev                   reads zstd-compressed ones (BSD-3-Clause)
 libpng-dev                    reads images (libpng-2.0)
 libturbojpeg0-dev             and photographs (IJG and BSD-3-Clause)
 libhdf5-dev                   reads HDF5 files (BSD-3-Clause)
+libutf8proc-dev               Unicode tables for texts (MIT)
 libxtensor-dev                arrays inside the numerical plugins
 libxtensor-blas-dev           linear algebra on those arrays
 libopenblas-pthread-dev       the matrix products and eigenvectors beneath it (BLAS and LAPACK)

@@ -6,12 +6,14 @@
 
     hospitals.npz   patients of four hospitals of different sizes: the hospital's number, and ten measurements; ill or not
     messages.npz    messages of 3 to 16 words of 60, as numbers, and -1 behind the last; a complaint or not
+    reviews.csv     reviews of rooms, good and bad; and reviews-tokenizer.json, which makes tokens of their words
     rooms.h5        rooms of a building: seven readings of sensors; how much heat the room takes, in kW
     shapes/         grey images of 16 x 16 pixels, circles and crosses, in PNG files: a folder for training, one for testing
 
 patients.csv is not made here.
 """
 
+import json
 import pathlib
 import struct
 import sys
@@ -66,6 +68,31 @@ def messages(folder):
     np.savez_compressed(folder / "messages.npz", x=x, y=y, x_test=x_test, y_test=y_test)
 
 
+def reviews(folder):
+    random = np.random.default_rng(5)
+    words = {"good": "clean friendly lovely quiet great warm".split(), "bad": "dirty rude noisy cold awful late".split()}
+    others = "the room was and staff were very breakfast a bit it view".split()
+    lines = ["id,text,stars"]
+    for number in range(1500):
+        label = ("bad", "good")[random.integers(2)]
+        text = list(random.choice(others, random.integers(3, 10)))
+        for word in random.choice(words[label], random.integers(1, 3)):
+            text.insert(random.integers(len(text) + 1), word)
+        lines.append(f'{number},"{" ".join(text).capitalize()}.",{label}')
+    (folder / "reviews.csv").write_text("\n".join(lines) + "\n")
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    pieces = special + [".", *words["good"], *words["bad"], *others]
+    made = {
+        "added_tokens": [{"id": i, "content": text, "special": True} for i, text in enumerate(special)],
+        "normalizer": {"type": "BertNormalizer"},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {"type": "BertProcessing", "cls": ["[CLS]", 2], "sep": ["[SEP]", 3]},
+        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                  "max_input_chars_per_word": 100, "vocab": {piece: i for i, piece in enumerate(pieces)}},
+    }
+    (folder / "reviews-tokenizer.json").write_text(json.dumps(made, indent=1) + "\n")
+
+
 def rooms(folder):
     random = np.random.default_rng(2)
     rows = 2500
@@ -115,5 +142,6 @@ if __name__ == "__main__":
     to = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent)
     hospitals(to)
     messages(to)
+    reviews(to)
     rooms(to)
     shapes(to)

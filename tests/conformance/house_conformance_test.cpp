@@ -69,6 +69,11 @@ class HouseFiles {
     if (component == "pretrained")
       return Value::Object{
           {"path", (kSource / "plugins/models/pretrained/sample/bert").string(), {}}};
+    if (component == "text") {
+      Value texts = object({{"train", "table.csv"}, {"test", "table.csv"}});
+      texts.set("column", "a");
+      return texts;
+    }
     // Files written by a program of each format.
     const std::filesystem::path sample = kSource / "plugins" / "data_sources" / "sample";
     if (component == "hdf5") {

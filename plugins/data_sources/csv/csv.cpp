@@ -1,142 +1,46 @@
-#include <fnmatch.h>
-
-#include <algorithm>
-#include <charconv>
-#include <cstdint>
-#include <functional>
-#include <limits>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "../table/declared_table.hpp"
 #include "../table/suggest.hpp"
-#include "csv_rows.hpp"
-#include "privgrad/data_files.hpp"
-#include "privgrad/data_source.hpp"
-#include "privgrad/error.hpp"
+#include "file_table.hpp"
 #include "privgrad/plugin.hpp"
-#include "privgrad/streamed_rows.hpp"
 
 namespace {
 
 using namespace privgrad;
 
-using Paths = std::vector<std::filesystem::path>;
-
-std::optional<char> character(const Params& params, const char* name) {
-  if (!params.has(name) || params.text(name) == "none") return std::nullopt;
-  return params.text(name).front();
+TableForm form_of(const Params& params, const CsvForm& form) {
+  TableForm table = table_form_of(form);
+  table.missing = params.texts("missing");
+  table.rules = column_rules(params);
+  return table;
 }
 
-/// The files that match a pattern, sorted by name, or the one file with this name.
-Paths files_of(const std::filesystem::path& pattern) {
-  const std::string name = pattern.filename().string();
-  std::error_code failure;
-  if (name.find_first_of("*?") == name.npos || std::filesystem::exists(pattern, failure))
-    return {pattern};
-  Paths found;
-  for (const auto& entry : std::filesystem::directory_iterator(pattern.parent_path(), failure)) {
-    std::error_code unknown;
-    if (entry.is_regular_file(unknown) &&
-        ::fnmatch(name.c_str(), entry.path().filename().c_str(), FNM_PERIOD) == 0)
-      found.push_back(entry.path());
-  }
-  if (found.empty()) throw IoError(pattern.string() + ": no file has a name that fits");
-  std::ranges::sort(found);
-  return found;
-}
-
-CsvForm csv_form_of(const Params& params) {
-  CsvForm form;
-  const bool is_line = params.has("row") && params.text("row") == "line";
-  form.dialect = {params.text("delimiter").front(), character(params, "quote"),
-                  character(params, "comment"), params.boolean("trim"), is_line};
-  form.header = params.boolean("header");
-  form.has_targets = !params.boolean("unlabelled");
-  form.decimal_comma = params.text("decimal") == ",";
-  form.fills_malformed = params.text("malformed") == "fill";
-  if (form.decimal_comma && form.dialect.delimiter == ',')
-    throw ConfigError("csv: decimal is ',', and so is delimiter; numbers would be cut in two");
-  if (form.fills_malformed && !params.has("row"))
-    throw ConfigError(
-        "csv: malformed is fill, but row does not say where a row ends; say row: line if no value "
-        "in the file has a line end, or row: record if some in quotes may");
-  return form;
-}
-
-TableForm table_form_of(const Params& params, const CsvForm& form) {
-  return {.are_named = form.header,
-          .has_targets = form.has_targets,
-          .decimal_comma = form.decimal_comma,
-          .row_is_line = form.dialect.row_is_line,
-          .is_well_formed = form.fills_malformed,
-          .missing = params.texts("missing"),
-          .rules = column_rules(params)};
-}
-
-std::vector<TablePart> parts_of(const Paths& files, const CsvForm& form) {
-  std::vector<TablePart> parts;
-  for (const std::filesystem::path& file : files) {
-    std::error_code failure;
-    const std::uintmax_t size = std::filesystem::file_size(file, failure);
-    parts.push_back({.open =
-                         [file, form](bool streams) {
-                           // A streamed file may be of any size.
-                           return std::make_unique<CsvRows>(
-                               file, form,
-                               streams ? std::numeric_limits<std::uint64_t>::max()
-                                       : kMostFileBytes);
-                         },
-                     .size = failure ? 0 : size,
-                     .origin = {file_identity(file), file.string()}});
-  }
-  return parts;
-}
-
-class Csv final : public DataSource, public StreamedRows, private TableParts {
+class Csv final : public FileTable {
  public:
-  explicit Csv(const Params& params)
-      : form_(csv_form_of(params)),
-        train_file_(params.path("train")),
-        table_(params, table_form_of(params, form_), *this) {
-    if (params.has("test")) test_file_ = params.path("test");
-    check_fills();
-    if (form_.header) return;
-    std::size_t column = 0;
-    const std::string& name = table_.target().name();
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), column);
-    if (error != std::errc{} || end != name.data() + name.size()) {
-      throw ConfigError("csv: target is " + in_quotes(name) +
-                        ", but without a header it is the number of a column, counted from 0");
-    }
-  }
-
-  Paths files() override {
-    Paths all = train_files();
-    for (const auto& file : test_files()) all.push_back(file);
-    return all;
-  }
+  explicit Csv(const Params& params) : Csv(params, csv_form_of("csv", params)) {}
 
   /// If the header lacks the target, tries other delimiters; and uses the decimal mark that makes
   /// more columns numbers.
   std::optional<Value> suggest() override {
-    CsvForm form = form_;
-    form.dialect.delimiter = likely_delimiter(train_files().front(), form_, table_.target().name());
-    Suggestion made = suggestion(form);
-    if (!form.decimal_comma && form.dialect.delimiter != ',') {
-      CsvForm other = form;
+    const CsvForm& own = form();
+    const std::string& target = table().target().name();
+    CsvForm likely = own;
+    likely.dialect.delimiter = likely_delimiter(train_files().front(), own, target);
+    Suggestion made = suggestion(likely);
+    if (!likely.decimal_comma && likely.dialect.delimiter != ',') {
+      CsvForm other = likely;
       other.decimal_comma = true;
       if (Suggestion better = suggestion(other); better.numbers > made.numbers) {
         made = std::move(better);
         made.params.set("decimal", ",");
       }
     }
-    if (form.dialect.delimiter != form_.dialect.delimiter)
-      made.params.set("delimiter", std::string(1, form.dialect.delimiter));
-    if (can_fill_malformed(form_)) {
+    if (likely.dialect.delimiter != own.dialect.delimiter)
+      made.params.set("delimiter", std::string(1, likely.dialect.delimiter));
+    if (can_fill_malformed(own)) {
       made.params.set("row", made.spans_lines ? "record" : "line");
       made.params.set("malformed", "fill");
     }
@@ -145,111 +49,18 @@ class Csv final : public DataSource, public StreamedRows, private TableParts {
   }
   std::vector<std::string> notes() override { return notes_; }
 
-  DataInfo info() override { return table_.info(); }
-  std::optional<DataInfo> foreseen_info() override { return table_.foreseen_info(); }
-  Dataset read(Split split) override { return table_.read(split); }
-  DataInfo stream(const std::function<void(const RowBlock&)>& take) override {
-    return table_.stream(take);
-  }
-  std::vector<std::string> columns() override { return table_.columns(); }
-  void keep(std::vector<std::string> names) override { table_.keep(std::move(names)); }
-  std::vector<std::vector<std::string>> kept(Split split) override { return table_.kept(split); }
-
  private:
-  std::vector<TablePart> parts(Split split) override {
-    return parts_of(split == Split::train ? train_files() : test_files(), form_);
-  }
-  std::string name(Split split) const override {
-    return (split == Split::train ? train_file_ : *test_file_).string();
-  }
+  Csv(const Params& params, const CsvForm& csv)
+      : FileTable("csv", params, csv, form_of(params, csv)) {}
 
   Suggestion suggestion(const CsvForm& form) {
-    TableForm table = table_.form();
-    table.decimal_comma = form.decimal_comma;
-    return suggest_params(parts_of(train_files(), form), table, table_.target().name());
+    TableForm declared = table().form();
+    declared.decimal_comma = form.decimal_comma;
+    return suggest_params(parts_of(train_files(), form), declared, table().target().name());
   }
 
-  /// A row of empty fields must become an example, and be distinguishable from an empty line.
-  void check_fills() const {
-    if (!form_.fills_malformed) return;
-    const std::string fill = "csv: malformed is fill, ";
-    if (!can_fill_malformed(form_)) {
-      throw ConfigError(
-          fill + (form_.header
-                      ? "but comment is given: a row could become a comment; say comment: none"
-                      : "but without a header the first row says how many fields a row has; give "
-                        "the file one"));
-    }
-    if (table_.form().rules.empty())
-      throw ConfigError(fill + "but columns does not say what becomes of the fields of such a row");
-    for (const ColumnRule& rule : table_.form().rules) {
-      if (!rule.is_feature() || rule.is_total()) continue;
-      throw ConfigError(fill + "but columns does not say what an empty field of " +
-                        in_quotes(rule.name) + " becomes; say " + rule.remedy());
-    }
-    if (form_.has_targets && !table_.target().is_total()) {
-      throw ConfigError(fill + "but not what an empty target becomes; say " +
-                        (table_.target().class_names().empty() ? "target_fill" : "other_label"));
-    }
-  }
-
-  /// Looked up once, so that a file that appears later is not part of a run.
-  const Paths& train_files() {
-    if (train_files_.empty()) train_files_ = files_of(train_file_);
-    return train_files_;
-  }
-  const Paths& test_files() {
-    if (test_file_ && test_files_.empty()) test_files_ = files_of(*test_file_);
-    return test_files_;
-  }
-
-  CsvForm form_;
-  std::filesystem::path train_file_;
-  std::optional<std::filesystem::path> test_file_;
-  Paths train_files_, test_files_;
   std::vector<std::string> notes_;
-  DeclaredTable table_;
 };
-
-std::vector<ParamSpec> form_params() {
-  return {
-      param::boolean("unlabelled",
-                     "The rows have no target: for privgrad predict, which takes all else from the "
-                     "model.")
-          .defaults_to(false),
-      param::boolean("header", "Whether the first line names the columns.").defaults_to(true),
-      param::text("delimiter", "What separates fields.")
-          .one_of({kDelimiters.begin(), kDelimiters.end()})
-          .defaults_to(","),
-      param::text("quote", "The quotation mark around fields, doubled inside them.")
-          .one_of({"\"", "'", "none"})
-          .defaults_to("\""),
-      param::text("comment", "Lines that begin with it are passed over.")
-          .one_of({"#", "%", "none"})
-          .defaults_to("none"),
-      param::text("decimal", "The decimal mark of numbers.").one_of({".", ","}).defaults_to("."),
-      param::boolean("trim", "Whether blanks around a field are not part of it.")
-          .defaults_to(false),
-      param::text("row",
-                  "What a row is, declared, since nothing in the file tells. line: each line, "
-                  "whatever quotes stand in it; a value that had a line end would make one person "
-                  "two rows. record: a field in quotes may have line ends; the program that wrote "
-                  "the file must have closed each quote and doubled those inside of fields, as "
-                  "RFC 4180 says, or one person would join the rows of others. Without it record, "
-                  "and malformed cannot be fill.")
-          .one_of({"line", "record"})
-          .optional(),
-      param::text("malformed",
-                  "What becomes of a malformed row: one with another number of fields than the "
-                  "header, a misplaced quote, or more than 16 MiB. error: it ends the run, so "
-                  "that a run that does not end tells that every row is well formed (listed as "
-                  "unaccounted). fill: it is a row of empty fields, which columns and "
-                  "other_label or target_fill must fill.")
-          .one_of({"error", "fill"})
-          .defaults_to("error"),
-      missing_param(),
-  };
-}
 
 void register_components(Registrar& registrar) {
   std::vector<ParamSpec> params = {
@@ -265,7 +76,8 @@ void register_components(Registrar& registrar) {
       columns_param("Declared, and with malformed: fill, no row can end a run"),
   };
   for (auto& spec : TargetColumn::params()) params.push_back(std::move(spec));
-  for (auto& spec : form_params()) params.push_back(std::move(spec));
+  for (auto& spec : csv_form_params()) params.push_back(std::move(spec));
+  params.push_back(missing_param());
   registrar.add<DataSource, Csv>({
       .name = "csv",
       .summary = "Tables as text: numbers, booleans and categories, one column of which is the "

@@ -168,6 +168,7 @@ CsvReader::Parsed CsvReader::parse_row() {
   places_.clear();
   unescaped_.clear();
   lines_inside_ = 0;
+  if (dialect_.line_is_field) return parse_line();
   const char* const text = text_.data();
   const std::array<std::uint64_t, 4> stops = stops_;
   std::size_t at = row_;
@@ -206,6 +207,21 @@ CsvReader::Parsed CsvReader::parse_row() {
       return malformed(at, "text after a closing quote; a quote inside a quoted field is doubled");
     return malformed(at, "a quote inside a field that does not begin with one");
   }
+}
+
+/// Reads the whole line at row_, without its LF or CRLF, as one field.
+CsvReader::Parsed CsvReader::parse_line() {
+  const std::string_view rest = text_from(row_, end_ + 1);  // text_[end_] is a line end
+  std::size_t end = row_ + rest.find('\n');
+  if (end == end_ && !file_ended_) {
+    add({}, row_);
+    return Parsed::unfinished;
+  }
+  next_row_ = std::min(end + 1, end_);
+  if (end > row_ && end < end_ && text_[end - 1] == '\r') --end;
+  at_end_of_row_ = end;
+  add(text_from(row_, end), row_);
+  return Parsed::row;
 }
 
 /// Whether a row ends here: with a line end, or with the file.

@@ -20,6 +20,8 @@ struct CsvDialect {
   std::optional<char> comment = {};  ///< Lines that begin with it are skipped.
   bool trim = false;                 ///< Whether blanks and tabs around a field are removed.
   bool row_is_line = false;          ///< If not, fields in quotes may contain line ends.
+  /// Each line is one field, whatever it contains: no other character has a meaning.
+  bool line_is_field = false;
 };
 
 /// Rows of fields from a text file according to RFC 4180, plain or compressed: fields may be
@@ -96,6 +98,7 @@ class CsvReader {
   enum class Parsed { row, unfinished, malformed };
 
   Parsed parse_row();
+  Parsed parse_line();
   Parsed malformed(std::size_t place, const char* what);
   Parsed parse_quoted(std::size_t& at);
   void skip_row();

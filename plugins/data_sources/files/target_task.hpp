@@ -60,6 +60,9 @@ class TargetTask {
     return "";
   }
 
+  /// For rows without targets: no classes, unless their number is stated.
+  void have_none() { regression_ = regression_ || !stated_; }
+
   /// Takes the parameter of fill_param().
   void take_fill(std::string_view component, const privgrad::Params& params) {
     if (!params.has("target_fill")) return;

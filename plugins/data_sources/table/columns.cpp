@@ -268,6 +268,9 @@ Column::Column(ColumnRule rule, std::string name, std::size_t field,
       put(rule_.values.empty() ? kNo : std::vector{rule_.values[0]}, 0);
       put(rule_.values.empty() ? kYes : std::vector{rule_.values[1]}, 1);
       break;
+    case ColumnType::text:
+      width_ = rule_.encoder->length();
+      break;
     default:
       width_ = rule_.indicator ? 2 : 1;
       // Numbers that stand for a missing value, as -999 does in some tables; texts that are not
@@ -337,6 +340,10 @@ std::string Column::expected() const {
 
 Column::Found Column::encode_any(std::string_view text, float* features) const {
   if (rule_.type == ColumnType::number) return encode_number(text, features);
+  if (rule_.encoder) {
+    rule_.encoder->encode(text, features);
+    return Found::value;
+  }
   return rule_.type == ColumnType::date ? encode_date(text, features)
                                         : encode_choice(text, features);
 }
@@ -427,7 +434,8 @@ std::vector<std::size_t> assign(const std::vector<ColumnRule>& rules,
 
 void refuse_idle(const ColumnRule& rule, const std::vector<std::string>& names,
                  std::size_t target) {
-  const std::string who = "data.columns: " + in_quotes(rule.name);
+  const std::string who =
+      (rule.encoder ? "data.column: " : "data.columns: ") + in_quotes(rule.name);
   if (target < names.size() && rule.name == names[target])
     throw ConfigError(who + " is the target, which labels, target_fill and task speak of");
   const bool is_there =

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,19 @@ inline constexpr std::size_t kLongestName = 1000;
 
 /// The parts of a date that become features.
 enum class DatePart { days, day, month, weekday };
+
+/// What makes tokens of a text: any text, of any bytes, gives some.
+class TextEncoder {
+ public:
+  TextEncoder() = default;
+  virtual ~TextEncoder() = default;
+  TextEncoder(const TextEncoder&) = delete;
+  TextEncoder& operator=(const TextEncoder&) = delete;
+  /// The number of features.
+  virtual std::size_t length() const = 0;
+  /// Writes length() features.
+  virtual void encode(std::string_view text, float* features) const = 0;
+};
 
 /// A manifest's declaration of the columns whose names match: one entry of `columns`.
 ///
@@ -41,11 +55,15 @@ struct ColumnRule {
   std::string format{kIsoDate};                ///< For dates.
   std::vector<DatePart> parts;                 ///< For dates: in the order of their features.
   std::optional<std::chrono::sys_days> since;  ///< The origin of DatePart::days.
+  /// Texts: what makes features of them; not a key of `columns`, and empty there.
+  std::shared_ptr<const TextEncoder> encoder = {};
 
   /// For dates: a day of another year is invalid.
   YearRange years() const { return since ? YearRange{}.with(*since) : YearRange{}; }
-  bool is_feature() const { return type != ColumnType::text && type != ColumnType::drop; }
-  bool is_total() const { return has_other() ? other : fill.has_value(); }
+  bool is_feature() const {
+    return encoder || (type != ColumnType::text && type != ColumnType::drop);
+  }
+  bool is_total() const { return encoder || (has_other() ? other : fill.has_value()); }
   /// Whether it becomes total by the key `other` rather than by `fill`.
   bool has_other() const { return type == ColumnType::category || type == ColumnType::date; }
   /// What to add to the entry so that it is total.

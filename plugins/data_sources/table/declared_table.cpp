@@ -45,7 +45,7 @@ DeclaredTable::DeclaredTable(const privgrad::Params& params, TableForm form, Tab
     : params_(params.value()),
       form_(std::move(form)),
       parts_(parts),
-      has_classes_(params.text("task") == "classification"),
+      has_classes_(params.has("target") && params.text("task") == "classification"),
       target_(params, form_.decimal_comma),
       has_test_(params.has("test")) {
   if (params.has("split")) split_.emplace(params.object("split"), form_.decimal_comma);

@@ -108,7 +108,8 @@ class TableReader {
     for (std::size_t i = 0; i < names.size(); ++i) {
       const auto rule = std::ranges::find_if(
           form_.rules, [&](const ColumnRule& r) { return matches(r.name, names[i]); });
-      if (i != target && rule != form_.rules.end() && rule->type == ColumnType::text)
+      if (i != target && rule != form_.rules.end() && rule->type == ColumnType::text &&
+          !rule->is_feature())
         found.texts.push_back(names[i]);
     }
     for (const Column& column : found.features) found.width += column.width();

@@ -37,7 +37,10 @@ std::vector<privgrad::ParamSpec> TargetColumn::params() {
 }
 
 TargetColumn::TargetColumn(const privgrad::Params& params, bool decimal_comma)
-    : name_(params.text("target")), task_("data", params), decimal_comma_(decimal_comma) {
+    : name_(params.has("target") ? params.text("target") : ""),
+      task_("data", params),
+      decimal_comma_(decimal_comma) {
+  if (!params.has("target")) task_.have_none();
   if (params.has("labels")) {
     labels_ = params.texts("labels");
     std::vector<std::pair<std::string, std::size_t>> declared;
@@ -101,6 +104,7 @@ bool TargetColumn::takes_days() const {
 }
 
 std::vector<std::string> TargetColumn::unaccounted() const {
+  if (name_.empty()) return {};
   std::vector<std::string> facts = task_.unaccounted();
   if (!is_total())
     facts.push_back(std::string("that every target fits (") +

@@ -124,7 +124,7 @@ WantedSource file_source(const fs::path& file, const Value& given) {
   if (given.find("train") != nullptr) return wanted;
   if (wanted.kind == "idx") {
     wanted.params.set("train", idx_pair(file));
-  } else if (wanted.kind == "csv") {
+  } else if (wanted.kind == "csv" || wanted.kind == "text") {
     wanted.params.set("train", Value(file.string()));
   } else if (wanted.kind == "npy") {
     throw ConfigError(file.string() +
@@ -189,6 +189,7 @@ struct Description {
   DataSummary train, test;
   std::uint64_t test_rows_in_train = 0;
   std::vector<fs::path> files;
+  std::vector<std::string> notes;
 };
 
 Description describe(const Catalog& catalog, const WantedSource& wanted) {
@@ -197,7 +198,7 @@ Description describe(const Catalog& catalog, const WantedSource& wanted) {
     if (wanted.folder.empty() || file.parent_path() == wanted.folder) continue;
     throw IoError(wanted.folder.string() + ": holds no IDX files named as MNIST's");
   }
-  Description d{opened.kind, opened.source->info(), {}, {}, 0, {}};
+  Description d{opened.kind, opened.source->info(), {}, {}, 0, {}, {}};
   const Dataset train = opened.source->read(Split::train);
   d.train = summarise(train);
   if (d.info.test_rows > 0) {
@@ -206,6 +207,7 @@ Description describe(const Catalog& catalog, const WantedSource& wanted) {
     d.test_rows_in_train = rows_in_common(test, train);
   }
   d.files = opened.files();
+  d.notes = opened.source->notes();
   return d;
 }
 
@@ -282,6 +284,7 @@ std::string page(const std::string& what, const Description& d) {
     files.add({file.string(), size_text(static_cast<double>(fs::file_size(file, unknown)))});
   }
   if (!files.empty()) text += files.text() + "\n";
+  for (const std::string& note : d.notes) text += core::shown_line(note) + "\n\n";
   return text + kPrivate + "\n";
 }
 
@@ -310,6 +313,7 @@ nlohmann::json to_json(const std::string& what, const Description& d) {
                       {"feature_names", d.info.feature_names},
                       {"read_off_the_examples", d.info.unaccounted},
                       {"files", nlohmann::json::array()},
+                      {"notes", d.notes},
                       {"note", kPrivate}};
   if (d.test.rows > 0) {
     json["test"] = split_json(d.test);

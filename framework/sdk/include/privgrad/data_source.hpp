@@ -134,8 +134,8 @@ class PRIVGRAD_API DataSource {
   ///   Nothing: there is nothing to declare.
   /// \throws IoError as info(), except for rows that do not fit the declarations.
   virtual std::optional<Value> suggest() { return std::nullopt; }
-  /// \returns remarks about the last answer of suggest() that a person should check, one line each:
-  ///   for example a column that was left out or does not fit. These are facts about rows, too.
+  /// \returns remarks about the source, or about the last answer of suggest(), for a person to check,
+  ///   one line each: for example a column that does not fit. These are facts about rows, too.
   virtual std::vector<std::string> notes() { return {}; }
 
   /// The names of all columns, whether features or not, for a source that can keep the texts of

@@ -1,0 +1,214 @@
+#include <sodium.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../csv/file_table.hpp"
+#include "line_rows.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/plugin.hpp"
+#include "tokenizer.hpp"
+
+namespace {
+
+using namespace privgrad;
+
+std::string hash_of(const std::filesystem::path& path) {
+  InputFile file(path);
+  crypto_hash_sha256_state state;
+  crypto_hash_sha256_init(&state);
+  std::vector<std::uint8_t> bytes;
+  do {
+    bytes.clear();
+    file.append(bytes, std::uint64_t{1} << 20);
+    crypto_hash_sha256_update(&state, bytes.data(), bytes.size());
+  } while (!bytes.empty());
+  unsigned char hash[crypto_hash_sha256_BYTES];
+  crypto_hash_sha256_final(&state, hash);
+  char digits[2 * sizeof hash + 1];
+  return sodium_bin2hex(digits, sizeof digits, hash, sizeof hash);
+}
+
+/// Makes the features of a text: its tokens.
+class Tokens final : public TextEncoder {
+ public:
+  explicit Tokens(const Params& params)
+      : length_(static_cast<std::size_t>(params.integer("length"))) {
+    if (params.has("tokenizer")) {
+      file_ = params.path("tokenizer");
+      hash_ = hash_of(*file_);
+      tokenizer_ = read_tokenizer(*file_);
+    }
+    if (params.has("tokenizer_sha256") && params.text("tokenizer_sha256") != hash_) {
+      const std::string expected =
+          "the tokenizer.json with the SHA-256 " + params.text("tokenizer_sha256");
+      if (file_) throw IoError(file_->string() + ": is not " + expected);
+      throw ConfigError("text: tokenizer is missing: " + expected);
+    }
+    const std::size_t around = tokenizer_.before.size() + tokenizer_.after.size();
+    if (length_ <= around)
+      throw ConfigError("text: length is " + std::to_string(length_) + ", and the tokenizer adds " +
+                        std::to_string(around) + " tokens to each text");
+  }
+
+  std::size_t length() const override { return length_; }
+  void encode(std::string_view text, float* features) const override {
+    tokenizer_.encode(text, {features, length_});
+  }
+
+  const std::optional<std::filesystem::path>& file() const { return file_; }
+  const std::string& hash() const { return hash_; }  ///< "" without a file.
+  std::size_t vocabulary() const { return tokenizer_.size; }
+
+ private:
+  std::size_t length_;
+  std::optional<std::filesystem::path> file_;
+  std::string hash_;
+  Tokenizer tokenizer_;
+};
+
+CsvForm form_of(const Params& params) {
+  const std::string& format = params.text("format");
+  const bool is_unlabelled = params.boolean("unlabelled") || !params.has("target");
+  if (format == "lines" && !is_unlabelled)
+    throw ConfigError(
+        "text: target is given, but lines have none; say unlabelled: true if they are to be "
+        "predicted");
+  CsvForm form;
+  if (format == "csv") {
+    form = csv_form_of("text", params);
+  } else {
+    form.dialect = {.row_is_line = true};
+    form.fills_malformed = params.text("malformed") == "fill";
+  }
+  form.has_targets = !is_unlabelled;
+  return form;
+}
+
+TableForm table_of(const Params& params, const CsvForm& form,
+                   std::shared_ptr<const TextEncoder> tokens) {
+  ColumnRule texts, others;
+  texts.name = params.text("column");
+  texts.type = ColumnType::text;
+  texts.encoder = std::move(tokens);
+  others.name = "*";
+  others.type = ColumnType::drop;
+  if (texts.name.find('*') != texts.name.npos)
+    throw ConfigError("text: column is one column, and takes no *");
+  TableForm table = table_form_of(form);
+  table.rules = {std::move(texts), std::move(others)};
+  return table;
+}
+
+class Text final : public FileTable {
+ public:
+  explicit Text(const Params& params)
+      : Text(params, form_of(params), std::make_shared<const Tokens>(params)) {}
+
+  Paths files() override {
+    Paths all = FileTable::files();
+    if (tokens_->file()) all.push_back(*tokens_->file());
+    return all;
+  }
+  std::vector<std::string> notes() override {
+    const std::string size = std::to_string(tokens_->vocabulary());
+    return {"the tokenizer has " + size + " tokens, so a model of them says vocabulary: " + size};
+  }
+  DataInfo info() override { return told(FileTable::info()); }
+  DataInfo stream(const std::function<void(const RowBlock&)>& take) override {
+    return told(FileTable::stream(take));
+  }
+
+ private:
+  Text(const Params& params, const CsvForm& form, const std::shared_ptr<const Tokens>& tokens)
+      : FileTable("text", params, form, table_of(params, form, tokens)),
+        format_(params.text("format")),
+        column_(params.text("column")),
+        target_(params.has("target") ? params.text("target") : ""),
+        tokens_(tokens) {}
+
+  std::unique_ptr<TextRows> open_rows(const std::filesystem::path& file, const CsvForm& form,
+                                      std::uint64_t most_bytes) const override {
+    if (format_ == "csv") return FileTable::open_rows(file, form, most_bytes);
+    std::vector<std::string> names{column_};
+    if (form.has_targets) names.push_back(target_);
+    return std::make_unique<LineRows>(file, std::move(names), format_ == "jsonl",
+                                      form.fills_malformed, most_bytes);
+  }
+
+  /// Tokens have no names, and a model file knows the tokenizer by its hash, wherever it is.
+  DataInfo told(DataInfo info) const {
+    info.feature_names.clear();
+    Value reading{Value::Object{}};
+    if (const auto* members = std::get_if<Value::Object>(&info.reading.data())) {
+      for (const Value::Member& member : *members) {
+        if (member.key != "columns" && member.key != "tokenizer")
+          reading.set(member.key, member.value);
+      }
+      if (tokens_->file()) reading.set("tokenizer_sha256", tokens_->hash());
+      info.reading = std::move(reading);
+    }
+    return info;
+  }
+
+  std::string format_, column_, target_;
+  std::shared_ptr<const Tokens> tokens_;
+};
+
+void register_components(Registrar& registrar) {
+  std::vector<ParamSpec> params = {
+      param::path("train",
+                  "File of the training texts, plain, .gz or .zst; with * and ? in its name all "
+                  "files that fit.")
+          .or_pattern()
+          .example("train.csv"),
+      param::path("test", "The same for the test texts; without it and split there are none.")
+          .or_pattern()
+          .optional(),
+      split_param(),
+      param::text("format",
+                  "csv: a table, one column of which is the text. jsonl: a JSON object in each "
+                  "line. lines: each line is a text, without a target. Of the keys below, header, "
+                  "delimiter, quote, comment, decimal, trim and row are about csv.")
+          .one_of({"csv", "jsonl", "lines"})
+          .defaults_to("csv"),
+      param::text("column", "The column, or the member of the objects, that is the text.")
+          .defaults_to("text"),
+      param::integer("length",
+                     "How many tokens an example has: those of a longer text are cut off, and "
+                     "behind the last of a shorter one is -1. Public, so take it from what you "
+                     "know without the texts.")
+          .at_least(1)
+          .at_most(1'000'000)
+          .example(16),
+      param::path("tokenizer",
+                  "A tokenizer.json of Hugging Face's library: WordPiece with BERT's normalizer, "
+                  "or byte-level BPE as GPT-2's. Without it each byte of a text is a token, and "
+                  "the vocabulary has 256.")
+          .optional(),
+      param::text("tokenizer_sha256",
+                  "The SHA-256 of that file, without which another one is not noticed.")
+          .optional(),
+  };
+  for (auto& spec : TargetColumn::params()) {
+    if (spec.name == "target") spec = ParamSpec(spec).optional();
+    params.push_back(std::move(spec));
+  }
+  for (auto& spec : csv_form_params()) params.push_back(std::move(spec));
+  registrar.add<DataSource, Text>({
+      .name = "text",
+      .summary = "Texts as rows of tokens: one record of a CSV, JSON-lines or plain file each.",
+      .reference = "RFC 4180, RFC 8259; Wu et al. 2016 (WordPiece); Sennrich et al. 2016 (BPE)",
+      .params = std::move(params),
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.text", "0.1.0", "data_source/text", register_components)
