@@ -303,30 +303,36 @@ TEST_CASE("a client of dp_fed_avg begins each round anew, whatever it did in ear
   CHECK(third_round(false) != model);
 }
 
-TEST_CASE("the estimate of a round is drawn with the key of that round",
+TEST_CASE("the noise of a round, in its steps and in its estimate, has the key of that round",
           "[federated][resume][privacy]") {
-  // The steps are so short that the model does not change: an estimate only contains its noise.
-  Experiment experiment(
-      kClientsAlone,
-      {"privacy={noise: on, target_delta: 1e-5, adjacency: zero_out, accountant: rdp}",
-       "schedules.noise_multiplier=1", "schedules.learning_rate=1e-30",
-       "federated.estimate_noise=1", "federated.estimate_bound=1"});
-  const Dataset data = training_data(experiment);
-  const std::vector<float> model = start_of(experiment);
-  const core::Plan& plan = experiment.plan();
-  const auto executor = core::make_executor(1);
-  core::Workbench bench = core::make_workbench(plan, *executor);
-  const auto estimates_with = [&](const core::RunKeys& keys) {
+  const auto sent_with = [](const char* learning_rate, const core::RunKeys& keys) {
+    Experiment experiment(
+        kClientsAlone,
+        {"privacy={noise: on, target_delta: 1e-5, adjacency: zero_out, accountant: rdp}",
+         "schedules.noise_multiplier=1", "federated.estimate_noise=1", "federated.estimate_bound=1",
+         std::string("schedules.learning_rate=") + learning_rate});
+    const Dataset data = training_data(experiment);
+    const core::Plan& plan = experiment.plan();
+    const auto executor = core::make_executor(1);
+    core::Workbench bench = core::make_workbench(plan, *executor);
     const TempDir dir;
     core::Client client(1, *plan.federated, *plan.manifest->federated, data, keys, *executor);
     client.open_ledger(dir.path() / "ledger.jsonl", nlohmann::json::object());
-    return client.train(model, 1, bench).value().loss_changes.value();
+    return client.train(start_of(experiment), 1, bench).value();
   };
   core::RunKeys keys = core::RunKeys::chain(core::RandomKey::from_seed(1), "a run");
-  const auto first = estimates_with(keys), again = estimates_with(keys);
-  keys.next("what was shown");
-  const auto next = estimates_with(keys);
-  CHECK(first == again);
+  core::RunKeys later = keys;
+  later.next("what was shown");
+
+  const std::vector<float> stepped = sent_with("0.5", keys).model;
+  CHECK(stepped == sent_with("0.5", keys).model);
+  CHECK(stepped != sent_with("0.5", later).model);
+  // Steps so short that the model does not change: an estimate only contains its noise.
+  const auto estimates_with = [&](const core::RunKeys& of) {
+    return sent_with("1e-30", of).loss_changes.value();
+  };
+  const auto first = estimates_with(keys), next = estimates_with(later);
+  CHECK(first == estimates_with(keys));
   CHECK(std::abs(first[0] - next[0]) > 1e-6);
   CHECK(std::abs(first[1] - next[1]) > 1e-6);
 }

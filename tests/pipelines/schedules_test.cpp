@@ -265,6 +265,21 @@ TEST_CASE("dynamic noise is never above uniform noise of the same guarantee, wha
   CHECK(plans >= 25);
 }
 
+TEST_CASE("noise is uniform where dividing it by the costs of steps would be worse",
+          "[schedules]") {
+  // The division takes each step for as expensive as the first, and these batches grow.
+  const Overrides growing{"sampler={kind: poisson}", "steps=10",
+                          "schedules.batch_size={kind: step, initial: 20, factor: 5, every: 5}"};
+  Overrides dynamic = growing;
+  dynamic.push_back(kSampledDynamic);
+  Experiment experiment(kScheduled, dynamic);
+  const core::Plan& plan = plan_of(experiment);
+  REQUIRE(plan.uniform_noise);
+  CHECK(plan.noise_multiplier == std::vector(10, *plan.uniform_noise));
+  CHECK_THAT(weighted_noise(plan.influence, plan.noise_multiplier),
+             WithinRel(uniform_sum(plan, growing), 1e-9));
+}
+
 TEST_CASE("with sampling, dynamic noise is near what divides Renyi divergences best",
           "[schedules]") {
   // sum of q sigma^2, minimised over all noise multipliers and all integer orders up to 48 by a
