@@ -366,6 +366,33 @@ TEST_CASE("transformer: has the parameters of networks known from papers", "[mod
   CHECK(grouped(4) - grouped(1) == 3 * 2 * 16 * 12);
 }
 
+TEST_CASE("transformer: attention and pools know empty places, and decoders no later ones",
+          "[model]") {
+  for (const auto& [preset, pool] :
+       {std::pair{"encoder", "mean"}, {"encoder", "last"}, {"decoder", "last"}}) {
+    INFO(preset << ", " << pool);
+    Value::Object params = given("preset", preset);
+    params.push_back({"pool", pool, {}});
+    params.push_back({"vocabulary", 9, {}});
+    const Network network = model("transformer", params)->network({{12}, 3});
+    std::size_t attentions = 0, pools = 0;
+    for (std::size_t i = 0; i < network.nodes.size(); ++i) {
+      const Layer& layer = network.nodes[i].layer;
+      const auto* attention = std::get_if<Attention>(&layer);
+      const bool is_pool =
+          std::holds_alternative<MeanOfPlaces>(layer) || std::holds_alternative<PickPlace>(layer);
+      if (attention == nullptr && !is_pool) continue;
+      ++(is_pool ? pools : attentions);
+      const std::vector<std::size_t> values = inputs_of(network, i);
+      REQUIRE(values.size() == (is_pool ? 2 : 4));
+      CHECK(std::holds_alternative<TokenMask>(network.nodes.at(values.back() - 1).layer));
+      if (!is_pool) CHECK(attention->causal == (std::string(preset) == "decoder"));
+    }
+    CHECK(attentions > 0);
+    CHECK(pools == 1);
+  }
+}
+
 TEST_CASE("transformer: what does not go together is refused", "[model]") {
   const auto entry = [](const char* key, Value value) {
     return Value::Member{key, std::move(value), {}};
