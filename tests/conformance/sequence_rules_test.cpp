@@ -11,12 +11,16 @@ using namespace privgrad;
 
 namespace {
 
-/// Executes networks with a mask on the processor, after one change.
+/// Executes networks with attention or a mask on the processor, after one change.
 template <auto kChange>
 struct Changes final : Backend {
   explicit Changes(const Params&) {}
   std::unique_ptr<Program> compile(const Network& network, Executor& executor) override {
-    if (!has_mask(network)) throw ConfigError("changes: executes sequences alone");
+    const auto has_attention = [](const Node& node) {
+      return std::holds_alternative<Attention>(node.layer);
+    };
+    if (!has_mask(network) && std::ranges::none_of(network.nodes, has_attention))
+      throw ConfigError("changes: executes sequences alone");
     Network changed = network;
     kChange(changed);
     return cpu_->compile(changed, executor);

@@ -38,9 +38,10 @@ void add_sequences(std::vector<Network>& networks) {
             {MeanOfPlaces{}, {1, 2}},                // 4
             {Add{}, {3, 4}},
             Dense{3}});
-  add({3}, {Embedding{.vocabulary = 6, .width = 2},
+  // Two pairs of numbers are turned, at all places that the loss depends on.
+  add({3}, {Embedding{.vocabulary = 6, .width = 4},
             {TokenMask{}, {0}},
-            {Attention{.causal = true}, {1, 1, 1}},
+            {Attention{.causal = true, .rotary = 3.0}, {1, 1, 1}},
             {MeanOfPlaces{}, {3, 2}},
             Dense{3}});
   add({2, 4}, {Positions{},    // 1
