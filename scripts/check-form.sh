@@ -11,6 +11,7 @@
 #     headers begin with a line that says what they are for
 #     sources have at most 600 lines, or a comment "File length: ..." that gives the reason
 #     the names of the files in changes/ contain their kind
+#     mutants (tests/mutants) quote text that their source has, and name a test that there is
 #     messages of commits have the required form (scripts/check-commits.sh)
 set -eu
 cd "$(dirname "$0")/.."
@@ -61,5 +62,10 @@ git ls-files '*.cpp' '*.hpp' '*.cu' '*.py' '*.sh' '*.cmake' | xargs awk '
 
 git ls-files changes | grep -vxE 'changes/(README|\+[a-z0-9-]+\.(added|changed|removed|fixed|security))\.md' |
   sed 's/$/: its name is not +WHAT.KIND.md (changes\/README.md)/' | grep . && status=1
+if environment=$(scripts/environment.sh mutants scripts/mutants-packages.txt); then
+  "$environment/bin/python" scripts/mutants.py build 1 --check >/dev/null || status=1
+else
+  echo "not run: whether mutants find their places: PyPI cannot be reached"
+fi
 scripts/check-commits.sh || status=1
 exit "$status"
