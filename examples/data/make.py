@@ -6,6 +6,7 @@
 
     hospitals.npz   patients of four hospitals of different sizes: the hospital's number, and ten measurements; ill or not
     messages.npz    messages of 3 to 16 words of 60, as numbers, and -1 behind the last; a complaint or not
+    visits.npz      visits of 2 to 12 of a shop's 20 pages, as numbers, and -1 behind the last
     reviews.csv     reviews of rooms, good and bad; and reviews-tokenizer.json, which makes tokens of their words
     rooms.h5        rooms of a building: seven readings of sensors; how much heat the room takes, in kW
     shapes/         grey images of 16 x 16 pixels, circles and crosses, in PNG files: a folder for training, one for testing
@@ -66,6 +67,24 @@ def messages(folder):
     x, y = rows(3000)
     x_test, y_test = rows(500)
     np.savez_compressed(folder / "messages.npz", x=x, y=y, x_test=x_test, y_test=y_test)
+
+
+def visits(folder):
+    random = np.random.default_rng(5)
+    pages, length = 20, 12
+    # From most pages, most visitors go on to one of two others.
+    likely = random.integers(0, pages, (pages, 2))
+
+    def rows(count):
+        seen = np.full((count, length), -1, np.int8)
+        for row in range(count):
+            page = random.integers(0, 3)
+            for place in range(random.integers(2, length + 1)):
+                seen[row, place] = page
+                page = random.choice(likely[page]) if random.uniform() < 0.9 else random.integers(0, pages)
+        return seen
+
+    np.savez_compressed(folder / "visits.npz", x=rows(3000), x_test=rows(500))
 
 
 def reviews(folder):
@@ -142,6 +161,7 @@ if __name__ == "__main__":
     to = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent)
     hospitals(to)
     messages(to)
+    visits(to)
     reviews(to)
     rooms(to)
     shapes(to)

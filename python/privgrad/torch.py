@@ -512,7 +512,9 @@ def loss(source: Source) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
     Returns
     -------
     callable
-        Maps outputs [n, outputs] and targets [n] (classes, or real numbers) to losses [n].
+        Maps outputs [n, outputs] and targets [n] (classes, or real numbers) to losses [n]; for the
+        loss ``next_token``, outputs [n, 1, length, vocabulary] and the tokens, which are the
+        network's input.
     """
     described = _described(source)
     classes = described["classes"]
@@ -529,7 +531,14 @@ def loss(source: Source) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
         sign = 2 * targets.to(outputs.dtype) - 1
         return torch.nn.functional.softplus(-sign * outputs.squeeze(1))
 
-    plain = {"cross_entropy": cross_entropy, "squared": squared, "logistic": logistic}[described["loss"]]
+    def next_token(outputs: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        wanted = tokens[:, 1:].long()
+        losses = torch.nn.functional.cross_entropy(
+            outputs[:, 0, :-1].transpose(1, 2), wanted, ignore_index=-1, reduction="none")
+        return losses.sum(dim=1) / torch.ne(wanted, -1).sum(dim=1).clamp(min=1)
+
+    plain = {"cross_entropy": cross_entropy, "squared": squared, "logistic": logistic,
+             "next_token": next_token}[described["loss"]]
     if "class_weights" not in described:
         return plain
 

@@ -318,6 +318,14 @@ TEST_CASE("sequences and their attention give the same by onnxruntime") {
   }
   write_file(exporting.out("m.safetensors"), model_of(of_tokens));
   exporting.check_same("m.safetensors", of_tokens.input, tokens);
+  const Network of_places{{{6}, 0},
+                          {Embedding{.vocabulary = 7, .width = 4},
+                           {TokenMask{}, {0}},
+                           {Attention{.heads = 2, .key_heads = 2, .causal = true}, {1, 1, 1, 2}},
+                           each(7)},
+                          Loss::next_token};
+  write_file(exporting.out("m.safetensors"), model_of(of_places));
+  exporting.check_same("m.safetensors", of_places.input, tokens);
   exporting.check_network({{{6, 4, 3}, 3},
                            {Conv2d{.channels = 4, .kernel = 2, .stride = 2},
                             Reshape{{6, 4}},

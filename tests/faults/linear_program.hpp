@@ -110,6 +110,8 @@ class LinearProgram : public privgrad::Program,
         return sum;
       case privgrad::Loss::logistic:
         return std::log1p(std::exp(target == 1.0f ? -output[0] : output[0]));
+      case privgrad::Loss::next_token:
+        break;  // of no plain chain
     }
     return sum;
   }

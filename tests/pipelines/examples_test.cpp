@@ -186,7 +186,8 @@ TEST_CASE("examples that need no files of others: each runs within its budget an
                                   {"reviews", 0.9},
                                   {"rooms", 0.0, 0.1},
                                   {"shapes", 0.8},
-                                  {"stream", 0.9}};
+                                  {"stream", 0.9},
+                                  {"visits", 0.0, 1.4}};
   // Examples with their own tests above.
   std::set<std::string> tried{
       "fashion-mnist",    "mnist-cnn",       "mnist-federated", "mnist-gpu", "mnist-mlp",

@@ -45,7 +45,8 @@ Floats parameters_of(const Network& part, const Network& whole, const Floats& al
   return own;
 }
 
-Floats outputs_of(const Network& network, const Floats& parameters, const Floats& features) {
+/// The outputs of each example, and its loss.
+Floats results_of(const Network& network, const Floats& parameters, const Floats& features) {
   static const auto executor = core::make_executor(1);
   static const auto backend = house().create<Backend>("cpu", Value::Object{});
   const auto program = backend->compile(network, *executor);
@@ -53,7 +54,19 @@ Floats outputs_of(const Network& network, const Floats& parameters, const Floats
   const std::size_t rows = features.size() / element_count(network.input.features);
   Floats outputs(rows * output_count(network));
   core::ability_of<Outputs>(*program)->outputs(features, rows, outputs);
+  const std::size_t width = features.size() / rows;
+  const Floats target{0.0f};
+  for (std::size_t row = 0; row < rows; ++row) {
+    const Batch one{std::span(features).subspan(row * width, width), target};
+    outputs.push_back(static_cast<float>(program->evaluate(one).loss));
+  }
   return outputs;
+}
+
+Floats outputs_of(const Network& network, const Floats& parameters, const Floats& features) {
+  Floats results = results_of(network, parameters, features);
+  results.resize(results.size() - features.size() / element_count(network.input.features));
+  return results;
 }
 
 /// What crosses from the first layers, side by side for each example.
@@ -78,6 +91,13 @@ Floats crossing(const Network& whole, std::size_t layers, const Floats& all,
     }
   }
   return result;
+}
+
+/// Of four places, each of which predicts the token behind it.
+Network speaker(std::vector<Node> nodes) {
+  Network network{.input = {{4}, 0}, .nodes = std::move(nodes), .loss = Loss::next_token};
+  check_network(network);
+  return network;
 }
 
 Network classifier(Shape features, std::vector<Node> nodes) {
@@ -162,6 +182,16 @@ TEST_CASE("a network behind its frozen layers computes what the whole one does, 
                         {MeanOfPlaces{}, {4, 3}},
                         Dense{3}}),
        2},
+      // Tokens cross for the loss, with their mask and without.
+      {speaker({Embedding{.vocabulary = 4, .width = 2},
+                Positions{},
+                {TokenMask{}, {0}},
+                {Attention{.causal = true}, {2, 2, 2, 3}},
+                Dense{.units = 4, .per_place = true}}),
+       2},
+      {speaker({Embedding{.vocabulary = 4, .width = 2}, Positions{},
+                Dense{.units = 4, .per_place = true}}),
+       2},
       // The value that crosses is not the last of the frozen ones.
       {classifier({4}, {Dense{3},
                         {Dense{3}, {0}},
@@ -182,8 +212,8 @@ TEST_CASE("a network behind its frozen layers computes what the whole one does, 
     CHECK(core::last_part(weighted, layers).class_weights == weighted.class_weights);
     const Network behind = core::last_part(whole, layers);
     check_network(behind);
-    const Floats expected = outputs_of(whole, all, features);
-    const Floats found = outputs_of(behind, parameters_of(behind, whole, all),
+    const Floats expected = results_of(whole, all, features);
+    const Floats found = results_of(behind, parameters_of(behind, whole, all),
                                     crossing(whole, layers, all, features));
     REQUIRE(found.size() == expected.size());
     CHECK(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)) == 0);

@@ -1,4 +1,5 @@
 // Transformers trained from manifests, on images that are cut into patches.
+#include "npy_file.hpp"
 #include "privgrad/model/network_json.hpp"
 #include "small_images.hpp"
 #include "train.hpp"
@@ -57,6 +58,67 @@ TEST_CASE("a transformer trains to the same bits on any number of threads, in an
   CHECK(few.plan().setting->pass.bytes < one.plan().setting->pass.bytes);
 }
 
+namespace {
+
+constexpr const char* kSpeaker = R"(privgrad: 1
+seed: 1
+data: {kind: npy, train: {features: tokens.npy}, test: {features: test.npy}, test_is_public: true}
+model: {kind: transformer, preset: decoder, vocabulary: 5, loss: next_token, layers: 1, width: 8, heads: 2}
+sampler: {kind: full_batch}
+optimizer: {kind: adam}
+schedules: {noise_multiplier: 1.0, clip_norm: 1.0, learning_rate: 0.03}
+privacy: {target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}
+steps: 60
+)";
+
+/// Sequences in which the tokens 0 to 4 follow each other, of 2 to 7 places.
+struct Speaker : Experiment {
+  explicit Speaker(const std::vector<std::string>& overrides = {})
+      : Experiment(kSpeaker, overrides) {
+    std::vector<std::int8_t> tokens(100 * 7, -1);
+    for (std::size_t row = 0; row < 100; ++row) {
+      for (std::size_t t = 0; t < 2 + row % 6; ++t)
+        tokens[7 * row + t] = static_cast<std::int8_t>((row / 2 + t) % 5);
+    }
+    for (const char* name : {"tokens.npy", "test.npy"})
+      write_file(dir() / name, array_file("|i1", "100, 7", tokens));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a decoder learns the next token from rows without targets, exactly",
+          "[run][transformer]") {
+  Speaker experiment;
+  const auto result = experiment.run(2);
+  CHECK(result.status == core::RunStatus::completed);
+  CHECK(result.summary.at("floating_point") == "exact");
+  CHECK(result.metrics.test_loss.value() < 0.5);  // ln 5 at the beginning
+  CHECK_FALSE(result.metrics.test_accuracy.has_value());
+  const auto& evaluation = result.summary.at("test_evaluation");
+  CHECK_THAT(evaluation.at("loss").get<double>(),
+             Catch::Matchers::WithinRel(result.metrics.test_loss.value(), 1e-6));
+  CHECK(evaluation.at("tokens") == 100 / 6 * 21 + 10);
+  CHECK(evaluation.at("accuracy").get<double>() > 0.9);
+  CHECK(evaluation.at("perplexity").get<double>() < 2.0);
+  CHECK(verify::all_of(verify::check(experiment.run_dir()).problems) == "");
+}
+
+TEST_CASE("a decoder is trained behind frozen layers, to which only its tokens are known",
+          "[run][transformer][frozen]") {
+  Speaker base({"steps=2"});
+  base.run();
+  const std::string weights = (base.run_dir() / "model.safetensors").string();
+  Speaker last(
+      {"steps=2", "model.weights={file: " + weights + ", public: true}", "model.train=[output]"});
+  const core::Plan& plan = last.plan();
+  CHECK(plan.setting->network.loss == Loss::next_token);
+  CHECK(plan.setting->network.input.features == Shape{7 + 7 * 8});  // tokens, and the last norm
+  CHECK(plan.parameters == 8 * 5);
+  CHECK(last.run().status == core::RunStatus::completed);
+  CHECK(last.parameters() != base.parameters());
+}
+
 TEST_CASE("adapters of attention are trained behind frozen blocks", "[run][transformer][lora]") {
   Vision base({"steps=2"});
   base.run();
@@ -84,6 +146,15 @@ TEST_CASE("a described transformer comes back, in format 2", "[transformer]") {
     CHECK(core::to_json(core::network_from_json(described)) == described);
     CHECK(core::model_format_of(network) == "2");
   }
+  // The loss of a chain alone makes it format 2, which earlier readers refuse.
+  Network chain{
+      .input = {{6}, 0},
+      .nodes = {Embedding{.vocabulary = 9, .width = 4}, Dense{.units = 9, .per_place = true}},
+      .loss = Loss::next_token};
+  const auto described = core::to_json(chain);
+  CHECK(core::to_json(core::network_from_json(described)) == described);
+  CHECK(core::model_format_of(chain) == "2");
+  CHECK_FALSE(is_plain_chain(chain));
 }
 
 }  // namespace transformer_runs

@@ -107,6 +107,33 @@ TEST_CASE("npy: features, targets and splits", "[data_source]") {
   CHECK(values(source->read(Split::test)) == std::vector<float>{7, 8});
 }
 
+TEST_CASE("npy: rows may have no targets, in all splits", "[data_source]") {
+  const Files files;
+  const auto only = [](const std::filesystem::path& file) {
+    return Value(Value::Object{{"features", file.string(), {}}});
+  };
+  const auto open = [&](Value params) { return house().create<DataSource>("npy", params); };
+  Value params(
+      Value::Object{{"train", only(files.features), {}}, {"test", only(files.test_features), {}}});
+  for (const bool with_classes : {false, true}) {
+    if (with_classes) params.set("classes", std::int64_t{4});
+    const auto source = open(params);
+    const DataInfo info = source->info();
+    CHECK_FALSE(info.has_targets);
+    CHECK(info.shape.classes == (with_classes ? 4 : 0));
+    CHECK(info.train_rows == 3);
+    CHECK(info.train_origins.size() == 1);
+    CHECK(info.unaccounted ==
+          std::vector<std::string>{"that every feature is finite (feature_fill)"});
+    CHECK(source->files() == std::vector{files.features, files.test_features});
+    CHECK(source->read(Split::train).targets()[2] == 0.0f);
+    CHECK(values(source->read(Split::test)) == std::vector<float>{7, 8});
+  }
+  params.set("train", Value(Value::Object{{"features", files.features.string(), {}},
+                                          {"targets", files.targets.string(), {}}}));
+  CHECK_THROWS_WITH(open(params), ContainsSubstring("both have targets"));
+}
+
 TEST_CASE("npy: every type of element, and both versions", "[data_source]") {
   const Files files;
   const auto check = [&files](const std::string& bytes) {

@@ -164,8 +164,8 @@ inline std::vector<Network> transformer_networks() {
   const auto entry = [](const char* key, Value value) {
     return Value::Member{key, std::move(value), {}};
   };
-  const auto made = [](Shape features, Value::Object params) {
-    return house().create<Model>("transformer", params)->network({std::move(features), 3});
+  const auto made = [](Shape features, Value::Object params, std::size_t classes = 3) {
+    return house().create<Model>("transformer", params)->network({std::move(features), classes});
   };
   return {made({21}, {entry("preset", "encoder"), entry("vocabulary", 9), entry("layers", 2),
                       entry("width", 12), entry("heads", 3), entry("feed_forward", 19)}),
@@ -175,6 +175,11 @@ inline std::vector<Network> transformer_networks() {
           made({18}, {entry("preset", "decoder"), entry("vocabulary", 7), entry("layers", 1),
                       entry("width", 24), entry("heads", 4), entry("key_heads", 2),
                       entry("feed_forward", 9)}),
+          made({11},
+               {entry("preset", "decoder"), entry("vocabulary", 21), entry("layers", 1),
+                entry("width", 12), entry("heads", 2), entry("feed_forward", 7),
+                entry("loss", "next_token")},
+               0),
           made({9, 9, 2}, {entry("preset", "vision"), entry("patch", 3), entry("layers", 1),
                            entry("width", 8), entry("heads", 2)})};
 }

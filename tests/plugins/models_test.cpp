@@ -111,6 +111,8 @@ TEST_CASE("models: a loss that does not fit the targets is refused with the reas
   CHECK_THROWS_WITH(logistic->network({{4}, 3}),
                     ContainsSubstring("needs two classes") && ContainsSubstring("3 classes"));
   CHECK_THROWS_WITH(logistic->network({{4}, 0}), ContainsSubstring("real targets"));
+  CHECK_THROWS_WITH(model(name.c_str(), given("loss", "next_token")),
+                    ContainsSubstring("next_token"));
   const auto entropy = model(name.c_str(), given("loss", "cross_entropy"));
   CHECK_THROWS_WITH(entropy->network({{4}, 0}), ContainsSubstring("one output per class"));
   CHECK_THROWS_WITH(entropy->network({{4}, 1}), ContainsSubstring("at least two classes"));
@@ -416,6 +418,46 @@ TEST_CASE("transformer: what does not go together is refused", "[model]") {
            entry("key_heads", 3)},
           "does not divide heads");
   refused({entry("preset", "vision"), entry("patch", 2)}, "needs an image");
+  const auto of_tokens = [&](Value::Object params) {
+    params.push_back(entry("loss", "next_token"));
+    return params;
+  };
+  refused(of_tokens({entry("preset", "vision")}), "is for tokens");
+  refused(of_tokens({entry("preset", "encoder"), entry("vocabulary", 9)}), "needs causal: true");
+  refused(of_tokens({entry("preset", "decoder"), entry("vocabulary", 9), entry("pool", "mean")}),
+          "next_token has one a place");
+  refused(of_tokens({entry("preset", "decoder"), entry("vocabulary", 9)}),
+          "and data without classes");
+}
+
+TEST_CASE("transformer: with the loss next_token, places have an output for each token",
+          "[model]") {
+  const Network network = model("transformer", {{"preset", "decoder", {}},
+                                                {"vocabulary", 9, {}},
+                                                {"width", 8, {}},
+                                                {"loss", "next_token", {}}})
+                              ->network({{6}, 0});
+  CHECK(value_shapes(network).back() == Shape{6, 9});
+  CHECK(to_text(network.nodes.back().layer) == "dense 9 per place without bias");
+  CHECK(name_of(network, network.nodes.size() - 1) == "output");
+  CHECK(vocabulary_of(network) == 9);
+}
+
+TEST_CASE("graph: with the loss next_token, the output layer has the tokens of the embedding",
+          "[model]") {
+  const auto of_nodes = [](Value::List nodes) {
+    return model("graph", {{"nodes", std::move(nodes), {}}, {"loss", "next_token", {}}});
+  };
+  const Value table(
+      Value::Object{{"kind", "embedding", {}}, {"vocabulary", 7, {}}, {"width", 8, {}}});
+  const Value places(
+      Value::Object{{"kind", "dense", {}}, {"units", 8, {}}, {"per_place", true, {}}});
+  const Network network = of_nodes({table})->network({{5}, 0});
+  CHECK(to_text(network.nodes.back().layer) == "dense 7 per place");
+  CHECK(value_shapes(network).back() == Shape{5, 7});
+  CHECK_THROWS_WITH(of_nodes({table})->network({{1}, 0}), ContainsSubstring("two places"));
+  CHECK_THROWS_WITH(of_nodes({table})->network({{5}, 3}), ContainsSubstring("has 3 classes"));
+  CHECK_THROWS_WITH(of_nodes({places})->network({{5}, 0}), ContainsSubstring("an embedding"));
 }
 
 TEST_CASE("graph: attention and its companions, as listed", "[model]") {

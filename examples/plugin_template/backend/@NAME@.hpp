@@ -195,6 +195,8 @@ class @CLASS@Program final : public privgrad::Program {
         return squared(outputs, target, gradient);
       case privgrad::Loss::logistic:
         return logistic(outputs, target, gradient);
+      case privgrad::Loss::next_token:
+        break;  // not the loss of a plain chain
     }
     throw privgrad::ConfigError("@NAME@: unknown loss");
   }

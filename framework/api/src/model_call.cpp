@@ -177,11 +177,17 @@ nlohmann::json model_call_json(const ModelCall& call) {
 
 nlohmann::json evaluate(const ModelCall& call,
                         const std::function<void(std::size_t)>& on_progress) {
-  if (!call.has_targets)
+  nlohmann::json result;
+  const Network& network = call.model->file().network;
+  if (network.loss == Loss::next_token) {
+    result = core::next_token_json(network, call.rows,
+                                   [&](const Dataset& rows) { return call.model->predict(rows); });
+  } else if (call.has_targets) {
+    result = core::evaluation_json(call.model->predict(call.rows, on_progress), call.rows.targets(),
+                                   call.model->file().classes);
+  } else {
     throw ConfigError("the rows have no targets to compare with; privgrad predict takes them");
-  const core::Predictions predictions = call.model->predict(call.rows, on_progress);
-  nlohmann::json result =
-      core::evaluation_json(predictions, call.rows.targets(), call.model->file().classes);
+  }
   result.update(model_call_json(call));
   return result;
 }

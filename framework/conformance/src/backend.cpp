@@ -32,6 +32,7 @@ void add_sequences(std::vector<Network>& networks) {
   };
   networks.push_back(encoder_of(5));
   networks.push_back(decoder_of(4));
+  networks.push_back(speaker_of(4));
   add({3}, {Embedding{.vocabulary = 6, .width = 2},  // 1
             {TokenMask{}, {0}},                      // 2
             {PickPlace{.last = true}, {1, 2}},       // 3

@@ -20,6 +20,9 @@ Network encoder_of(std::size_t length);
 /// earlier places. Classifies the last place with a token.
 Network decoder_of(std::size_t length);
 
+/// The same, but each place predicts the token behind it.
+Network speaker_of(std::size_t length);
+
 /// The rules of sequences, unless `make` refuses their networks.
 void check_sequences(Checker& checker, const ProgramMaker& make);
 

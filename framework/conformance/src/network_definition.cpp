@@ -271,14 +271,28 @@ Tensor outputs_of_one(const Network& network, Parameters trained, std::span<cons
   return values.back();
 }
 
+double cross_entropy(const Tensor& y, std::size_t label) {
+  const double top = xt::amax(y)();
+  return std::log(xt::sum(xt::exp(y - top))()) + top - y(label);
+}
+
+double next_token_loss(const Tensor& y, std::span<const float> tokens) {
+  double sum = 0.0, count = 0.0;
+  for (std::size_t t = 0; t + 1 < y.shape(0); ++t) {
+    if (tokens[t + 1] == kEmptyPlace) continue;
+    sum += cross_entropy(xt::view(y, t), static_cast<std::size_t>(tokens[t + 1]));
+    count += 1.0;
+  }
+  return sum / std::max(1.0, count);
+}
+
 /// The loss of an example whose class has the weight 1.
-double plain_loss_of(const Network& network, const Tensor& y, double target) {
+double plain_loss_of(const Network& network, const Tensor& y, double target,
+                     std::span<const float> features) {
   const auto label = static_cast<std::size_t>(std::max(0.0, target));
   switch (network.loss) {
-    case Loss::cross_entropy: {
-      const double top = xt::amax(y)();
-      return std::log(xt::sum(xt::exp(y - top))()) + top - y(label);
-    }
+    case Loss::cross_entropy:
+      return cross_entropy(y, label);
     case Loss::squared: {
       Tensor wanted = xt::full_like(y, network.input.classes == 0 ? target : 0.0);
       if (network.input.classes > 0) wanted(label) = 1.0;
@@ -286,12 +300,15 @@ double plain_loss_of(const Network& network, const Tensor& y, double target) {
     }
     case Loss::logistic:
       return std::log1p(std::exp(label == 1 ? -y(0) : y(0)));
+    case Loss::next_token:
+      return next_token_loss(reshaped(y, value_shapes(network).back()), features);
   }
   return 0.0;
 }
 
-double loss_of(const Network& network, const Tensor& y, double target) {
-  const double loss = plain_loss_of(network, y, target);
+double loss_of(const Network& network, const Tensor& y, const Batch& example) {
+  const auto target = static_cast<double>(example.targets[0]);
+  const double loss = plain_loss_of(network, y, target, example.features);
   if (network.class_weights.empty()) return loss;
   return network.class_weights[static_cast<std::size_t>(target)] * loss;
 }
@@ -315,13 +332,13 @@ std::vector<double> defined_outputs(const Network& network, std::span<const floa
 }
 
 Evaluation defined_evaluation(const Network& network, const std::vector<double>& outputs,
-                              const std::vector<float>& targets) {
-  const Tensor all = xt::adapt(outputs, Shape{targets.size(), output_count(network)});
+                              const Examples& examples) {
+  const Tensor all = xt::adapt(outputs, Shape{examples.rows(), output_count(network)});
   Evaluation sum;
-  for (std::size_t row = 0; row < targets.size(); ++row) {
+  for (std::size_t row = 0; row < examples.rows(); ++row) {
     const Tensor y = xt::view(all, row);
-    sum.loss += loss_of(network, y, static_cast<double>(targets[row]));
-    sum.correct += is_correct(network, y, static_cast<double>(targets[row])) ? 1 : 0;
+    sum.loss += loss_of(network, y, examples.one(row));
+    sum.correct += is_correct(network, y, static_cast<double>(examples.targets[row])) ? 1 : 0;
   }
   return sum;
 }

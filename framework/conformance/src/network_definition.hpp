@@ -14,6 +14,6 @@ std::vector<double> defined_outputs(const Network& network, std::span<const floa
 
 /// \param outputs  [rows, outputs].
 Evaluation defined_evaluation(const Network& network, const std::vector<double>& outputs,
-                              const std::vector<float>& targets);
+                              const Examples& examples);
 
 }  // namespace privgrad::testing

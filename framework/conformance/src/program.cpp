@@ -121,7 +121,7 @@ void require_defined_loss(Program& program, const Network& network) {
   program.load_parameters(parameters);
   const Evaluation given = program.evaluate(examples.all());
   const Evaluation wanted =
-      defined_evaluation(network, defined_outputs(network, parameters, examples), examples.targets);
+      defined_evaluation(network, defined_outputs(network, parameters, examples), examples);
   require(close(given.loss, wanted.loss, 1e-4),
           "in " + text_of(network) + ", the loss is " + format_number(given.loss) +
               ", by definition it is " + format_number(wanted.loss));
@@ -239,8 +239,7 @@ void require_outputs_of_the_loss(Program& program, const Network& network) {
   const Examples examples = examples_for(network, 70);
   program.load_parameters(parameters_for(network));
   const std::vector<float> given = outputs_of(program, network, examples.features, examples.rows());
-  const Evaluation sum =
-      defined_evaluation(network, {given.begin(), given.end()}, examples.targets);
+  const Evaluation sum = defined_evaluation(network, {given.begin(), given.end()}, examples);
   const Evaluation evaluation = program.evaluate(examples.all());
   require(close(sum.loss, evaluation.loss, 1e-4) && sum.correct == evaluation.correct,
           "in " + text_of(network) + ", the loss of outputs() is " + format_number(sum.loss) +

@@ -75,9 +75,10 @@ OwnPart part_of_own_data(const Manifest& manifest, const ComponentUse& own, std:
   own.with_position([&] {
     const auto source = own.make<DataSource>();
     const DataInfo info = source->info();
-    if (!info.has_targets) throw ConfigError("its rows have no targets, and cannot be trained on");
     const PublicFacts facts = declared_facts(manifest, info);
     part.plan = make_plan(manifest, facts, std::move(kept));
+    if (!info.has_targets && part.plan.setting->network.loss != Loss::next_token)
+      throw ConfigError("its rows have no targets, and cannot be trained on");
     part.second_look = std::make_unique<SecondLook>(part.plan);
     part.data.train = source->read(Split::train);
     const std::uint64_t rows = part.data.train.rows();

@@ -67,8 +67,7 @@ const std::string& LoadedModel::statement() const {
 
 std::size_t LoadedModel::columns() const noexcept {
   const Network& network = parts_->model.file().network;
-  return network.loss == Loss::logistic ? network.input.classes
-                                        : value_shapes(network).back().front();
+  return network.loss == Loss::logistic ? network.input.classes : output_count(network);
 }
 
 std::vector<double> LoadedModel::predict(std::span<const float> features) const {

@@ -211,6 +211,7 @@ bool trains_in_part(const Manifest& manifest, const Network& network, std::size_
 std::vector<std::size_t> values_behind(const Network& network, std::size_t layers) {
   const std::vector<bool> is_behind = nodes_behind(network, layers);
   std::set<std::size_t> values;
+  if (network.loss == Loss::next_token) values.insert(0);  // its tokens, in front of all else
   for (std::size_t i = 0; i < network.nodes.size(); ++i) {
     if (!is_behind[i]) continue;
     for (const std::size_t value : inputs_of(network, i)) {
@@ -247,20 +248,28 @@ Network last_part(const Network& network, std::size_t layers) {
   Network part{.input = {{}, network.input.classes}, .nodes = {}, .loss = network.loss};
   part.class_weights = network.class_weights;
   std::vector<std::size_t> now(network.nodes.size() + 1, 0);
+  const std::vector<bool> is_behind = nodes_behind(network, layers);
+  const auto is_used = [&](std::size_t value) {
+    for (std::size_t i = 0; i < network.nodes.size(); ++i) {
+      const std::vector<std::size_t> in = inputs_of(network, i);
+      if (is_behind[i] && std::find(in.begin(), in.end(), value) != in.end()) return true;
+    }
+    return false;
+  };
   if (values.size() == 1) {
     part.input.features = shapes[values.front()];
   } else {
     std::size_t first = 0;
     for (const std::size_t value : values) {
-      const std::size_t size = element_count(shapes[value]);
-      part.nodes.emplace_back(PartOf{.first = first, .size = size}, std::vector<std::size_t>{0});
+      const std::size_t size = element_count(shapes[value]), begin = first;
+      first += size;
+      if (!is_used(value)) continue;  // tokens that only the loss reads
+      part.nodes.emplace_back(PartOf{.first = begin, .size = size}, std::vector<std::size_t>{0});
       if (shapes[value].size() != 1) part.nodes.emplace_back(Reshape{shapes[value]});
       now[value] = part.nodes.size();
-      first += size;
     }
     part.input.features = {first};
   }
-  const std::vector<bool> is_behind = nodes_behind(network, layers);
   for (std::size_t i = 0; i < network.nodes.size(); ++i) {
     if (is_behind[i]) now[i + 1] = append_node(network, i, now, part);
   }

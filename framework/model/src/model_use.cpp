@@ -112,18 +112,14 @@ void TrainedModel::check_examples(const ExampleShape& shape) const {
 Predictions TrainedModel::predict(const Dataset& raw,
                                   const std::function<void(std::size_t)>& on_progress) const {
   check_examples(raw.shape());
-  const Network& network = file_.network;
-  Predictions result{.loss = network.loss,
-                     .classes = network.input.classes,
-                     .outputs = output_count(network),
-                     .values = {}};
-  result.values.resize(raw.rows() * result.outputs);
+  Predictions result = Predictions::of_rows(file_.network, raw.rows());
   for (std::size_t first = 0; first < raw.rows(); first += kBlockRows) {
     std::vector<std::uint32_t> rows(std::min(kBlockRows, raw.rows() - first));
     std::iota(rows.begin(), rows.end(), static_cast<std::uint32_t>(first));
     std::vector<float> features(rows.size() * raw.row_size()), targets(rows.size());
     raw.gather(rows, features, targets);
     apply_transforms(features, rows.size());
+    result.take_tokens(first, features, rows.size());
     outputs_of(
         *outputs_, features, rows.size(),
         std::span(result.values).subspan(first * result.outputs, rows.size() * result.outputs),

@@ -230,7 +230,7 @@ std::string_view model_format_of(const Network& network) {
     return node.layer.index() <= Layer(Embedding{}).index();
   };
   const bool is_chain = std::all_of(network.nodes.begin(), network.nodes.end(), is_of_format_1);
-  return is_chain && network.class_weights.empty() ? "1" : "2";
+  return is_chain && network.class_weights.empty() && network.loss != Loss::next_token ? "1" : "2";
 }
 
 Network network_from_json(const Json& json) {

@@ -10,7 +10,6 @@
 
 #include "privgrad/manifest/manifest_problems.hpp"
 #include "privgrad/trust/event_json.hpp"
-#include "privgrad/trust/program_around.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -24,6 +23,15 @@ constexpr std::size_t kBins = 15;
 
 bool all_are_finite(std::span<const float> values) {
   return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
+}
+
+double cross_entropy(std::span<const float> out, std::size_t label) {
+  const auto top = std::max_element(out.begin(), out.end());
+  double others = 0.0;
+  for (auto x = out.begin(); x != out.end(); ++x) {
+    if (x != top) others += std::exp(static_cast<double>(*x) - static_cast<double>(*top));
+  }
+  return std::log1p(others) + (static_cast<double>(*top) - static_cast<double>(out[label]));
 }
 
 double ratio(double a, double b) { return b == 0.0 ? 0.0 : a / b; }
@@ -204,6 +212,41 @@ class OfClasses {
   std::vector<std::size_t> truth_, predicted_;
 };
 
+/// Sums over rows of tokens.
+struct NextTokens {
+  double losses = 0.0, of_tokens = 0.0;
+  std::size_t tokens = 0, right = 0, lost = 0;
+
+  void add(const Predictions& block) {
+    for (std::size_t row = 0; row < block.rows(); ++row) add_row(block, row);
+  }
+
+ private:
+  void add_row(const Predictions& block, std::size_t row) {
+    const std::size_t places = block.places, vocabulary = block.outputs / places;
+    double sum = 0.0;
+    std::size_t count = 0, hits = 0;
+    for (std::size_t t = 1; t < places; ++t) {
+      const float token = block.tokens[row * places + t];
+      if (token == kEmptyPlace) continue;
+      ++count;
+      const auto out = block.of(row).subspan((t - 1) * vocabulary, vocabulary);
+      if (!(token >= 0.0f && token < static_cast<float>(vocabulary)) ||
+          token != std::floor(token)) {
+        sum = std::numeric_limits<double>::quiet_NaN();
+        continue;
+      }
+      const auto next = static_cast<std::size_t>(token);
+      sum += cross_entropy(out, next);
+      if (std::max_element(out.begin(), out.end()) - out.begin() == std::ptrdiff_t(next)) ++hits;
+    }
+    losses += ratio(sum, static_cast<double>(count));
+    of_tokens += sum;
+    tokens += count;
+    (std::isfinite(sum) ? right : lost) += std::isfinite(sum) ? hits : 1;
+  }
+};
+
 void put_regression(const Predictions& predictions, std::span<const float> targets, Json& json) {
   const auto rows = static_cast<double>(targets.size());
   double mean = 0.0, squares = 0.0, magnitudes = 0.0, spread = 0.0;
@@ -255,20 +298,24 @@ double Predictions::loss_of(std::size_t row, float target) const {
     const double margin = static_cast<double>(out[0]) * (label == 1 ? 1.0 : -1.0);
     return margin > 0.0 ? std::log1p(std::exp(-margin)) : std::log1p(std::exp(margin)) - margin;
   }
-  if (loss == Loss::cross_entropy) {
-    const auto top = std::max_element(out.begin(), out.end());
-    double others = 0.0;
-    for (auto x = out.begin(); x != out.end(); ++x) {
-      if (x != top) others += std::exp(static_cast<double>(*x) - static_cast<double>(*top));
-    }
-    return std::log1p(others) + (static_cast<double>(*top) - static_cast<double>(out[label]));
-  }
+  if (loss == Loss::cross_entropy) return cross_entropy(out, label);
   double sum = 0.0;
   for (std::size_t i = 0; i < out.size(); ++i) {
     const double wanted = classes == 0 ? static_cast<double>(target) : (i == label ? 1.0 : 0.0);
     sum += (static_cast<double>(out[i]) - wanted) * (static_cast<double>(out[i]) - wanted);
   }
   return sum / 2.0;
+}
+
+Predictions Predictions::of_rows(const Network& network, std::size_t rows) {
+  Predictions room{.loss = network.loss,
+                   .classes = network.input.classes,
+                   .outputs = output_count(network),
+                   .values = {}};
+  room.values.resize(rows * room.outputs);
+  if (network.loss == Loss::next_token) room.places = value_shapes(network).back().front();
+  room.tokens.resize(rows * room.places);
+  return room;
 }
 
 void outputs_of(const Outputs& program, std::span<const float> features, std::size_t rows,
@@ -283,15 +330,9 @@ void outputs_of(const Outputs& program, std::span<const float> features, std::si
   });
 }
 
-std::optional<Predictions> predict(const Program& program, const Network& network,
-                                   const Dataset& data, Executor& executor) {
-  const auto* outputs = ability_of<Outputs>(program);
-  if (outputs == nullptr) return std::nullopt;
-  Predictions result{.loss = network.loss,
-                     .classes = network.input.classes,
-                     .outputs = output_count(network),
-                     .values = {}};
-  result.values.resize(data.rows() * result.outputs);
+Predictions predict(const Outputs& program, const Network& network, const Dataset& data,
+                    Executor& executor) {
+  Predictions result = Predictions::of_rows(network, data.rows());
   const std::size_t width = data.row_size();
   executor.for_each_chunk((data.rows() + kChunkRows - 1) / kChunkRows, [&](std::size_t chunk) {
     const std::size_t begin = chunk * kChunkRows;
@@ -299,7 +340,8 @@ std::optional<Predictions> predict(const Program& program, const Network& networ
     std::iota(rows.begin(), rows.end(), static_cast<std::uint32_t>(begin));
     std::vector<float> features(rows.size() * width), targets(rows.size());
     data.gather(rows, features, targets);
-    outputs->outputs(
+    result.take_tokens(begin, features, rows.size());
+    program.outputs(
         features, rows.size(),
         std::span(result.values).subspan(begin * result.outputs, rows.size() * result.outputs));
   });
@@ -325,6 +367,37 @@ Json evaluation_json(const Predictions& predictions, std::span<const float> targ
     put_regression(predictions, targets, json);
   }
   return json;
+}
+
+Json next_token_json(const Network& network, const Dataset& rows,
+                     const std::function<Predictions(const Dataset&)>& predict) {
+  Json json{{"rows", rows.rows()}};
+  if (rows.rows() == 0) return json;
+  constexpr std::size_t kOutputs = std::size_t{1} << 24;
+  const std::size_t most = std::clamp<std::size_t>(kOutputs / output_count(network), 1, kChunkRows);
+  NextTokens sums;
+  for (std::size_t first = 0; first < rows.rows(); first += most) {
+    std::vector<std::uint32_t> block(std::min(most, rows.rows() - first));
+    std::iota(block.begin(), block.end(), static_cast<std::uint32_t>(first));
+    std::vector<float> features(block.size() * rows.row_size()), targets(block.size());
+    rows.gather(block, features, targets);
+    sums.add(predict(Dataset(rows.shape(), std::move(features), std::move(targets))));
+  }
+  json["loss"] = json_number(sums.losses / static_cast<double>(rows.rows()));
+  json["tokens"] = sums.tokens;
+  if (sums.lost > 0) json["not_finite"] = sums.lost;
+  if (sums.tokens == 0) return json;
+  const auto tokens = static_cast<double>(sums.tokens);
+  json["accuracy"] = static_cast<double>(sums.right) / tokens;
+  json["perplexity"] = json_number(std::exp(sums.of_tokens / tokens));
+  return json;
+}
+
+void Predictions::take_tokens(std::size_t first, std::span<const float> features,
+                              std::size_t rows) {
+  const std::size_t width = rows == 0 ? 0 : features.size() / rows;
+  for (std::size_t row = 0; row < rows; ++row)
+    std::copy_n(features.data() + row * width, places, tokens.data() + (first + row) * places);
 }
 
 }  // namespace privgrad::core

@@ -341,16 +341,16 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
                       ": broke its contract: it has test rows without a test split");
   }
   check_public_rows(manifest, setting->info);
-  if (!setting->info.has_targets) {
-    throw ConfigError(error_text(manifest, "data",
-                                 "its rows have no targets: they can be predicted, and not trained "
-                                 "on"));
-  }
   check_rows(manifest, *setting);
   if (setting->model == nullptr) {
     plan_model(manifest, weights ? &*weights : nullptr, *setting);
   } else {
     check_foreseen_shape(manifest, foreseen, setting->info.shape);
+  }
+  if (!setting->info.has_targets && setting->network.loss != Loss::next_token) {
+    throw ConfigError(error_text(manifest, "data",
+                                 "its rows have no targets: they can be predicted, and not trained "
+                                 "on"));
   }
   return setting;
 }

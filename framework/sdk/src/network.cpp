@@ -16,9 +16,10 @@ namespace {
 template <class Enum, std::size_t N>
 using Names = std::array<std::pair<Enum, std::string_view>, N>;
 
-constexpr Names<Loss, 3> kLosses{{{Loss::cross_entropy, "cross_entropy"},
+constexpr Names<Loss, 4> kLosses{{{Loss::cross_entropy, "cross_entropy"},
                                   {Loss::squared, "squared"},
-                                  {Loss::logistic, "logistic"}}};
+                                  {Loss::logistic, "logistic"},
+                                  {Loss::next_token, "next_token"}}};
 constexpr Names<PoolKind, 2> kPools{{{PoolKind::max, "max"}, {PoolKind::average, "average"}}};
 
 template <class Names, class Enum>
@@ -427,6 +428,20 @@ void check_class_weights(const Network& network) {
   }
 }
 
+void check_next_token(const Network& network) {
+  const Shape& tokens = network.input.features;
+  const Shape outputs = value_shapes(network).back();
+  if (network.input.classes == 0 && tokens.size() == 1 && outputs.size() == 2 && outputs[0] > 1 &&
+      outputs[0] <= tokens[0] && outputs[1] > 1) {
+    return;
+  }
+  throw ConfigError(
+      "the loss next_token needs features that are tokens, [length], outputs [length, vocabulary] "
+      "for at least two places and two tokens, and data without classes; the features are " +
+      to_text(tokens) + ", the outputs " + to_text(outputs) + ", and the data has " +
+      (network.input.classes == 0 ? "no" : std::to_string(network.input.classes)) + " classes");
+}
+
 }  // namespace
 
 std::string_view to_text(Loss loss) { return name_of(kLosses, loss); }
@@ -464,7 +479,7 @@ bool is_plain_chain(const Network& network) {
     if (node.is_frozen || node.shares || inputs_of(network, i) != std::vector<std::size_t>{i})
       return false;
   }
-  return network.class_weights.empty();
+  return network.class_weights.empty() && network.loss != Loss::next_token;
 }
 
 Shape output_shape(const Layer& layer, const std::vector<Shape>& inputs) {
@@ -503,7 +518,7 @@ std::vector<ParameterBlock> frozen_blocks(const Network& network) {
 }
 
 std::size_t vocabulary_of(const Network& network) {
-  std::size_t smallest = 0;
+  std::size_t smallest = network.loss == Loss::next_token ? value_shapes(network).back().back() : 0;
   for (const Node& node : network.nodes) {
     const auto* table = std::get_if<Embedding>(&node.layer);
     if (table != nullptr && (smallest == 0 || table->vocabulary < smallest))
@@ -556,6 +571,9 @@ void check_network(const Network& network) {
     case Loss::squared:
       if (outputs != (classes == 0 ? 1 : classes))
         fail("one output per class, or one for a real target");
+      break;
+    case Loss::next_token:
+      check_next_token(network);
       break;
   }
 }

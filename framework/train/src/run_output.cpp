@@ -205,13 +205,18 @@ Json RunOutput::test_evaluation(const RunData& data, Workbench& bench, Executor&
   const Manifest& manifest = *plan_.manifest;
   const bool may_be_shown = manifest.mode == Mode::research || manifest.test_is_public;
   if (!may_be_shown || data.test.rows() == 0) return nullptr;
-  const Program& program = program_for(Split::test, bench, executor);
-  const auto predictions =
-      predict(plain_program(program), plan_.setting->network, data.test, executor);
-  if (!predictions) return nullptr;
+  const auto* program =
+      ability_of<Outputs>(plain_program(program_for(Split::test, bench, executor)));
+  if (program == nullptr) return nullptr;
+  const Network& network = plan_.setting->network;
+  const auto predicted = [&](const Dataset& rows) {
+    return predict(*program, network, rows, executor);
+  };
   const DataInfo& info = plan_.setting->info;
-  Json json =
-      evaluation_json(*predictions, data.test.targets(), class_names(info.shape, info.class_names));
+  Json json = network.loss == Loss::next_token
+                  ? next_token_json(network, data.test, predicted)
+                  : evaluation_json(predicted(data.test), data.test.targets(),
+                                    class_names(info.shape, info.class_names));
   json["private"] = !manifest.test_is_public;
   return json;
 }

@@ -10,7 +10,7 @@ namespace privgrad::cpu {
 
 ExactEngine::ExactEngine(const Network& network, const Flow& flow, const Steps& steps,
                          Executor& executor)
-    : network_(network), flow_(flow), steps_(steps), tasks_(executor) {
+    : network_(network), loss_(network), flow_(flow), steps_(steps), tasks_(executor) {
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     if (!flow_.trains[s]) continue;
     group_steps_.push_back(s);

@@ -11,6 +11,7 @@
 
 #include "../flow.hpp"
 #include "layers/step.hpp"
+#include "losses.hpp"
 #include "privgrad/backend.hpp"
 #include "tasks.hpp"
 
@@ -133,6 +134,7 @@ class ExactEngine {
                  std::size_t first) const;
 
   const Network& network_;
+  LossOf loss_;
   const Flow& flow_;
   const Steps& steps_;
   Tasks tasks_;

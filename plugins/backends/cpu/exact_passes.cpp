@@ -4,7 +4,6 @@
 
 #include "exact.hpp"
 #include "loops.hpp"
-#include "losses.hpp"
 
 namespace privgrad::cpu {
 
@@ -65,11 +64,11 @@ void ExactEngine::block_forward(const Stage& stage, ExactPass& pass) const {
 void ExactEngine::backward(const Batch& batch, ExactPass& pass,
                            std::span<double> squared_norms) const {
   const float* outputs = forward(batch, pass);
-  const std::size_t width = steps_.back()->outputs();
-  tasks_.for_each_block(pass.rows(), 32, [&](std::size_t first, std::size_t count) {
+  const std::size_t width = steps_.back()->outputs(), inputs = size_of(0);
+  tasks_.for_each_block(pass.rows(), kExactBlock, [&](std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) {
-      loss_gradient(network_, {outputs + i * width, width}, batch.targets[i],
-                    {pass.deltas_.back().get() + i * width, width});
+      loss_.find_gradient(batch.features.subspan(i * inputs, inputs), {outputs + i * width, width},
+                          batch.targets[i], {pass.deltas_.back().get() + i * width, width});
     }
   });
   for (std::size_t k = stages_.size(); k-- > 0;) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <span>
 
 #include "privgrad/network.hpp"
@@ -16,17 +17,36 @@ struct Judgement {
   bool correct = false;
 };
 
-/// Computes one example's loss and correctness. In double, without overflow for finite outputs.
-/// \param outputs  [output_count(network)].
-/// \param target  as in a Batch. A value that is not a class index gives NaN: such an example can
-///   only come from corrupted memory, and must not stop the others.
-/// \returns correct if the largest output is at the target's class; ties count for the lowest
-///   class, and non-finite losses and real targets are never correct.
-Judgement judge(const Network& network, std::span<const float> outputs, float target);
+/// The loss of a network, which outlives it.
+class LossOf {
+ public:
+  explicit LossOf(const Network& network);
 
-/// The derivative of the loss with respect to the outputs.
-/// \param gradient  out: like outputs.
-void loss_gradient(const Network& network, std::span<const float> outputs, float target,
-                   std::span<float> gradient);
+  /// Computes one example's loss and correctness. In double, without overflow for finite outputs.
+  /// \param features  of the example.
+  /// \param outputs  [output_count(network)].
+  /// \param target  as in a Batch. A value that is not a class index gives NaN: such an example can
+  ///   only come from corrupted memory, and must not stop the others.
+  /// \returns correct if the largest output is at the target's class; ties count for the lowest
+  ///   class, and non-finite losses and targets that are no classes are never correct.
+  Judgement judge(std::span<const float> features, std::span<const float> outputs,
+                  float target) const;
+
+  /// The derivative of the loss with respect to the outputs: in double, and for next_token in
+  /// float32.
+  /// \param gradient  out: like outputs.
+  void find_gradient(std::span<const float> features, std::span<const float> outputs, float target,
+                     std::span<float> gradient) const;
+
+ private:
+  double next_token_loss(const float* tokens, const float* outputs) const;
+  void next_token_gradient(const float* tokens, const float* outputs,
+                           std::span<float> gradient) const;
+  /// The number of places with a next token; nothing if some next token is not in the vocabulary.
+  std::optional<std::size_t> next_tokens(const float* tokens) const;
+
+  const Network& network_;
+  std::size_t places_ = 0, vocabulary_ = 0;  // for next_token
+};
 
 }  // namespace privgrad::cpu

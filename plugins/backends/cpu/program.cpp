@@ -8,7 +8,6 @@
 #include "layers/make_step.hpp"
 #include "layers/shared.hpp"
 #include "loops.hpp"
-#include "losses.hpp"
 #include "privgrad/error.hpp"
 
 namespace privgrad::cpu {
@@ -40,7 +39,7 @@ Batch part(const Batch& batch, std::size_t inputs, std::size_t first, std::size_
 }  // namespace
 
 CpuProgram::CpuProgram(Network network, Executor& executor)
-    : network_(std::move(network)), executor_(executor), flow_(network_) {
+    : network_(std::move(network)), executor_(executor), flow_(network_), loss_(network_) {
   const std::vector<Shape> shapes = value_shapes(network_);
   check_network(network_);
   inputs_ = element_count(shapes.front());
@@ -136,8 +135,8 @@ void CpuProgram::backward(const Batch& batch, Block& block, std::span<float> row
   std::vector<std::vector<float>> deltas(steps_.size() + 1);  // with respect to each value
   deltas.back().resize(block.count * outputs_);
   for (std::size_t i = 0; i < block.count; ++i) {
-    loss_gradient(network_, {block.values.back() + i * outputs_, outputs_}, batch.targets[i],
-                  {deltas.back().data() + i * outputs_, outputs_});
+    loss_.find_gradient(features_of(batch, i), {block.values.back() + i * outputs_, outputs_},
+                        batch.targets[i], {deltas.back().data() + i * outputs_, outputs_});
   }
   for (std::size_t s = steps_.size(); s-- > 0;) {
     const Step& step = *steps_[s];
@@ -196,7 +195,7 @@ Evaluation CpuProgram::evaluate(const Batch& batch) const {
   check(batch);
   Evaluation evaluation;
   for_each_output(batch, [&](std::size_t row, std::span<const float> output) {
-    const Judgement judgement = judge(network_, output, batch.targets[row]);
+    const Judgement judgement = loss_.judge(features_of(batch, row), output, batch.targets[row]);
     evaluation.loss += judgement.loss;
     evaluation.correct += judgement.correct ? 1 : 0;
   });
@@ -207,7 +206,7 @@ void CpuProgram::evaluate_rows(const Batch& batch, std::span<Evaluation> each) c
   check(batch);
   check_size("the memory for evaluations", each.size(), batch.rows());
   for_each_output(batch, [&](std::size_t row, std::span<const float> output) {
-    const Judgement judgement = judge(network_, output, batch.targets[row]);
+    const Judgement judgement = loss_.judge(features_of(batch, row), output, batch.targets[row]);
     each[row] = {.loss = judgement.loss, .correct = judgement.correct ? std::size_t{1} : 0};
   });
 }

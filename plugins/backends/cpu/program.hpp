@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exact.hpp"
+#include "losses.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/row_evaluations.hpp"
 
@@ -78,11 +79,15 @@ class CpuProgram final : public Program,
   void backward(const Batch& batch, Block& block, std::span<float> rows) const;
   void inputs_of_step(std::size_t step, Block& block) const;
   std::size_t size_of(std::size_t value) const;
+  std::span<const float> features_of(const Batch& batch, std::size_t row) const {
+    return batch.features.subspan(row * inputs_, inputs_);
+  }
 
   Network network_;
   Executor& executor_;
   Steps steps_;
   Flow flow_;
+  LossOf loss_;
   std::vector<float> parameters_;
   std::size_t inputs_ = 0;
   std::size_t outputs_ = 0;

@@ -3,6 +3,7 @@
 
 #include "cells.hpp"
 #include "layers.hpp"
+#include "losses.hpp"
 #include "noise.hpp"
 #include "products.hpp"
 #include "resident.hpp"

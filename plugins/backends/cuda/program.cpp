@@ -73,6 +73,7 @@ CudaProgram::CudaProgram(Network network, std::shared_ptr<Device> device)
   }
   inputs_ = element_count(shapes.front());
   outputs_ = element_count(shapes.back());
+  places_ = shapes.back().front();
   for (std::size_t s = 0; s < network_.nodes.size(); ++s) {
     Place place{.entering = {}, .out = shapes[s + 1]};
     for (const std::size_t value : flow_.inputs[s]) place.entering.push_back(shapes[value]);
@@ -130,10 +131,19 @@ std::size_t CudaProgram::size_of(std::size_t value) const {
 }
 
 LossOf CudaProgram::loss() const {
-  LossOf of{LossCode::cross_entropy, network_.input.classes, outputs_,
-            network_.class_weights.empty() ? nullptr : class_weights_.data()};
+  LossOf of{.loss = LossCode::cross_entropy,
+            .classes = network_.input.classes,
+            .places = 1,
+            .outputs = outputs_,
+            .inputs = inputs_,
+            .weights = network_.class_weights.empty() ? nullptr : class_weights_.data()};
   if (network_.loss == Loss::squared) of.loss = LossCode::squared;
   if (network_.loss == Loss::logistic) of.loss = LossCode::logistic;
+  if (network_.loss == Loss::next_token) {
+    of.loss = LossCode::next_token;
+    of.places = places_;
+    of.outputs = outputs_ / places_;
+  }
   return of;
 }
 
@@ -311,8 +321,9 @@ void CudaProgram::forward(const Batch& batch, CudaPass& pass) const {
 /// From the last step to the first one with trained parameters.
 void CudaProgram::backward_to(CudaPass& pass, bool with_norms) const {
   const StepPass& last = pass.steps.back();
-  launch_each(*pass.queue,
-              LossGradient{pass.rows, loss(), last.out, pass.targets.data(), last.delta});
+  const LossOf of = loss();
+  launch_each(*pass.queue, LossGradient{pass.rows * of.places, of, pass.features.data(), last.out,
+                                        pass.targets.data(), last.delta});
   std::size_t group = groups();
   for (std::size_t s = steps_.size(); s-- > 0;) {
     const StepPass& own = pass.steps[s];
@@ -366,8 +377,9 @@ Evaluation CudaProgram::evaluate(const Batch& batch) const {
   for (std::size_t first = 0; first < batch.rows(); first += block) {
     const std::size_t count = std::min(block, batch.rows() - first);
     forward(part(batch, inputs_, first, count), *pass);
-    launch_each(*pass->queue, Judge{count, loss(), pass->steps.back().out, pass->targets.data(),
-                                    pass->losses.data(), pass->correct.data()});
+    launch_each(*pass->queue,
+                Judge{count, loss(), pass->features.data(), pass->steps.back().out,
+                      pass->targets.data(), pass->losses.data(), pass->correct.data()});
     pass->queue->copy_out(losses.data(), pass->losses.data(), count * sizeof(double));
     pass->queue->copy_out(correct.data(), pass->correct.data(), count);
     for (std::size_t i = 0; i < count; ++i) {

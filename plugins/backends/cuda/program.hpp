@@ -74,7 +74,7 @@ class CudaProgram : public Program, public ExactClipping, public ReproducibleRow
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<std::size_t> group_steps_;
   Flow flow_;
-  std::size_t inputs_ = 0, outputs_ = 0, parameter_count_ = 0;
+  std::size_t inputs_ = 0, outputs_ = 0, places_ = 0, parameter_count_ = 0;
   std::size_t microbatch_rows_ = 0, own_rows_ = 0;
   Array<float> parameters_, frozen_;
   Array<double> class_weights_;

@@ -29,7 +29,8 @@ struct ArrayOutline {
 
 /// The common part of such sources.
 /// \tparam Place the place of the arrays of one split, given by an object among the parameters:
-///   open_features(of_any_size), open_targets(), origins_of(features, targets), targets_name().
+///   open_features(of_any_size), has_targets(), open_targets(), origins_of(features, targets), where
+///   targets is null if there are none, targets_name().
 /// \tparam Array an open array: shape(), is_bytes(), is_real(), fail().
 template <class Place, class Array>
 class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
@@ -38,6 +39,11 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
       : train_(params.object("train")), task_(component, params), fill_(component, params) {
     task_.take_fill(component, params);
     if (params.has("test")) test_.emplace(params.object("test"));
+    if (!train_.has_targets()) task_.have_none();
+    if (test_ && test_->has_targets() != train_.has_targets())
+      throw privgrad::ConfigError(std::string(component) +
+                                  ": train and test both have targets, or "
+                                  "neither has");
   }
 
   /// \param place  the parameters of a split's place.
@@ -75,15 +81,19 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
   /// From the headers of the arrays.
   std::optional<privgrad::DataInfo> foreseen_info() override {
     privgrad::DataInfo info{.shape = {},
-                            .unaccounted = task_.unaccounted_of_fit(),
+                            .unaccounted = train_.has_targets() ? task_.unaccounted_of_fit()
+                                                                : std::vector<std::string>{},
+                            .has_targets = train_.has_targets(),
                             .has_test_split = test_.has_value()};
     bool are_reals = false;
     const auto origins = [&](const Place& place) {
-      const Array features = place.open_features(true), targets = place.open_targets();
+      const Array features = place.open_features(true);
       are_reals = are_reals || features.is_real();
       if (info.shape.features.empty() && task_.states_classes())
         info.shape = {example_of(features), task_.classes()};
-      return place.origins_of(features, targets);
+      if (!place.has_targets()) return place.origins_of(features, static_cast<Array*>(nullptr));
+      Array targets = place.open_targets();
+      return place.origins_of(features, &targets);
     };
     info.train_origins = origins(train_);
     if (test_) info.test_origins = origins(*test_);
@@ -170,11 +180,15 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
 
   ArrayOutline outline_of(const Place& place) const {
     const Array features = place.open_features(is_streamed_);
-    Array targets = place.open_targets();
     ArrayOutline outline;
     outline.features = example_of(features);
     outline.are_reals = features.is_real();
     const std::size_t rows = features.shape().front();
+    if (!place.has_targets()) {
+      outline.targets.assign(rows, 0.0f);
+      return outline;
+    }
+    Array targets = place.open_targets();
     if (targets.shape().empty() ||
         privgrad::element_count(targets.shape()) != targets.shape().front()) {
       targets.fail("has the shape (" + shape_text(targets) + "), expected targets of shape (rows)");

@@ -24,11 +24,12 @@ class Place {
 
   /// Opening reads nothing, so the size does not matter.
   H5Array open_features(bool) const { return {file_, features_}; }
+  static bool has_targets() { return true; }
   H5Array open_targets() const { return {file_, targets_}; }
 
-  std::vector<RowOrigin> origins_of(const H5Array& features, const H5Array& targets) const {
+  std::vector<RowOrigin> origins_of(const H5Array& features, const H5Array* targets) const {
     const std::string file = file_identity(file_);
-    return {{file, file_.string(), features.place()}, {file, file_.string(), targets.place()}};
+    return {{file, file_.string(), features.place()}, {file, file_.string(), targets->place()}};
   }
 
   std::string targets_name() const { return file_.string() + ": " + targets_; }

@@ -16,8 +16,8 @@ using namespace privgrad;
 /// The places of the arrays of a split.
 class Files {
  public:
-  explicit Files(const Params& params)
-      : features_(params.path("features")), targets_(params.path("targets")) {
+  explicit Files(const Params& params) : features_(params.path("features")) {
+    if (params.has("targets")) targets_ = params.path("targets");
     if (params.has("features_array")) features_array_ = params.text("features_array");
     if (params.has("targets_array")) targets_array_ = params.text("targets_array");
   }
@@ -26,19 +26,25 @@ class Files {
     return {features_, features_array_,
             of_any_size ? std::numeric_limits<std::uint64_t>::max() : kMostFileBytes};
   }
-  NpyFile open_targets() const { return {targets_, targets_array_}; }
+  bool has_targets() const { return targets_.has_value(); }
+  NpyFile open_targets() const { return {targets_.value(), targets_array_}; }
 
   /// The arrays by the archives' names, in whatever form the manifest spells them.
-  std::vector<RowOrigin> origins_of(const NpyFile& features, const NpyFile& targets) const {
-    return {{file_identity(features_), features_.string(), features.member()},
-            {file_identity(targets_), targets_.string(), targets.member()}};
+  std::vector<RowOrigin> origins_of(const NpyFile& features, const NpyFile* targets) const {
+    std::vector<RowOrigin> all{{file_identity(features_), features_.string(), features.member()}};
+    if (targets != nullptr)
+      all.push_back({file_identity(*targets_), targets_->string(), targets->member()});
+    return all;
   }
 
-  std::string targets_name() const { return targets_.string(); }
-  std::vector<std::filesystem::path> files() const { return {features_, targets_}; }
+  std::string targets_name() const { return has_targets() ? targets_->string() : ""; }
+  std::vector<std::filesystem::path> files() const {
+    return has_targets() ? std::vector{features_, *targets_} : std::vector{features_};
+  }
 
  private:
-  std::filesystem::path features_, targets_;
+  std::filesystem::path features_;
+  std::optional<std::filesystem::path> targets_;
   std::optional<std::string> features_array_, targets_array_;  ///< Names in .npz archives.
 };
 
@@ -93,17 +99,21 @@ class Npy final : public ArraySource<Files, NpyFile> {
 };
 
 std::vector<ParamSpec> file_params() {
-  return {
-      param::path("features",
-                  "Array file [rows, extents...] of booleans, integers or reals, of any width, "
-                  "byte order and order of axes; kept as float32, without scaling.")
-          .example("train-features.npy"),
-      param::path("targets", "Array file [rows] of the same types.").example("train-targets.npy"),
-      param::text("features_array",
-                  "Which array it is, where features is a .npz archive of more than one.")
-          .optional(),
-      param::text("targets_array", "The same of targets, which may be the same archive.")
-          .optional()};
+  return {param::path("features",
+                      "Array file [rows, extents...] of booleans, integers or reals, of any width, "
+                      "byte order and order of axes; kept as float32, without scaling.")
+              .example("train-features.npy"),
+          param::path(
+              "targets",
+              "Array file [rows] of the same types. Without it rows have no targets: they can be "
+              "predicted, and trained on with the loss next_token.")
+              .optional()
+              .example("train-targets.npy"),
+          param::text("features_array",
+                      "Which array it is, where features is a .npz archive of more than one.")
+              .optional(),
+          param::text("targets_array", "The same of targets, which may be the same archive.")
+              .optional()};
 }
 
 void register_components(Registrar& registrar) {

@@ -18,12 +18,19 @@ double variance(std::string_view rule, const ParameterBlock& block) {
 
 }  // namespace
 
-ParamSpec loss_parameter() {
-  return param::text("loss",
-                     "What training makes small, per example. When not given: cross_entropy for "
-                     "classes, squared for real targets.")
-      .one_of({"cross_entropy", "squared", "logistic"})
-      .optional();
+ParamSpec loss_parameter(bool of_places) {
+  std::vector<std::string> losses{"cross_entropy", "squared", "logistic"};
+  std::string doc =
+      "What training makes small, per example. When not given: cross_entropy for classes, squared "
+      "for real targets.";
+  if (of_places) {
+    losses.emplace_back("next_token");
+    doc +=
+        " next_token: the mean, over the places of a sequence, of the cross-entropy of what a "
+        "place "
+        "says about the token behind it; for data without classes, whose targets are not used.";
+  }
+  return param::text("loss", doc).one_of(losses).optional();
 }
 
 ParamSpec class_weights_parameter() {

@@ -12,7 +12,8 @@
 namespace privgrad::dense_models {
 
 /// The parameter `loss`.
-ParamSpec loss_parameter();
+/// \param of_places  whether the outputs may be those of the places of a sequence.
+ParamSpec loss_parameter(bool of_places = false);
 
 /// The parameter `class_weights`.
 ParamSpec class_weights_parameter();
@@ -21,7 +22,7 @@ ParamSpec class_weights_parameter();
 ///   targets, and the class weights.
 Network begun_network(const Params& params, const ExampleShape& input);
 
-/// \returns the number of outputs that the loss needs for these targets.
+/// \returns the number of outputs that a loss of targets needs for these.
 std::size_t outputs_for(Loss loss, const ExampleShape& input);
 
 /// The rules that `initialise` knows, without `zeros`.

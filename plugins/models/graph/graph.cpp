@@ -1,5 +1,6 @@
 #include "dense_models.hpp"
 #include "layer_list.hpp"
+#include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
 
 namespace {
@@ -15,7 +16,7 @@ class Graph final : public Model {
   Network network(const ExampleShape& input) const override {
     Network network = dense_models::begun_network(params_, input);
     network.nodes = nodes_;
-    network.nodes.emplace_back(Dense{dense_models::outputs_for(network.loss, input)});
+    network.nodes.emplace_back(output_layer(network));
     check_network(network);
     return network;
   }
@@ -26,6 +27,19 @@ class Graph final : public Model {
   }
 
  private:
+  /// \param network  all other nodes.
+  static Dense output_layer(const Network& network) {
+    if (network.loss != Loss::next_token)
+      return {.units = dense_models::outputs_for(network.loss, network.input)};
+    Network before = network;
+    before.loss = Loss::squared;  // whose outputs are of no vocabulary
+    const std::size_t vocabulary = vocabulary_of(before);
+    if (vocabulary == 0)
+      throw ConfigError(
+          "graph: the loss next_token needs an embedding, which says what is a token");
+    return {.units = vocabulary, .per_place = true};
+  }
+
   Params params_;
   std::vector<Node> nodes_;
 };
@@ -35,7 +49,8 @@ ParamSpec nodes_parameter() {
   return layer_list::parameter(
              layer_list::Form::graph, "nodes",
              "The layers in an order in which each works on values of earlier ones; every value is "
-             "used. The output layer, dense with one unit for each output that the loss needs, is "
+             "used. The output layer, dense with one unit for each output that the loss needs, or "
+             "for next_token at each place with one for each token of the smallest vocabulary, is "
              "added at the end and works on the last value.")
       .example(Value::List{
           entry({{"name", "a", {}}, {"kind", "dense", {}}, {"units", 16, {}}}),
@@ -49,7 +64,7 @@ void register_components(Registrar& registrar) {
       .name = "graph",
       .summary = "Any network: layers that name the values they work on.",
       .reference = "He, Zhang, Ren and Sun 2016 (residual blocks)",
-      .params = {nodes_parameter(), dense_models::loss_parameter(),
+      .params = {nodes_parameter(), dense_models::loss_parameter(true),
                  dense_models::class_weights_parameter(), dense_models::rule_parameter()},
   });
 }

@@ -54,13 +54,20 @@ class Transformer final : public Model {
       refuse("pool: last is for tokens; a picture has first and mean");
     if (!is_vision_ && text("pool") == "first" && holds("causal"))
       refuse("pool: first sees only the first token where attention is causal");
+    if (!predicts_tokens()) return;
+    if (is_vision_) refuse("loss: next_token is for tokens, and the preset vision has none");
+    if (!holds("causal"))
+      refuse("loss: next_token needs causal: true, or places would see what they are to predict");
+    if (params.has("pool"))
+      refuse("pool is for one output of a sequence; next_token has one a place");
   }
 
   Network network(const ExampleShape& input) const override {
     Network network = dense_models::begun_network(params_, input);
     network.nodes = nodes(input.features);
-    network.nodes.emplace_back(Dense{dense_models::outputs_for(network.loss, input)},
-                               std::vector<std::size_t>{}, "output");
+    const Dense output = predicts_tokens() ? dense(size("vocabulary"))
+                                           : Dense{dense_models::outputs_for(network.loss, input)};
+    network.nodes.emplace_back(output, std::vector<std::size_t>{}, "output");
     check_network(network);
     return network;
   }
@@ -75,6 +82,9 @@ class Transformer final : public Model {
     throw ConfigError("transformer: " + what);
   }
 
+  bool predicts_tokens() const {
+    return params_.has("loss") && params_.text("loss") == to_text(Loss::next_token);
+  }
   std::size_t size(const char* name) const {
     return static_cast<std::size_t>(params_.integer(name));
   }
@@ -118,7 +128,7 @@ class Transformer final : public Model {
     for (std::size_t block = 0; block < size("layers"); ++block)
       add_block(nodes, "blocks." + std::to_string(block), norm_first, mask);
     if (norm_first) nodes.add(norm(), {}, "norm");
-    add_pool(nodes, mask);
+    if (!predicts_tokens()) add_pool(nodes, mask);
     return std::move(nodes).take();
   }
 
@@ -211,7 +221,8 @@ void register_components(Registrar& registrar) {
                    "encoder: tokens, every place sees all others, the mean of the places is "
                    "classified. decoder: tokens, each place sees earlier ones, with rotary "
                    "positions, gated silu and norms of the mean square, the last place is "
-                   "classified. vision: an image cut into patches, with a class token that is "
+                   "classified; with loss: next_token, each place predicts the token behind it. "
+                   "vision: an image cut into patches, with a class token that is "
                    "classified. The keys below that a preset sets may be given instead.")
                   .one_of({"encoder", "decoder", "vision"})
                   .defaults_to("vision"),
@@ -263,7 +274,7 @@ void register_components(Registrar& registrar) {
                    "or the last that has a token.")
                   .one_of({"mean", "first", "last"})
                   .optional(),
-              dense_models::loss_parameter(),
+              dense_models::loss_parameter(true),
               dense_models::class_weights_parameter(),
               dense_models::rule_parameter(),
           },

@@ -151,6 +151,46 @@ TEST_CASE("values: the example of scikit-learn's mean_squared_error and r2_score
   CHECK(evaluation_json(values({1, 2}), std::vector<float>{4, 4}, {}).at("r2").is_null());
 }
 
+TEST_CASE("next tokens: the loss is a mean of means, perplexity and accuracy are over all tokens") {
+  Network network;
+  network.input = {{3}, 0};
+  network.nodes = {Embedding{.vocabulary = 2, .width = 2}, Dense{.units = 2, .per_place = true}};
+  network.loss = Loss::next_token;
+  // Token 0 says 1 : 3, token 1 says 4 : 1; the last place says nothing that counts.
+  const auto predict = [&](const Dataset& rows) {
+    Predictions made = Predictions::of_rows(network, rows.rows());
+    std::vector<float> features(rows.rows() * 3), targets(rows.rows());
+    std::vector<std::uint32_t> all(rows.rows());
+    std::iota(all.begin(), all.end(), 0u);
+    rows.gather(all, features, targets);
+    made.take_tokens(0, features, rows.rows());
+    for (std::size_t i = 0; i < features.size(); ++i) {
+      made.values[2 * i] = features[i] == 1.0f ? std::log(4.0f) : 0.0f;
+      made.values[2 * i + 1] = features[i] == 0.0f ? std::log(3.0f) : 0.0f;
+    }
+    return made;
+  };
+  const auto said = [&](std::vector<float> tokens) {
+    const std::size_t rows = tokens.size() / 3;
+    return core::next_token_json(
+        network, Dataset(network.input, std::move(tokens), std::vector<float>(rows)), predict);
+  };
+  const Json json = said({0, 1, 0, 1, 1, -1, 0, -1, -1});
+  const double first = -std::log(0.75) - std::log(0.8), second = -std::log(0.2);
+  CHECK_THAT(at(json, "loss"), WithinRel((first / 2 + second) / 3, 1e-6));
+  CHECK_THAT(at(json, "perplexity"), WithinRel(std::exp((first + second) / 3), 1e-6));
+  CHECK(at(json, "accuracy") == 2.0 / 3.0);
+  CHECK(json.at("tokens") == 3);
+  CHECK(json.at("rows") == 3);
+  CHECK_FALSE(json.contains("not_finite"));
+  const Json wrong = said({0, 1, 0, 0, 2, 0});
+  CHECK(wrong.at("not_finite") == 1);
+  CHECK(wrong.at("loss").is_null());
+  CHECK(at(wrong, "accuracy") == 0.5);
+  CHECK_FALSE(said({0, -1, -1}).contains("perplexity"));
+  CHECK(at(said({0, -1, -1}), "loss") == 0.0);
+}
+
 TEST_CASE("a row that overflowed is nobody's class, and counts as wrong") {
   Predictions predictions = logistic({0.9, 0.9});
   predictions.values[1] = std::numeric_limits<float>::quiet_NaN();

@@ -22,7 +22,9 @@ std::string metrics_table(const Json& result) {
                          result.at("split").get<std::string>() +
                          (result.at("private").get<bool>() ? ", private)" : ", public)")});
   const std::pair<const char*, const char*> names[] = {{"loss", "loss"},
+                                                       {"tokens", "tokens"},
                                                        {"accuracy", "accuracy"},
+                                                       {"perplexity", "perplexity"},
                                                        {"auc", "AUC"},
                                                        {"calibration_error", "calibration error"},
                                                        {"mse", "mean squared error"},

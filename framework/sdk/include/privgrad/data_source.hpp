@@ -54,7 +54,7 @@ struct DataInfo {
   /// private rows: printed on standard error in research mode, and nowhere else.
   std::vector<std::string> remarks = {};
   /// False: the rows have no targets, and the stored targets mean nothing. Such rows can be
-  /// predicted, but they cannot be used for training or for comparison.
+  /// predicted, but they cannot be used for training or for comparison with a loss of targets.
   bool has_targets = true;
   /// Whether the parameters ask for test rows. This is public; whether some row actually became a
   /// test row is a fact about rows.

@@ -290,6 +290,11 @@ enum class Loss {
   cross_entropy = 1,  ///< Softmax of the outputs against a class index; outputs = classes.
   squared,   ///< 1/2 ||output - target||^2; the target of a class index is its one-hot vector.
   logistic,  ///< ln(1 + exp(-y output)), one output, y = -1 for class 0 and +1 for class 1.
+  /// Of outputs [length, vocabulary]: the mean, over the places t whose next token is not
+  /// kEmptyPlace, of the cross-entropy of the outputs at t against token t + 1; 0 if there is no such
+  /// place. The tokens are the first `length` features; targets are not used, and have no classes. A
+  /// next token that is not below the vocabulary gives NaN.
+  next_token,
 };
 
 PRIVGRAD_API std::string_view to_text(Loss loss);
@@ -356,7 +361,8 @@ PRIVGRAD_API std::string name_of(const Network& network, std::size_t node);
 PRIVGRAD_API std::size_t owner_of(const Network& network, std::size_t node);
 
 /// \returns whether each node works on the preceding value, no node is frozen or shares parameters,
-///   and no class has a weight. A backend that executes layers one after the other may require this.
+///   no class has a weight, and the loss uses a target. A backend that executes layers one after the
+///   other may require this.
 PRIVGRAD_API bool is_plain_chain(const Network& network);
 
 /// One tensor of the parameters.
@@ -386,8 +392,8 @@ PRIVGRAD_API std::vector<ParameterBlock> parameter_blocks(const Network& network
 /// The layout of Network::frozen: the parameters of the frozen nodes, in order, without gaps.
 PRIVGRAD_API std::vector<ParameterBlock> frozen_blocks(const Network& network);
 
-/// \returns the smallest vocabulary of the network's embeddings, below which all features are
-///   tokens; 0 if it has none.
+/// \returns the smallest vocabulary of the network's embeddings and of its loss, below which all
+///   features are tokens; 0 if it has none.
 PRIVGRAD_API std::size_t vocabulary_of(const Network& network);
 
 /// \returns whether a node asks which places of the features are empty.

@@ -107,7 +107,8 @@ std::size_t frozen_layers(const Manifest& manifest, const Network& network,
 
 /// The values that the first `layers` nodes make or receive and that later nodes use; ascending. In
 /// a chain this is only the output of the last of these nodes. A value that depends on no
-/// parameters is recomputed from the features, which are then listed instead.
+/// parameters is recomputed from the features, which are then listed instead. For the loss
+/// next_token, whose tokens are features, the features are always listed.
 std::vector<std::size_t> values_behind(const Network& network, std::size_t layers);
 
 /// The nodes that make a value, as a network with the same names. Its loss is meaningless.

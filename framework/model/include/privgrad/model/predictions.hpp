@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -23,6 +24,14 @@ struct Predictions {
   std::size_t classes = 0;    ///< 0 if values are predicted.
   std::size_t outputs = 0;    ///< Per example, > 0.
   std::vector<float> values;  ///< float32, [rows, outputs], before any loss.
+  /// For the loss next_token: the first `places` features of each row.
+  std::vector<float> tokens = {};
+  std::size_t places = 0;
+
+  /// Memory for some rows.
+  static Predictions of_rows(const Network& network, std::size_t rows);
+  /// \param features  of the rows [first, first + rows), in the form of the network's input.
+  void take_tokens(std::size_t first, std::span<const float> features, std::size_t rows);
 
   std::size_t rows() const { return outputs == 0 ? 0 : values.size() / outputs; }
   std::span<const float> of(std::size_t row) const {
@@ -38,13 +47,14 @@ struct Predictions {
   /// targets are reals, or an output is not finite.
   std::optional<std::size_t> predicted(std::size_t row) const;
   /// The loss of one row (network.hpp), in double; not finite if an output is not.
+  /// \pre the loss is of targets.
   double loss_of(std::size_t row, float target) const;
 };
 
 /// The outputs of a program for examples in the form of the network's input, the same on any number
-/// of threads; nothing if the program cannot return outputs (Outputs).
-std::optional<Predictions> predict(const Program& program, const Network& network,
-                                   const Dataset& data, Executor& executor);
+/// of threads.
+Predictions predict(const Outputs& program, const Network& network, const Dataset& data,
+                    Executor& executor);
 
 /// The same, into the caller's memory.
 /// \param features  float32, [rows, features...].
@@ -66,10 +76,18 @@ void outputs_of(const Outputs& program, std::span<const float> features, std::si
 /// - without classes: "mse", "mae", and "r2", null if all targets are the same;
 /// - "not_finite": the number of rows without a prediction, which count as wrong, if there are any.
 ///
+/// \param predictions  for a loss of targets.
 /// \param targets  one per row.
 /// \param names  of the classes.
 /// Privacy: as private as the rows.
 nlohmann::json evaluation_json(const Predictions& predictions, std::span<const float> targets,
                                const std::vector<std::string>& names);
+
+/// The same for the loss next_token: "rows", "loss" and "not_finite"; "tokens", the number of tokens
+/// that are predicted; "accuracy", the share of them that have the largest output; "perplexity", e to
+/// the mean over them of the cross-entropy, null if it is not finite.
+/// \param predict  is called with blocks of the rows, because there are many outputs.
+nlohmann::json next_token_json(const Network& network, const Dataset& rows,
+                               const std::function<Predictions(const Dataset&)>& predict);
 
 }  // namespace privgrad::core

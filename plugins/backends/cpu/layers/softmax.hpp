@@ -1,0 +1,19 @@
+// The softmax, in float32 and with the same bits on every processor.
+#pragma once
+
+#include <cstddef>
+
+namespace privgrad::cpu {
+
+/// Replaces one query's products with the keys by its probabilities.
+/// \param open  [places]: 0 where there is no key to look at.
+void softmax(const float* open, std::size_t places, float scale, float* row);
+
+/// Turns the derivatives with respect to one query's probabilities into derivatives with respect to
+/// its products with the keys.
+void softmax_backward(const float* probabilities, std::size_t places, float scale, float* row);
+
+/// out = factor softmax(row); NaN if some number of the row is NaN or infinite.
+void scaled_softmax(const float* row, std::size_t count, float factor, float* out);
+
+}  // namespace privgrad::cpu
