@@ -428,6 +428,8 @@ TEST_CASE("transformer: what does not go together is refused", "[model]") {
           "next_token has one a place");
   refused(of_tokens({entry("preset", "decoder"), entry("vocabulary", 9)}),
           "and data without classes");
+  refused({entry("preset", "decoder"), entry("vocabulary", 9), entry("tied", true)},
+          "tied is for loss: next_token");
 }
 
 TEST_CASE("transformer: with the loss next_token, places have an output for each token",
@@ -441,6 +443,15 @@ TEST_CASE("transformer: with the loss next_token, places have an output for each
   CHECK(to_text(network.nodes.back().layer) == "dense 9 per place without bias");
   CHECK(name_of(network, network.nodes.size() - 1) == "output");
   CHECK(vocabulary_of(network) == 9);
+  // Tied, there is no table of outputs.
+  const Network tied = model("transformer", {{"preset", "decoder", {}},
+                                             {"vocabulary", 9, {}},
+                                             {"width", 8, {}},
+                                             {"tied", true, {}},
+                                             {"loss", "next_token", {}}})
+                           ->network({{6}, 0});
+  CHECK(parameter_count(network) - parameter_count(tied) == 9 * 8);
+  CHECK(name_of(tied, *tied.nodes.back().shares) == "tokens");
 }
 
 TEST_CASE("graph: with the loss next_token, the output layer has the tokens of the embedding",

@@ -231,6 +231,9 @@ void add_shared_parameters(std::vector<Network>& networks) {
   add({3, 3, 2}, 0,
       {conv, LayerNorm{}, tanh, shared(0, conv), shared(1, LayerNorm{}), tanh, Dense{1}},
       Loss::squared);
+  const Dense of_places{.units = 7, .per_place = true, .no_bias = true};
+  add({5}, 0, {Embedding{.vocabulary = 7, .width = 3}, each, tanh, shared(0, of_places)},
+      Loss::next_token);
   Node table(Embedding{.vocabulary = 7, .width = 3});
   table.is_frozen = true;
   add({4}, 7, {table, MeanOfPlaces{}, Dense{3}, tanh, shared(0, logits)}, Loss::cross_entropy);

@@ -54,6 +54,8 @@ class Transformer final : public Model {
       refuse("pool: last is for tokens; a picture has first and mean");
     if (!is_vision_ && text("pool") == "first" && holds("causal"))
       refuse("pool: first sees only the first token where attention is causal");
+    if (params.boolean("tied") && !predicts_tokens())
+      refuse("tied is for loss: next_token, whose outputs are tokens");
     if (!predicts_tokens()) return;
     if (is_vision_) refuse("loss: next_token is for tokens, and the preset vision has none");
     if (!holds("causal"))
@@ -65,9 +67,11 @@ class Transformer final : public Model {
   Network network(const ExampleShape& input) const override {
     Network network = dense_models::begun_network(params_, input);
     network.nodes = nodes(input.features);
-    const Dense output = predicts_tokens() ? dense(size("vocabulary"))
-                                           : Dense{dense_models::outputs_for(network.loss, input)};
+    Dense output = predicts_tokens() ? dense(size("vocabulary"))
+                                     : Dense{dense_models::outputs_for(network.loss, input)};
+    output.no_bias = output.no_bias || params_.boolean("tied");
     network.nodes.emplace_back(output, std::vector<std::size_t>{}, "output");
+    if (params_.boolean("tied")) network.nodes.back().shares = kTable;
     check_network(network);
     return network;
   }
@@ -78,6 +82,8 @@ class Transformer final : public Model {
   }
 
  private:
+  static constexpr std::size_t kTable = 1;  // the node of the tokens' table
+
   [[noreturn]] static void refuse(const std::string& what) {
     throw ConfigError("transformer: " + what);
   }
@@ -274,6 +280,11 @@ void register_components(Registrar& registrar) {
                    "or the last that has a token.")
                   .one_of({"mean", "first", "last"})
                   .optional(),
+              boolean(
+                  "tied",
+                  "loss: next_token: whether the output layer uses the tokens' table instead of "
+                  "weights of its own (Press and Wolf 2017).")
+                  .defaults_to(false),
               dense_models::loss_parameter(true),
               dense_models::class_weights_parameter(),
               dense_models::rule_parameter(),
