@@ -23,7 +23,7 @@ class @CLASS@Program final : public privgrad::Program {
         parameters_(privgrad::parameter_count(network_)) {
     std::size_t size = input_size_;
     std::size_t offset = 0;
-    for (const auto& [layer, from, name, is_frozen] : network_.nodes) {
+    for (const auto& [layer, from, name, is_frozen, shares] : network_.nodes) {
       Step step{.layer = layer, .inputs = size, .outputs = size, .offset = offset};
       if (const auto* dense = std::get_if<privgrad::Dense>(&layer)) {
         step.outputs = dense->units;
@@ -267,8 +267,8 @@ class @CLASS@ final : public privgrad::Backend {
                                              privgrad::Executor& executor) override {
     privgrad::check_network(network);
     if (!privgrad::is_plain_chain(network))
-      throw privgrad::ConfigError("@NAME@: executes chains of trained layers without class weights");
-    for (const auto& [layer, from, name, is_frozen] : network.nodes) {
+      throw privgrad::ConfigError("@NAME@: executes chains of trained layers");
+    for (const auto& [layer, from, name, is_frozen, shares] : network.nodes) {
       // A backend may refuse any layer, but it must name it.
       if (!executes(layer)) {
         throw privgrad::ConfigError("@NAME@: cannot execute the layer " +
