@@ -60,7 +60,8 @@ TEST_CASE("every built-in component stands in an example manifest", "[manifest_e
     if (!used.contains(&component))
       missing.push_back(std::string(component.factory.kind) + "/" + component.factory.info.name);
   }
-  CHECK(missing == std::vector<std::string>{});
+  // It needs the folder of a public model, which no example can bring.
+  CHECK(missing == std::vector<std::string>{"model/pretrained"});
 }
 
 TEST_CASE("the recipes fit the built-in plugins, and are for release", "[manifest_examples]") {
