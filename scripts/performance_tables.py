@@ -294,7 +294,7 @@ def main():
                 return "", (os.getloadavg()[0],)
         elif program in PEERS:
             option, measured = PEERS[program]
-            command = [getattr(words, option), ROOT / "bench" / program, "--program", bench / measured]
+            command = [getattr(words, option), ROOT / "bench" / program, "--program", os.path.normpath(bench / measured)]
         before = os.getloadavg()[0]
         chosen = {} if level is None else {"PRIVGRAD_INSTRUCTIONS": level}
         run = subprocess.run([*command, *arguments], check=True, stdout=subprocess.PIPE, timeout=1200, env=os.environ | chosen)
