@@ -1,7 +1,9 @@
 // Public models from their folders, beside what Hugging Face's transformers computes with them.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "privgrad/backend.hpp"
 #include "privgrad/data/executor.hpp"
 #include "privgrad/model/initial_weights.hpp"
+#include "privgrad/model/model_file.hpp"
 #include "privgrad/model/safetensors.hpp"
 #include "privgrad/trust/program_around.hpp"
 #include "train.hpp"
@@ -134,19 +137,35 @@ TEST_CASE("trained weights go back into the folder, and the others stay as they 
   const Network& network = experiment.plan().setting->whole;
   const auto sources = experiment.plan().setting->model->sources(network);
   const std::string begun = read_file(kFolders / name / "model.safetensors");
-  Floats parameters(parameter_count(network));
-  experiment.plan().setting->initial->put_into(parameters);
-  CHECK(core::weights_with(begun, network, parameters, sources) == begun);
-  // Of another model, read again in the same way, they are the same to rounding.
-  for (float& value : parameters) value += 0.25f;
-  const std::string written = core::weights_with(begun, network, parameters, sources);
-  CHECK(written.size() == begun.size());
+  core::ModelFile model;
+  model.network = network;
+  model.metadata = {{"format", "privgrad"}, {"epsilon", "3"}, {"unaccounted", "[]"}};
+  model.parameters.resize(parameter_count(network));
+  experiment.plan().setting->initial->put_into(model.parameters);
+  CHECK(core::weights_with(begun, model, sources) == begun);
+  // Of another model, read again in the same way, they are the same to rounding, and not public.
+  for (float& value : model.parameters) value += 0.25f;
+  const std::string written = core::weights_with(begun, model, sources);
   core::TensorFile file;
   static_cast<core::StoredTensors&>(file) = core::read_safetensors(written);
-  Floats again(parameters.size());
-  core::fit_weights(*experiment.plan().manifest, network, sources, file).put_into(again);
+  CHECK(file.metadata.at("format") == "pt");
+  const core::InitialWeights read =
+      core::fit_weights(*experiment.plan().manifest, network, sources, file);
+  REQUIRE(read.facts.origin.has_value());
+  CHECK(core::claim_of(*experiment.plan().manifest, read.facts) == core::WeightsClaim::unaccounted);
+  Floats again(model.parameters.size());
+  read.put_into(again);
   const std::size_t head = parameter_blocks(network)[parameter_blocks(network).size() - 2].offset;
-  for (std::size_t i = 0; i < head; ++i) CHECK(std::fabs(again[i] - parameters[i]) <= 1e-6f);
+  for (std::size_t i = 0; i < head; ++i) CHECK(std::fabs(again[i] - model.parameters[i]) <= 1e-6f);
+  // A tensor that cannot be read is refused, and nothing is read beyond it.
+  std::string damaged = begun;
+  const core::TensorHeader header = core::parse_tensor_header(begun, begun.size());
+  const std::string table = name == "bert" ? "embeddings.token_type_embeddings.weight"
+                                           : "vit.embeddings.patch_embeddings.projection.weight";
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(damaged.data() + header.data_begin + header.tensors.at(table).begin, &nan, 4);
+  CHECK_THROWS_WITH(core::weights_with(damaged, model, sources),
+                    ContainsSubstring("cannot hold the trained one"));
 }
 
 TEST_CASE("what a folder says that is not known is refused by name", "[pretrained]") {

@@ -192,6 +192,20 @@ TEST_CASE("text: no record changes another, or whether there is a run", "[data_s
             std::all_of(found[1].begin(), found[1].end() - 1, [](float x) { return x == kNone; }));
     }
   }
+  // Nor do the first bytes of a file, which are a row, say how the others are read.
+  for (const char* format : {"jsonl", "lines"}) {
+    Value::Object params =
+        std::string(format) == "lines" ? Value::Object{{"malformed", "fill", {}}} : labelled();
+    params.push_back({"format", format, {}});
+    const std::string row = std::string(format) == "lines" ? "end" : "{\"text\": \"end\"}";
+    for (const std::string mark : {"\xff\xfe", "\xfe\xff", "\x1f\x8b", "\x28\xb5\x2f\xfd"}) {
+      const auto source = place.open(mark + "\n" + row + "\n", params);
+      CHECK(source->info().train_rows == 2);
+    }
+    const auto source = place.open("\xef\xbb\xbf" + row + "\n\xef\xbb\xbf" + row + "\n", params);
+    const std::vector<Row> rows = rows_of(*source);
+    CHECK((rows.size() == 2 && rows.front() == rows.back()));
+  }
   const auto strict = place.open("{\"text\": \"a\"}\n{\"secret\": 1}\n", {{"format", "jsonl", {}}});
   const std::string message = io_error(place.texts, [&] { strict->info(); });
   CHECK_THAT(message, ContainsSubstring(":2:") && !ContainsSubstring("secret"));

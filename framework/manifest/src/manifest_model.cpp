@@ -50,11 +50,12 @@ Value ManifestReader::read_model(Manifest& manifest, const Slot& slot) {
     Value weights = *own.find("weights");
     if (weights.find("file") == nullptr) {
       const Value* folder = manifest.model.params.value().find("path");
-      if (folder == nullptr) {
+      const auto* path = folder == nullptr ? nullptr : std::get_if<std::string>(&folder->data());
+      if (path == nullptr) {
         problems_.add(node.find("weights")->mark, "model.weights.file", "is missing");
         return resolved;
       }
-      weights.set("file", std::get<std::string>(folder->data()) + "/model.safetensors");
+      weights.set("file", *path + "/model.safetensors");
     }
     const Value* file = weights.find("file");
     const Value* declared = weights.find("public");

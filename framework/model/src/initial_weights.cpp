@@ -9,6 +9,7 @@
 
 #include "privgrad/manifest/manifest_problems.hpp"
 #include "privgrad/manifest/utf8.hpp"
+#include "privgrad/model/model_file.hpp"
 #include "privgrad/params.hpp"
 
 namespace privgrad::core {
@@ -51,6 +52,7 @@ Shape stored_shape(const Match& match) {
 }
 
 bool can_be_arranged(const Match& match) {
+  if (match.source->kernel_last && match.block->shape.size() != 4) return false;
   Shape stored = without_ones(match.found->shape);
   const Shape wanted = stored_shape(match);
   if (stored.size() == 2 && wanted.size() == 2 && stored[0] > wanted[0]) stored[0] = wanted[0];
@@ -198,7 +200,8 @@ std::optional<WeightsOrigin> origin_of(const std::map<std::string, std::string>&
     return found == metadata.end() ? std::string()
                                    : one_line(shown_line(found->second), kLongestText);
   };
-  if (said("format") != "privgrad") return std::nullopt;
+  // Files that export writes have the format of their folder.
+  if (said("format") != "privgrad" && said("trained_by") != "privgrad") return std::nullopt;
   WeightsOrigin origin{.name = said("name"),
                        .mode = said("mode"),
                        .epsilon = said("epsilon"),
@@ -281,26 +284,55 @@ InitialWeights fit_weights(const Manifest& manifest, const Network& network,
   return weights;
 }
 
-std::string weights_with(std::string bytes, const Network& network,
-                         std::span<const float> parameters,
+namespace {
+
+/// The same file with other metadata.
+std::string with_metadata(const std::string& bytes, const TensorHeader& header,
+                          const std::map<std::string, std::string>& metadata) {
+  Json tensors{{"__metadata__", metadata}};
+  for (const auto& [name, entry] : header.tensors) {
+    tensors[name] = {
+        {"dtype", entry.type}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};
+  }
+  std::string text = tensors.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // the data begins aligned
+  const std::uint64_t length = text.size();
+  std::string file(sizeof length, '\0');
+  std::memcpy(file.data(), &length, sizeof length);
+  return file + text + bytes.substr(header.data_begin);
+}
+
+}  // namespace
+
+std::string weights_with(std::string bytes, const ModelFile& model,
                          const std::vector<TensorSource>& sources) {
   const TensorHeader header = parse_tensor_header(bytes, bytes.size());
   const StoredTensors file = read_safetensors(bytes);
-  const std::vector<ParameterBlock> blocks = parameter_blocks(network);
+  const std::vector<ParameterBlock> blocks = parameter_blocks(model.network);
+  const std::span<const float> parameters(model.parameters);
+  bool has_changed = false;
   for (const Match& match : matches_of({}, blocks, sources, by_name(file))) {
     if (match.found == nullptr) continue;
+    const bool is_read =
+        match.found->problem.empty() && (match.added == nullptr || match.added->problem.empty());
     const auto values = parameters.subspan(match.block->offset, element_count(match.block->shape));
-    if (match.fits() && std::ranges::equal(arranged(match), values)) continue;
+    if (is_read && match.fits() && std::ranges::equal(arranged(match), values)) continue;
     const TensorEntry& entry = header.tensors.at(match.name);
-    if (!match.fits() || entry.type != "F32") {
+    if (!is_read || !match.fits() || entry.type != "F32") {
       throw IoError("the tensor '" + one_line(match.name, 80) + "' is " + entry.type + " of " +
                     privgrad::to_text(entry.shape) + ", and cannot hold the trained one");
     }
     const std::vector<float> in_file = stored(match, values);
     std::memcpy(bytes.data() + header.data_begin + entry.begin, in_file.data(),
                 in_file.size() * sizeof(float));
+    has_changed = true;
   }
-  return bytes;
+  if (!has_changed) return bytes;
+  std::map<std::string, std::string> metadata = model.metadata;
+  metadata["trained_by"] = "privgrad";
+  const auto format = header.metadata.find("format");
+  metadata["format"] = format == header.metadata.end() ? "pt" : format->second;
+  return with_metadata(bytes, header, metadata);
 }
 
 bool saw_protected_rows(const WeightsOrigin& origin) {

@@ -44,13 +44,14 @@ std::size_t next_stop(const char* text, std::size_t at, const std::array<std::ui
 CsvReader::CsvReader(const std::filesystem::path& path, CsvDialect dialect,
                      std::uint64_t most_bytes)
     : path_(path),
-      file_(path),
+      file_(path, dialect.line_is_field),
       dialect_(dialect),
       most_bytes_(most_bytes),
       stops_{in_each_byte(dialect.delimiter), in_each_byte('\n'), in_each_byte('\r'),
              in_each_byte(dialect.quote.value_or('\n'))},
       text_(kWord, '\n') {
   read_more();
+  if (dialect.line_is_field) return;  // the first bytes are a row, and a row decides nothing
   const std::string_view start(text_.data(), end_);
   if (start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff")) {
     fail("is UTF-16 text, expected UTF-8");

@@ -20,7 +20,8 @@ struct CsvDialect {
   std::optional<char> comment = {};  ///< Lines that begin with it are skipped.
   bool trim = false;                 ///< Whether blanks and tabs around a field are removed.
   bool row_is_line = false;          ///< If not, fields in quotes may contain line ends.
-  /// Each line is one field, whatever it contains: no other character has a meaning.
+  /// Each line is one field, whatever it contains: no other character has a meaning, a byte order
+  /// mark included, and only the file's name says whether it is compressed.
   bool line_is_field = false;
 };
 

@@ -21,7 +21,8 @@ using namespace privgrad;
 std::string reason(int error) { return std::generic_category().message(error); }
 }  // namespace
 
-InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
+InputFile::InputFile(std::filesystem::path path, bool is_told_by_name)
+    : path_(std::move(path)), is_told_by_name_(is_told_by_name) {
   // Nonblocking, because opening a pipe without a writer would wait for ever.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) fail("cannot be opened: " + reason(errno));
@@ -43,15 +44,16 @@ InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
 }
 
 void InputFile::begin_unpacking() {
-  const auto begins_with = [&](std::initializer_list<std::uint8_t> magic) {
+  const auto begins_with = [&](std::initializer_list<std::uint8_t> magic, const char* ending) {
+    if (is_told_by_name_) return path_.extension() == ending;
     return buffer_.size() >= magic.size() &&
            std::equal(magic.begin(), magic.end(), buffer_.begin());
   };
-  if (begins_with({0x1f, 0x8b})) {
+  if (begins_with({0x1f, 0x8b}, ".gz")) {
     constexpr int kGzipOnly = 16 + MAX_WBITS;
     if (inflateInit2(&stream_, kGzipOnly) != Z_OK) fail("cannot be decompressed");
     packing_ = Packing::gzip;
-  } else if (begins_with({0x28, 0xb5, 0x2f, 0xfd})) {
+  } else if (begins_with({0x28, 0xb5, 0x2f, 0xfd}, ".zst")) {
     constexpr int kLargestWindowLog = 27;  // 128 MiB, the limit of the zstd command
     zstd_.reset(ZSTD_createDCtx());
     if (zstd_ == nullptr || ZSTD_isError(ZSTD_DCtx_setParameter(zstd_.get(), ZSTD_d_windowLogMax,

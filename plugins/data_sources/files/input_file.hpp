@@ -16,15 +16,17 @@
 /// fill the machine.
 inline constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 33;
 
-/// The bytes of a regular file in order, decompressed if its first bytes say gzip or Zstandard (its
-/// name does not matter). Memory never grows ahead of the bytes that have arrived, except for the
+/// The bytes of a regular file in order, decompressed if its first bytes say gzip or Zstandard.
+/// Memory never grows ahead of the bytes that have arrived, except for the
 /// window of Zstandard, which is at most 128 MiB.
 ///
 /// Every failure is a one-line IoError that begins with the path.
 class InputFile {
  public:
+  /// \param is_told_by_name  whether only the name, .gz or .zst, says that the file is compressed:
+  ///   where its first bytes belong to a private row, they must not decide how the others are read.
   /// \throws IoError the file is missing, unreadable, a directory, a device, or empty.
-  explicit InputFile(std::filesystem::path path);
+  explicit InputFile(std::filesystem::path path, bool is_told_by_name = false);
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
   ~InputFile();
@@ -74,6 +76,7 @@ class InputFile {
   static constexpr std::size_t kChunk = std::size_t{1} << 16;
 
   std::filesystem::path path_;
+  bool is_told_by_name_ = false;
   int descriptor_ = -1;
   std::uint64_t bytes_on_disk_ = 0;
   std::uint64_t bytes_read_ = 0;

@@ -87,11 +87,14 @@ LineRows::LineRows(const std::filesystem::path& file, std::vector<std::string> n
 
 bool LineRows::next() {
   if (!reader_.next()) return false;
-  fields_ = reader_.fields();
+  views_.front() = reader_.fields().front();
+  constexpr std::string_view kMark = "\xef\xbb\xbf";  // of any line, as its place is no one's own
+  if (views_.front().starts_with(kMark)) views_.front().remove_prefix(kMark.size());
+  fields_ = views_;
   if (!is_json_) return true;
   for (std::string& value : values_) value.clear();
   Members members(names_, values_);
-  const std::string_view line = well_formed(fields_.front(), line_);
+  const std::string_view line = well_formed(views_.front(), line_);
   if (!json::sax_parse(line, &members) || !members.has_text()) {
     if (!fills_)
       reader_.fail_at_row("the line is no JSON object with a text " + in_quotes(names_.front()) +

@@ -151,6 +151,13 @@ void add_block(const BlockNames& names, std::size_t width, std::size_t heads, st
   builder.add(LayerNorm{.epsilon = epsilon}, names.second_norm);
 }
 
+std::size_t layers_of(Folder& folder, const std::string& name) {
+  constexpr std::size_t kMost = 1000;
+  const std::size_t layers = folder.size(name);
+  if (layers > kMost) folder.refuse(name + " is above " + std::to_string(kMost));
+  return layers;
+}
+
 Body bert(Folder& folder, const Shape& features) {
   Builder builder(folder, folder.prefix("bert"));
   const std::size_t width = folder.size("hidden_size");
@@ -161,7 +168,7 @@ Body bert(Folder& folder, const Shape& features) {
   // Every place is of the first of two kinds of text.
   add_tokens(folder, features, width, epsilon, "embeddings.token_type_embeddings.weight", builder);
   const Layer activation = activation_of(folder, folder.text("hidden_act", "gelu"));
-  for (std::size_t i = 0; i < folder.size("num_hidden_layers"); ++i) {
+  for (std::size_t i = 0; i < layers_of(folder, "num_hidden_layers"); ++i) {
     const std::string block = "encoder.layer." + std::to_string(i) + ".";
     const std::string attention = block + "attention.";
     add_block({.attention = {attention + "self.query", attention + "self.key",
@@ -183,7 +190,7 @@ Body distilbert(Folder& folder, const Shape& features) {
   folder.ignore({"sinusoidal_pos_embds"});  // the rows are in the file either way
   add_tokens(folder, features, width, kEpsilon, "", builder);
   const Layer activation = activation_of(folder, folder.text("activation", "gelu"));
-  for (std::size_t i = 0; i < folder.size("n_layers"); ++i) {
+  for (std::size_t i = 0; i < layers_of(folder, "n_layers"); ++i) {
     const std::string block = "transformer.layer." + std::to_string(i) + ".";
     add_block({.attention = {block + "attention.q_lin", block + "attention.k_lin",
                              block + "attention.v_lin", block + "attention.out_lin"},
@@ -217,7 +224,7 @@ Body vit(Folder& folder, const Shape& features) {
   builder.store_as({.name = "embeddings.position_embeddings"});
   const Layer activation = activation_of(folder, folder.text("hidden_act", "gelu"));
   const LayerNorm norm{.epsilon = epsilon};
-  for (std::size_t i = 0; i < folder.size("num_hidden_layers"); ++i) {
+  for (std::size_t i = 0; i < layers_of(folder, "num_hidden_layers"); ++i) {
     const std::string block = "encoder.layer." + std::to_string(i) + ".";
     const std::string attention = block + "attention.attention.";
     std::size_t entering = builder.last();

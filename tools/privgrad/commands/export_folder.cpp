@@ -69,8 +69,7 @@ void export_folder(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
   const auto component = host.catalog().create<Model>(model.model.name, model.model.params);
   const std::string weights =
-      core::weights_with(weights_of(model, folder), model.network, model.parameters,
-                         component->sources(model.network));
+      core::weights_with(weights_of(model, folder), model, component->sources(model.network));
   const std::string config = core::read_whole(folder / "config.json", kMostConfig);
   std::error_code failure;
   if (!fs::create_directory(out, failure))

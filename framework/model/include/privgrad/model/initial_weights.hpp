@@ -68,13 +68,14 @@ WeightsFacts facts_of(const TensorFile& file);
 InitialWeights fit_weights(const Manifest& manifest, const Network& network,
                            const std::vector<TensorSource>& sources, const TensorFile& file);
 
+struct ModelFile;
+
 /// The inverse: a weights file with the values of a trained model in the places of those from which
-/// it was begun. Tensors that have not changed, and those of the file alone, keep their bytes.
+/// it was begun. Tensors that have not changed, and those of the file alone, keep their bytes. If
+/// one has changed, the metadata are the model's, so that its origin is known to later runs.
 /// \param bytes  of the file from which the model was begun, untrusted.
-/// \param parameters  of the network.
 /// \throws IoError if a tensor that has changed does not fit, or is not F32 in the file.
-std::string weights_with(std::string bytes, const Network& network,
-                         std::span<const float> parameters,
+std::string weights_with(std::string bytes, const ModelFile& model,
                          const std::vector<TensorSource>& sources);
 
 /// Who vouches for the data on which the weights were trained.
