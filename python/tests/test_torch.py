@@ -247,7 +247,9 @@ def test_the_same_gradient_of_each_example(name: str, loss: str) -> None:
         "schedules": {"clip_norm": 1e4, "learning_rate": 1024, "noise_multiplier": 1e-14},
         "privacy": UNSEEN,
     }
-    for row in range(3):
+    # The sequences among the networks' inputs have 1 to 7 tokens; a single token predicts nothing, and
+    # its gradient is zero (a test of its own).
+    for row in range(1, 4):
         one = (features[row : row + 1], targets[row : row + 1])
         after = parameters(privgrad.run(manifest_of(weighted, one, classes, **step)))
         ours = {n: (before[n] - after[n]) / 1024 for n in before}
