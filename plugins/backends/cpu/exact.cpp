@@ -131,7 +131,7 @@ void ExactEngine::choose_rows() {
   constexpr std::size_t kFloats = std::size_t{16} << 20;
   const std::size_t floats = floats_per_example(), parameters = parameter_count(network_);
   const std::size_t most =
-      std::min((std::size_t{64} << 20) + 8 * parameters, std::size_t{256} << 20);
+      std::min((std::size_t{64} << 20) + 10 * parameters, std::size_t{256} << 20);
   microbatch_rows_ = 512;
   while (microbatch_rows_ > kPanel && microbatch_rows_ * floats > kFloats) microbatch_rows_ /= 2;
   while (microbatch_rows_ > 1 && microbatch_rows_ * floats > most) microbatch_rows_ /= 2;
