@@ -15,13 +15,23 @@
 namespace privgrad::testing {
 namespace {
 
-Thrown kind_of(const Error& problem) {
-  if (dynamic_cast<const ConfigError*>(&problem) != nullptr) return Thrown::config;
-  if (dynamic_cast<const PrivacyError*>(&problem) != nullptr) return Thrown::privacy;
-  if (dynamic_cast<const IoError*>(&problem) != nullptr) return Thrown::io;
-  if (dynamic_cast<const PluginError*>(&problem) != nullptr) return Thrown::plugin;
-  if (dynamic_cast<const NumericError*>(&problem) != nullptr) return Thrown::numeric;
-  return Thrown::other;
+/// The type of the Error that is being handled.
+Thrown kind_of_error() {
+  try {
+    throw;
+  } catch (const ConfigError&) {
+    return Thrown::config;
+  } catch (const PrivacyError&) {
+    return Thrown::privacy;
+  } catch (const IoError&) {
+    return Thrown::io;
+  } catch (const PluginError&) {
+    return Thrown::plugin;
+  } catch (const NumericError&) {
+    return Thrown::numeric;
+  } catch (const Error&) {
+    return Thrown::other;
+  }
 }
 
 std::string one_line(std::string text) {
@@ -56,7 +66,7 @@ Finding judge(std::string_view name, const std::function<void()>& body) {
     finding.verdict = Verdict::skipped;
     finding.detail = one_line(nothing.reason);
   } catch (const Error& problem) {
-    finding.detail = "an unexpected " + std::string(to_text(kind_of(problem))) +
+    finding.detail = "an unexpected " + std::string(to_text(kind_of_error())) +
                      " was thrown: " + message_of(problem);
   } catch (const std::bad_alloc&) {
     finding.detail = "it ran out of memory (std::bad_alloc)";
@@ -160,7 +170,7 @@ Thrown outcome_of(const std::function<void()>& function, std::string* message) {
     return Thrown::nothing;
   } catch (const Error& problem) {
     if (message != nullptr) *message = problem.what();
-    return kind_of(problem);
+    return kind_of_error();
   }
 }
 

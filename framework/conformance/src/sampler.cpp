@@ -276,8 +276,8 @@ void check_batch_sizes(Checker& checker) {
 }
 
 /// The groups of rows in an order are whole groups of the batches.
-void require_order_of_batches(Sampler& sampler, const SamplingPlan& plan) {
-  auto& order = dynamic_cast<PublicOrder&>(sampler);
+void require_order_of_batches(Sampler& sampler, const PublicOrder& order,
+                              const SamplingPlan& plan) {
   const std::uint64_t groups = order.groups();
   require(groups > 0 && groups <= std::numeric_limits<std::uint32_t>::max(),
           "groups() is " + std::to_string(groups) + " for " + text_of(plan));
@@ -317,7 +317,7 @@ void check_order(Checker& checker, const std::vector<SamplingPlan>& plans) {
         continue;
       }
       any = true;
-      require_order_of_batches(*sampler, plan);
+      require_order_of_batches(*sampler, *order, plan);
     }
     if (!any) throw NotChecked{"it proves nothing under any plan that was tried"};
   });
