@@ -244,8 +244,8 @@ PRIVGRAD_ANYWHERE float gelu_tanh_fixed(float x) {
   return x * share;
 }
 
-// The product of delta with the derivative, from the value y, or, for gelu, silu and gelu_tanh, from
-// the input.
+// The product of delta with the derivative, from the value y, or, for gelu, silu and gelu_tanh,
+// from the input.
 
 PRIVGRAD_ANYWHERE float relu_backward_fixed(float y, float delta) {
   return y == 0.0f ? 0.0f : delta;

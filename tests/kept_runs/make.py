@@ -27,7 +27,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 # Where runs are made. They record the paths of their data, which must not reveal who made them.
 MAKING = pathlib.Path("/tmp/privgrad-kept-runs")
 
-# The rows that a model is applied to, points/NAME.yaml; those with four features are points/four.yaml.
+# The rows that a model is applied to, points/NAME.yaml; those with four features are
+# points/four.yaml.
 POINTS = {
     "models/data-table": "table",
     "models/cnn": "images",

@@ -325,8 +325,9 @@ TEST_CASE("cpu: an empty place has zeros, and no row of the table learns from it
   const Examples examples{{2, kEmptyPlace, kEmptyPlace, kEmptyPlace}, {0, 0}};
   const Floats rows = gradient_rows(*program, examples.batch());
   REQUIRE(are_finite(rows));
-  // Row 2 has a derivative of sum over j of (p_j - y_j) times ones, which is 0 where all weights are
-  // equal; the weights of the dense layer have inputs of ones for the token, and zeros beside it.
+  // Row 2 has a derivative of sum over j of (p_j - y_j) times ones, which is 0 where all weights
+  // are equal; the weights of the dense layer have inputs of ones for the token, and zeros beside
+  // it.
   CHECK(Floats(rows.begin() + 6, rows.begin() + 10) == Floats{-0.5f, -0.5f, 0.0f, 0.0f});
   const auto second = rows.begin() + static_cast<std::ptrdiff_t>(d);
   CHECK(std::all_of(second, second + 14, [](float x) { return x == 0.0f; }));

@@ -333,7 +333,7 @@ TEST_CASE("graph: layers name the values that they work on", "[model]") {
   CHECK_THROWS_WITH(graph_of({dense("input", {})}), ContainsSubstring("has the name 'input'"));
   CHECK_THROWS_WITH(graph_of({layer({{"kind", "shortcut", {}}})}), ContainsSubstring("add"));
   CHECK_THROWS_WITH(graph_of({dense("a", {}), dense("b", {"input"})})->network({{3}, 5}),
-                    ContainsSubstring("no node uses what node 0, dense 4, makes"));
+                    ContainsSubstring("no node uses the output of node 0, dense 4; only"));
 }
 
 TEST_CASE("transformer: has the parameters of networks known from papers", "[model]") {

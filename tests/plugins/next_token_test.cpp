@@ -1,5 +1,5 @@
-// The loss next_token on the backend cpu, by formulas, and that empty places and other examples have no
-// part in it.
+// The loss next_token on the backend cpu, by formulas, and that empty places and other examples
+// have no part in it.
 #include "exact_programs.hpp"
 
 using namespace privgrad;

@@ -3,8 +3,8 @@
 #include "page.hpp"
 #include "shared_files.hpp"
 
-// Pages in the browser that Debian packages. What only a browser can tell: that nothing is refused or
-// broken, and that what is drawn is in sight.
+// Pages in the browser that Debian packages. What only a browser can tell: that nothing is refused
+// or broken, and that what is drawn is in sight.
 
 namespace fs = std::filesystem;
 

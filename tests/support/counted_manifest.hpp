@@ -55,9 +55,9 @@ inline const privgrad::Catalog& counting_catalog() {
   return catalog;
 }
 
-/// At this delta 1/s^2 is an upper bound on the epsilon of a Gaussian release with noise s: with mu =
-/// 1/s, delta(mu^2) = Phi(-mu/2) - exp(mu^2) Phi(-3 mu/2) is below Phi(0). The core refuses answers
-/// that are too small.
+/// At this delta 1/s^2 is an upper bound on the epsilon of a Gaussian release with noise s: with mu
+/// = 1/s, delta(mu^2) = Phi(-mu/2) - exp(mu^2) Phi(-3 mu/2) is below Phi(0). The core refuses
+/// answers that are too small.
 inline constexpr double kCountedDelta = 0.5;
 
 /// kGood with this delta, guarded by "counting": a Gaussian release with noise s costs 1/s^2.

@@ -17,7 +17,8 @@ namespace {
 
 using enum Trait;
 
-/// A trait, and for each engine, in the order of kEngines, whether it supports the trait: 'y' or '-'.
+/// A trait, and for each engine, in the order of kEngines, whether it supports the trait: 'y' or
+/// '-'.
 struct TraitFacts {
   Trait trait;
   std::string_view name;

@@ -31,9 +31,9 @@ FrozenFront compile_frozen_layers(const Manifest& manifest, const Setting& setti
 /// layer is frozen.
 ///
 /// Privacy: an example's outputs are a function only of that example and the weights, bit for bit
-/// (Outputs promises it, the conformance suite tests it), as with a transform by row. So data sets that
-/// differ in one example still do, and the proofs about the later layers are unaffected. An example
-/// that overflows, or was NaN before, becomes NaN; its gradient then counts as zero.
+/// (Outputs promises it, the conformance suite tests it), as with a transform by row. So data sets
+/// that differ in one example still do, and the proofs about the later layers are unaffected. An
+/// example that overflows, or was NaN before, becomes NaN; its gradient then counts as zero.
 /// \param cache  provides and stores the outputs; null: no cache. Cached outputs have the same
 ///   bits: everything from which they follow is compared by its hash.
 void apply_frozen_layers(const Manifest& manifest, const Setting& setting, RunData& data,

@@ -100,8 +100,8 @@ class Lister {
                        .remedy = "leave out data.limit"});
     }
     if (manifest_.sample && manifest_.adjacency == Adjacency::add_or_remove_one) {
-      // The draw depends on the number of rows, which is private: without one example all others may
-      // change their places.
+      // The draw depends on the number of rows, which is private: without one example all others
+      // may change their places.
       list_.push_back({.what = "choice of the sampled examples",
                        .position = manifest_.position_of("data.sample"),
                        .remedy = "use privacy.adjacency: zero_out or replace_one"});

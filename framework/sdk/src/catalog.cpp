@@ -42,8 +42,8 @@ struct Catalog::State {
     }
   };
 
-  /// The plugins of the components that an id means. If several have the bare name, the program's
-  /// own plugin counts, or else the one that claimed the name.
+  /// The plugins of the components that an id refers to. If several components have the bare name,
+  /// it means the program's own plugin, or otherwise the plugin that claimed the name.
   std::vector<Plugin*> owners(std::string_view kind, std::string_view plugin,
                               std::string_view name) {
     std::vector<Plugin*> found;
@@ -92,7 +92,7 @@ struct Catalog::State {
       try {
         load(plugin, into);
       } catch (const PluginError&) {
-        continue;  // among the refused
+        continue;  // already listed as refused
       }
     }
   }

@@ -40,8 +40,9 @@ auto value_of(const Names& names, std::string_view what, std::string_view text) 
     listed += (listed.empty() ? "" : ", ") + std::string(name);
   }
   const std::string nearest = nearest_name(text, all);
-  throw ConfigError("'" + std::string(text) + "' is no " + std::string(what) + "; there are " +
-                    listed + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+  throw ConfigError("'" + std::string(text) + "' is not a known " + std::string(what) +
+                    "; the choices are " + listed +
+                    (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
 }
 
 // Smaller sizes can be added and doubled without overflow; products go through element_count().
@@ -143,7 +144,7 @@ Shape output_of(const Scale& layer, const Shape& in) {
 Shape output_of(const PartOf& layer, const Shape& in) {
   const std::size_t extent = channels_of(in);
   need(layer.size > 0 && layer.first < extent && layer.size <= extent - layer.first,
-       "reaches beyond the last extent, or has no size");
+       "must have at least one element, and end within the last extent");
   Shape out = in;
   out.back() = layer.size;
   return out;
@@ -185,7 +186,7 @@ Shape sequence_shape(const Shape& shape) {
 
 Shape output_of(const Prepend&, const Shape& in) {
   const Shape sequence = sequence_shape(in);
-  need_size(sequence[0] + 1, "has too many places");
+  need_size(sequence[0] + 1, "makes too long a sequence; the limit is 2^31 places");
   return {sequence[0] + 1, sequence[1]};
 }
 
@@ -203,9 +204,9 @@ Shape output_of(const MeanOfPlaces&, const Inputs& in) {
 Shape output_of(const PickPlace& layer, const Inputs& in) {
   const Shape sequence = sequence_shape(in.front());
   need_mask(in, 1, "needs a sequence, [length, width], and perhaps a mask, [length]");
-  need(layer.last || in.size() == 1, "has a mask, which only the last place asks for");
-  need(!layer.last || layer.place == 0, "takes the last place, and names another");
-  need(layer.place < sequence[0], "picks a place behind the last");
+  need(layer.last || in.size() == 1, "has a mask, but a mask only helps to find the last place");
+  need(!layer.last || layer.place == 0, "has a number of a place as well as `last`");
+  need(layer.place < sequence[0], "picks a place after the end of the sequence");
   return {sequence[1]};
 }
 
@@ -214,7 +215,8 @@ constexpr std::size_t kMostPlaces = 4096;
 
 Shape output_of(const Attention& layer, const Inputs& in) {
   const Shape sequence = sequence_shape(in.front());
-  need(sequence[0] <= kMostPlaces, "works on more than 4096 places, and keeps their square");
+  need(sequence[0] <= kMostPlaces,
+       "has a sequence of more than 4096 places; its memory grows with their square");
   need_size(layer.heads, "has no heads; it needs at least 1 and fewer than 2^31");
   need(layer.key_heads > 0 && layer.heads % layer.key_heads == 0,
        "has a number of key heads that does not divide its heads");
@@ -225,8 +227,9 @@ Shape output_of(const Attention& layer, const Inputs& in) {
        "needs queries [length, heads w], keys and values [length, key_heads w] each");
   need_mask(in, 3, "needs queries, keys, values and perhaps a mask, [length]");
   need(layer.rotary == 0.0 || (layer.rotary > 1.0 && std::isfinite(layer.rotary)),
-       "has a base of the rotation that is not finite and above 1");
-  need(layer.rotary == 0.0 || width % 2 == 0, "turns pairs, and its heads have an odd width");
+       "has a rotary base that is neither 0 nor finite and above 1");
+  need(layer.rotary == 0.0 || width % 2 == 0,
+       "has heads of odd width, but rotary positions need an even width");
   return in.front();
 }
 
@@ -291,9 +294,10 @@ void check_sharing(const Network& network, std::size_t i, const std::vector<Shap
       throw ConfigError("layer " + std::to_string(i) + ", " + to_text(network.nodes[i].layer) +
                         ", shares the parameters of " + what);
   };
-  need_of_node(owner < i, "a node that is not before it");
+  need_of_node(owner < i, "a node that does not come before it");
   const std::string name = privgrad::name_of(network, owner);
-  need_of_node(!network.nodes[owner].shares, name + ", which has none of its own");
+  need_of_node(!network.nodes[owner].shares,
+               name + ", which itself shares the parameters of another node");
   const auto shapes_of = [&](std::size_t node) {
     std::vector<Shape> all;
     for (const ParameterBlock& block : own_blocks(network, node, shapes))
@@ -305,7 +309,7 @@ void check_sharing(const Network& network, std::size_t i, const std::vector<Shap
   need_of_node(own == shapes_of(owner), name + ", whose tensors have other shapes");
 }
 
-/// The blocks of the nodes that are trained, or of those that are frozen.
+/// The blocks of all trained nodes, or of all frozen nodes.
 std::vector<ParameterBlock> blocks_where(const Network& network, bool are_frozen) {
   const std::vector<Shape> shapes = value_shapes(network);
   std::vector<ParameterBlock> blocks;
@@ -383,15 +387,15 @@ Shape output_of_node(const Network& network, std::size_t i, const std::vector<Sh
   if (!has_allowed_name(node)) {
     throw ConfigError(to_text(node.layer) + ", has the name '" + node.name.substr(0, 80) +
                       "'; names have at most 200 letters, digits, '_', '-' and '.', and do not "
-                      "begin with 'preprocessing.', as those of transforms do");
+                      "begin with 'preprocessing.', which is for transforms");
   }
   Inputs in;
   for (const std::size_t value : inputs_of(network, i)) {
     need_of_node(value <= i, "works on a value that no earlier node makes");
     need_of_node(!needs_tokens(node.layer) || origins[value].is_token,
-                 "works on numbers that are computed, and tokens have no gradient");
+                 "needs tokens as its input, not computed numbers");
     need_of_node(in.size() != mask_input(node.layer) || origins[value].is_mask,
-                 "has a mask that no node of the kind mask makes");
+                 "has a mask that was not made by a node of the kind mask");
     in.push_back(shapes[value]);
   }
   return output_shape(node.layer, in);
@@ -408,8 +412,8 @@ void check_use(const Network& network) {
   if (unused == is_used.end()) return;
   if (unused == is_used.begin()) throw ConfigError("no node of the network uses the features");
   const auto node = static_cast<std::size_t>(unused - is_used.begin()) - 1;
-  throw ConfigError("no node uses what node " + std::to_string(node) + ", " +
-                    to_text(network.nodes[node].layer) + ", makes; only the last may be unused");
+  throw ConfigError("no node uses the output of node " + std::to_string(node) + ", " +
+                    to_text(network.nodes[node].layer) + "; only the last output may be unused");
 }
 
 void check_class_weights(const Network& network) {
@@ -490,7 +494,7 @@ Shape output_shape(const Layer& layer, const std::vector<Shape>& inputs) {
   } catch (const Misfit& misfit) {
     std::string entering;
     for (const Shape& in : inputs) entering += (entering.empty() ? "" : " and ") + to_text(in);
-    throw ConfigError(to_text(layer) + ", " + misfit.why + "; what enters it is " + entering);
+    throw ConfigError(to_text(layer) + ", " + misfit.why + "; its input is " + entering);
   }
 }
 

@@ -87,8 +87,8 @@ struct Family {
   std::vector<std::optional<double>> p_equivalent, p_equivalent_holm;
 };
 
-/// Holm's correction over arms other than baselines, which have no p. Arms with the same runs are one
-/// test.
+/// Holm's correction over arms other than baselines, which have no p. Arms with the same runs are
+/// one test.
 std::vector<std::optional<double>> corrected(const StudyPlan& plan,
                                              const std::vector<std::optional<double>>& p,
                                              const std::vector<std::size_t>& who) {

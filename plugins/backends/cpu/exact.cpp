@@ -125,8 +125,8 @@ std::uint64_t ExactEngine::pass_bytes(std::size_t most_rows) const {
 }
 
 /// At most 512 rows, and fewer so that a pass stays below about 64 MiB; at least a panel, unless a
-/// pass would then exceed 256 MiB. The sum goes through memory once in each pass, so large sums have
-/// more memory for a pass, up to 1 GiB.
+/// pass would then exceed 256 MiB. The sum goes through memory once in each pass, so large sums
+/// have more memory for a pass, up to 1 GiB.
 void ExactEngine::choose_rows() {
   constexpr std::size_t kFloats = std::size_t{16} << 20;
   const std::size_t floats = floats_per_example(), parameters = parameter_count(network_);

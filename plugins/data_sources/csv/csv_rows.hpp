@@ -25,8 +25,9 @@ bool can_fill_malformed(const CsvForm& form);
 
 inline constexpr std::array<const char*, 5> kDelimiters = {",", ";", "\t", "|", " "};
 
-/// \returns the form's delimiter or, if the header then lacks the column, the delimiter by which the
-///   header has it or, if none does, has the most columns; each following row must have as many.
+/// \returns the form's delimiter or, if the header then lacks the column, the delimiter by which
+///   the header has it or, if none does, has the most columns; each following row must have as
+///   many.
 /// \throws IoError as CsvRows.
 char likely_delimiter(const std::filesystem::path& file, const CsvForm& form,
                       const std::string& column);

@@ -29,8 +29,8 @@ struct ArrayOutline {
 
 /// The common part of such sources.
 /// \tparam Place the place of the arrays of one split, given by an object among the parameters:
-///   open_features(of_any_size), has_targets(), open_targets(), origins_of(features, targets), where
-///   targets is null if there are none, targets_name().
+///   open_features(of_any_size), has_targets(), open_targets(), origins_of(features, targets),
+///   where targets is null if there are none, targets_name().
 /// \tparam Array an open array: shape(), is_bytes(), is_real(), fail().
 template <class Place, class Array>
 class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {

@@ -205,7 +205,8 @@ TEST_CASE("a report is refused where it has no meaning, by its key", "[statistic
 
 TEST_CASE("reports between steps are those before the last step", "[statistics]") {
   const PlannedReport report{.noise_multiplier = 1.0, .every = 3};
-  // Behind 3 of 4 to 6 steps, behind 3 and 6 of 7; the report behind the last step is the final one.
+  // Behind 3 of 4 to 6 steps, behind 3 and 6 of 7; the report behind the last step is the final
+  // one.
   const std::vector<std::uint64_t> between{0, 0, 0, 0, 1, 1, 1, 2};
   for (std::uint64_t steps = 0; steps < between.size(); ++steps) {
     CHECK(report.between(steps) == between[steps]);

@@ -103,7 +103,7 @@ TEST_CASE("network: a layer that does not fit is refused by number, words and re
   const Case cases[] = {
       {{784}, conv(8, 3), "needs an image"},
       {{4, 4, 1, 2}, conv(8, 3), "needs an image"},
-      {{4, 4}, conv(8, 5), "window that is larger than the image; what enters it is 4 x 4"},
+      {{4, 4}, conv(8, 5), "window that is larger than the image; its input is 4 x 4"},
       {{4, 4}, conv(8, 3, 1, 3), "padding that is not below its kernel"},
       {{4, 4}, conv(0, 3), "no channels"},
       {{4, 4}, conv(2, 0), "kernel of 0"},
@@ -129,7 +129,7 @@ TEST_CASE("network: a layer that does not fit is refused by number, words and re
   }
   CHECK_THROWS_WITH(
       check_network(network_of({4}, {Activation{}, Embedding{.vocabulary = 5, .width = 2}})),
-      ContainsSubstring("layer 1, embedding 5 x 2, works on numbers that are computed"));
+      ContainsSubstring("layer 1, embedding 5 x 2, needs tokens as its input"));
   CHECK_THROWS_AS(
       check_network(network_of({4, 4}, {Pool{static_cast<PoolKind>(7), 2, 2}, Dense{10}})),
       ConfigError);
@@ -138,8 +138,8 @@ TEST_CASE("network: a layer that does not fit is refused by number, words and re
 TEST_CASE("network: layers of sequences say what they need", "[network]") {
   const Embedding table{.vocabulary = 5, .width = 6};
   const auto refusal = [&](Layer layer, std::vector<std::size_t> from) {
-    // Values: 0 the tokens [4], 1 their rows [4, 6], 2 the mask [4], 3 wider rows [4, 12], 4 numbers
-    // [4] that are computed.
+    // Values: 0 the tokens [4], 1 their rows [4, 6], 2 the mask [4], 3 wider rows [4, 12], 4
+    // numbers [4] that are computed.
     Network network = network_of(
         {4},
         {table, {TokenMask{}, {0}}, {Dense{.units = 12, .per_place = true}, {1}}, {Dense{4}, {1}}});
@@ -167,20 +167,20 @@ TEST_CASE("network: layers of sequences say what they need", "[network]") {
   refused(two, {1, 1}, "needs queries");
   refused(two, {1, 1, 3}, "needs queries");
   refused(one, {1, 1, 1}, "needs queries");
-  refused(two, {1, 1, 1, 1}, "that no node of the kind mask makes");
+  refused(two, {1, 1, 1, 1}, "that was not made by a node of the kind mask");
   refused(two, {1, 1, 1, 2, 2}, "perhaps a mask");
-  refused(two, {1, 1, 1, 4}, "that no node of the kind mask makes");
-  refused(two, {1, 1, 1, 0}, "that no node of the kind mask makes");
-  refused(MeanOfPlaces{}, {1, 0}, "that no node of the kind mask makes");
-  refused(MeanOfPlaces{}, {1, 4}, "that no node of the kind mask makes");
+  refused(two, {1, 1, 1, 4}, "that was not made by a node of the kind mask");
+  refused(two, {1, 1, 1, 0}, "that was not made by a node of the kind mask");
+  refused(MeanOfPlaces{}, {1, 0}, "that was not made by a node of the kind mask");
+  refused(MeanOfPlaces{}, {1, 4}, "that was not made by a node of the kind mask");
   refused(Attention{.heads = 4, .key_heads = 4}, {1, 1, 1}, "does not divide the width");
   refused(Attention{.heads = 3, .key_heads = 2}, {1, 1, 1}, "does not divide its heads");
   refused(Attention{.heads = 2, .key_heads = 2, .rotary = 1.0}, {1, 1, 1}, "above 1");
   refused(Attention{.heads = 2, .key_heads = 2, .rotary = 10.0}, {1, 1, 1}, "odd width");
   refused(two, {2, 2, 2}, "needs a sequence");
-  refused(PickPlace{.place = 4}, {1}, "behind the last");
+  refused(PickPlace{.place = 4}, {1}, "after the end of the sequence");
   refused(PickPlace{.place = 1, .last = true}, {1}, "names another");
-  refused(PickPlace{.place = 1}, {1, 2}, "which only the last place asks for");
+  refused(PickPlace{.place = 1}, {1, 2}, "only helps to find the last place");
   refused(TokenMask{}, {4}, "tokens have no gradient");
   refused(MeanOfPlaces{}, {2}, "needs a sequence");
   for (const Layer& layer : {Layer(Positions{}), Layer(Prepend{}), Layer(MeanOfPlaces{}),
@@ -226,7 +226,7 @@ TEST_CASE("chain: a shortcut becomes a sum, behind a convolution where it must c
   refused({4, 4}, {conv(2, 3), Shortcut{.over = 0}, Dense{10}}, "reaches back over no layer");
   refused({4, 4}, {conv(2, 3), Shortcut{.over = 1, .stride = 0}, Dense{10}}, "stride of 0");
   refused({4, 4}, {conv(2, 3), Shortcut{.over = 1}, Dense{10}},
-          "layer 1, add, needs values of one shape; what enters it is 2 x 2 x 2 and 4 x 4 x 2");
+          "layer 1, add, needs values of one shape; its input is 2 x 2 x 2 and 4 x 4 x 2");
   refused({4}, {Dense{5}, Shortcut{.over = 1}, Dense{10}}, "layer 1, conv2d 5");
 }
 
@@ -245,15 +245,15 @@ TEST_CASE("network: nodes name the values that they work on", "[network]") {
     CHECK_THROWS_WITH(check_network(network_of({4}, std::move(nodes))), ContainsSubstring(why));
   };
   refused({Dense{6}, {Dense{10}, {2}}}, "layer 1, dense 10, works on a value that no earlier node");
-  refused({Dense{10}, {Dense{10}, {0}}}, "no node uses what node 0, dense 10, makes");
-  refused({Dense{6}, {Dense{10}, {1, 0}}}, "needs a single value; what enters it is 6 and 4");
+  refused({Dense{10}, {Dense{10}, {0}}}, "no node uses the output of node 0, dense 10; only");
+  refused({Dense{6}, {Dense{10}, {1, 0}}}, "needs a single value; its input is 6 and 4");
   refused({Dense{10}, {Add{}, {1}}}, "needs two values or more");
-  refused({Dense{10}, {Add{}, {0, 1}}}, "needs values of one shape; what enters it is 4 and 10");
+  refused({Dense{10}, {Add{}, {0, 1}}}, "needs values of one shape; its input is 4 and 10");
   refused({Dense{10}, {Dense{10}, {1}, "layers.0"}}, "two tensors of the network have the name");
   refused({{Dense{10}, {}, "a b"}}, "has the name 'a b'; names have at most 200 letters, digits");
   refused({{Dense{10}, {}, "preprocessing.0"}}, "do not begin with 'preprocessing.'");
   refused({Scale{1e300}, Dense{10}}, "has a factor that float32 cannot hold");
-  refused({PartOf{.first = 3, .size = 2}, Dense{10}}, "reaches beyond the last extent");
+  refused({PartOf{.first = 3, .size = 2}, Dense{10}}, "end within the last extent");
   refused({PartOf{.first = std::size_t{0} - 1, .size = 2}, Dense{10}}, "reaches beyond");
   refused({Reshape{{3, 2}}, Dense{10}}, "has another number of elements");
 }
@@ -297,9 +297,10 @@ TEST_CASE("network: a node may use the parameters of an earlier one, and then ha
                       ContainsSubstring(why));
   };
   refused({4}, {shared(1, Dense{4}), Dense{4}, Dense{10}},
-          "layer 0, dense 4, shares the parameters of a node that is not before it");
-  refused({4}, {Dense{4}, shared(0, Dense{4}), shared(1, Dense{4}), Dense{10}},
-          "layer 2, dense 4, shares the parameters of layers.1, which has none of its own");
+          "layer 0, dense 4, shares the parameters of a node that does not come before it");
+  refused(
+      {4}, {Dense{4}, shared(0, Dense{4}), shared(1, Dense{4}), Dense{10}},
+      "layer 2, dense 4, shares the parameters of layers.1, which itself shares the parameters");
   refused({4}, {Dense{5}, shared(0, Dense{5}), Dense{10}},
           "shares the parameters of layers.0, whose tensors have other shapes");
   refused({4}, {Dense{4}, shared(0, Dense{.units = 4, .no_bias = true}), Dense{10}},

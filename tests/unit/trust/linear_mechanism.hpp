@@ -1,4 +1,5 @@
-// Matrix mechanisms and trees as public matrices, and the sensitivity of their releases: by definition.
+// Matrix mechanisms and trees as public matrices, and the sensitivity of their releases: by
+// definition.
 #pragma once
 
 #include <algorithm>

@@ -107,13 +107,13 @@ struct AcceptsOne {
 template <class... Kinds>
 using Accepts = Overloaded<AcceptsOne<Kinds>...>;
 
-/// Implements Accountant::refuses() for a method that can compose whatever it can account for:
-/// returns the first reason among the event's releases, which are found by unfolding "composed" and
-/// "self_composed". An event that happens zero times is not a release. "unsupported" is refused
-/// with the reason that it contains.
+/// Implements Accountant::refuses() for a method that can compose all events that it accounts for:
+/// unfolds "composed" and "self_composed", and returns the first reason among the releases inside.
+/// An event that happens zero times is not a release. "unsupported" is refused with the reason that
+/// it contains.
 /// \param refuses_release  callable with each kind of event that the method knows, as
 ///   `std::optional<std::string>(const GaussianEvent&)`; called in order, until the first reason.
-///   Every other kind is refused, so a kind that is added later is, too. It must examine the events
+///   Every other kind is refused, also kinds that are added later. It must examine the events
 ///   inside of sampled events and of candidates itself.
 /// \param otherwise  why the other kinds are refused.
 template <class RefusesRelease>

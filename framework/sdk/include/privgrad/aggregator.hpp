@@ -26,7 +26,7 @@ struct NoiseTerm {
 
 /// The total noise of an earlier step's release, carried over like the data of that release.
 struct EarlierNoise {
-  std::uint64_t step = 0;  ///< An earlier step than the step of the recipe.
+  std::uint64_t step = 0;  ///< Before the step of the recipe.
   double share = 0.0;      ///< 1: the noise is carried over in the same proportion as the data.
 };
 
@@ -151,8 +151,10 @@ class PRIVGRAD_API Aggregator : public Stateful {
 /// A difference of one example's gradients at two iterates, each clipped to the clip norm first. An
 /// epoch's anchor is the iterate at the beginning of its first step.
 enum class GradientDifference {
-  since_anchor,     ///< The gradient at the step's iterate minus that at the epoch's anchor.
-  between_anchors,  ///< The gradient at the epoch's anchor minus that at the previous one.
+  /// The gradient at the iterate of the step minus the gradient at the anchor of the epoch.
+  since_anchor,
+  /// The gradient at the anchor of the epoch minus the gradient at the previous anchor.
+  between_anchors,
 };
 
 /// Optional ability of an aggregator: instead of gradients, the core sums up three vectors of each

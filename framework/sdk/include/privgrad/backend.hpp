@@ -173,8 +173,8 @@ class PRIVGRAD_API ExactClipping {
   virtual void choose(Pass& pass, std::span<const std::uint8_t> taken) const;
 
   /// sum += the cells of the chosen examples in one piece, modulo 2^64; may be called repeatedly.
-  /// Threads: until the pass is used otherwise, may be called for several pieces at the same time;
-  /// each call runs on the thread that makes it.
+  /// Threads: several pieces may be added at the same time, while no other function uses the pass;
+  /// each call runs on its caller's thread.
   /// \param sum  [size of the piece].
   virtual void add_piece(Pass& pass, std::size_t piece, std::span<std::int64_t> sum) const;
 };
@@ -189,7 +189,7 @@ class PRIVGRAD_API ExactClipping {
 ///       explicit DenseOnly(const Params&) {}
 ///       std::unique_ptr<Program> compile(const Network& network, Executor& executor) override {
 ///         if (!is_plain_chain(network))
-///           throw ConfigError("dense_only: executes chains of trained layers without class weights");
+///           throw ConfigError("dense_only: executes plain chains of layers");
 ///         for (const Node& node : network.nodes) {
 ///           const auto* dense = std::get_if<Dense>(&node.layer);
 ///           if (dense == nullptr || dense->per_place || dense->no_bias)

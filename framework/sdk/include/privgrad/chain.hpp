@@ -10,7 +10,7 @@
 
 namespace privgrad {
 
-/// y = x + P(e), where e is what entered the link `over` links before this one: the end of a
+/// y = x + P(e), where e is the input of the link `over` links before this one: the end of a
 /// residual block of that many layers. He, Zhang, Ren and Sun 2016.
 ///
 /// P(e) is e if both have the same shape and stride is 1. Otherwise it is a Conv2d with kernel 1,

@@ -94,8 +94,8 @@ class PRIVGRAD_API AdaptiveClipNorm {
   /// more the gradients get. A pure function of public values.
   /// \param expected_batch_size  > 0.
   /// \param noise_multiplier  > 0, of both releases together.
-  /// \returns a finite number above noise_multiplier / 2: with only that much noise, the count
-  ///   alone would cost as much as both together may cost.
+  /// \returns a finite number above noise_multiplier / 2, because at noise_multiplier / 2 the count
+  ///   alone would use up the cost of both.
   virtual double count_noise(double expected_batch_size, double noise_multiplier) const = 0;
 
   /// \param clip_norm  the clip norm of the previous step, finite, > 0.

@@ -17,12 +17,12 @@ namespace privgrad {
 
 enum class Split { train = 1, test };
 
-/// Which rows of which file belong to a split. This follows only from parameters and directories,
+/// The rows of a file that belong to a split. They follow only from parameters and directories,
 /// never from the content of the rows.
 struct RowOrigin {
   std::string file;       ///< file_identity(), or the name of rows in a program's memory.
   std::string name;       ///< For messages: the path as it was given.
-  std::string part = {};  ///< Which array or data set of the file, if it has several.
+  std::string part = {};  ///< The array or data set in the file, if it has several.
   std::size_t first = 0;  ///< Row numbers [first, end), in the order of the file.
   std::size_t end = std::numeric_limits<std::size_t>::max();
 };
@@ -35,8 +35,8 @@ struct DataInfo {
   /// Facts in this struct that were computed from private rows, each in a few words that end with
   /// the parameter that would declare it instead: "number of classes (classes)".
   std::vector<std::string> unaccounted;
-  /// True if only the first rows were taken (`limit`): then one row decides whether another belongs
-  /// to the data.
+  /// True if only the first rows were taken (`limit`), so that one row can decide whether another
+  /// row belongs to the data.
   bool first_rows_only = false;
   /// True if rows were selected by their content (`keep_labels`).
   bool rows_chosen_by_value = false;
@@ -46,15 +46,15 @@ struct DataInfo {
   /// The names of the features, one for each in row-major order; empty: they have no names. Public:
   /// names of columns and what a manifest declares, never taken from rows.
   std::vector<std::string> feature_names = {};
-  /// The parameters with which rows of other files get the same features and classes: all except
-  /// those that name files or choose rows. A model file stores them, and `privgrad predict` uses
-  /// them. Public, as above; null: none are needed.
+  /// The parameters that turn rows of other files into the same features and classes: all
+  /// parameters except those that name files or choose rows. A model file stores them, and
+  /// `privgrad predict` uses them. Public, as above; null: none are needed.
   Value reading = {};
   /// Remarks about the rows, one sentence each, for people who may see the rows. Computed from
   /// private rows: printed on standard error in research mode, and nowhere else.
   std::vector<std::string> remarks = {};
   /// False: the rows have no targets, and the stored targets mean nothing. Such rows can be
-  /// predicted, but they cannot be used for training or for comparison with a loss of targets.
+  /// predicted, but not used for training or for a loss that uses targets.
   bool has_targets = true;
   /// Whether the parameters ask for test rows. This is public; whether some row actually became a
   /// test row is a fact about rows.
@@ -111,10 +111,11 @@ class PRIVGRAD_API DataSource {
 
   // ---- Optional functions; the defaults suit most sources.
 
-  /// What info() will list as unaccounted, where the rows come from, and their shape, from which
-  /// follow the promises that a model and its program make. All this is known before any row is
-  /// read. A refusal for one of these reasons then has the same text and exit code whatever the
-  /// rows contain, even if a row cannot be read. The conformance suite tests it.
+  /// The part of info() that is known before any row is read: the unaccounted facts, the origins of
+  /// the rows, and their shape, which decides what the model and its program promise. The core
+  /// refuses a run by these facts before it reads rows, so the refusal has the same text and exit
+  /// code whatever the rows contain, even if a row cannot be read. The conformance suite tests
+  /// this.
   ///
   /// Privacy: depends only on parameters, names of files and columns, and headers.
   /// \returns the members unaccounted, first_rows_only, rows_chosen_by_value, has_test_split,
@@ -134,8 +135,8 @@ class PRIVGRAD_API DataSource {
   ///   Nothing: there is nothing to declare.
   /// \throws IoError as info(), except for rows that do not fit the declarations.
   virtual std::optional<Value> suggest() { return std::nullopt; }
-  /// \returns remarks about the source, or about the last answer of suggest(), for a person to check,
-  ///   one line each: for example a column that does not fit. These are facts about rows, too.
+  /// \returns remarks about the source, or about the last answer of suggest(), one line each, for a
+  ///   person to check: for example a column that does not fit. These are facts about rows, too.
   virtual std::vector<std::string> notes() { return {}; }
 
   /// The names of all columns, whether features or not, for a source that can keep the texts of

@@ -31,11 +31,12 @@ struct Sampling {
   std::shared_ptr<const Event> of;  ///< The event that runs on each batch.
 };
 
-// Each kind of event has a name, kKind, and members(), which calls use(name, member...) for each of
-// its members, given the same kind of event once or several times: so events are written, read and
-// compared without knowing the kinds. An event whose batches are drawn describes the draw in
-// sampling(). An event that many accountants do not support, and whose cost differs from its parts'
-// cost, may say in kUnproved what they have no theorem for (first_refusal()).
+// Each kind of event has a name, kKind. Its function members() takes one or several events of this
+// kind, and calls use(name, member...) for each member with that member of every event. Code that
+// writes, reads or compares events therefore works for all kinds. An event whose batches are drawn
+// describes the draw in sampling(). An event whose cost differs from the cost of its parts, and
+// that many accountants do not support, may say in kUnproved which theorem they lack
+// (first_refusal()).
 
 /// Gaussian noise of standard deviation `noise_multiplier` times the L2 bound of one unit's
 /// contribution. The accountant turns the bound into a sensitivity under its adjacency (replace_one
@@ -251,6 +252,6 @@ struct Overloaded : Functions... {
   using Functions::operator()...;
 };
 template <class... Functions>
-Overloaded(Functions...) -> Overloaded<Functions...>;  // clang before 17 does not deduce it
+Overloaded(Functions...) -> Overloaded<Functions...>;  // Clang before 17 does not deduce it
 
 }  // namespace privgrad

@@ -35,7 +35,8 @@ PRIVGRAD_API std::vector<double> exponential_influence(std::uint64_t steps, doub
 /// \throws ConfigError as above.
 PRIVGRAD_API std::vector<double> momentum_influence(std::uint64_t steps, double gamma, double beta);
 
-/// An exponential that rises to 1 at the last step, mixed with one that falls from 1 at the first:
+/// A mixture of two exponentials, of which one rises to 1 at the last step, and the other falls
+/// from 1 at the first step:
 ///     q_t = share * falling^t + (1 - share) * rising^(T-1-t)
 /// (Hong et al.'s experiments with momentum, there called momexpinfl.)
 /// \param rising, falling  in (0, 1].
@@ -51,8 +52,8 @@ PRIVGRAD_API std::vector<double> two_exponential_influence(std::uint64_t steps, 
 /// \throws ConfigError that names a step with an invalid influence, or whose noise overflows.
 PRIVGRAD_API std::vector<double> allocated_noise(std::span<const double> influence, double budget);
 
-/// The same for exponential_influence(steps, gamma), in closed form (Hong et al., Theorem 4.4);
-/// gamma = 1 gives sigma_t^2 = T/R:
+/// allocated_noise() of exponential_influence(steps, gamma), in closed form (Hong et al., Theorem
+/// 4.4); gamma = 1 gives sigma_t^2 = T/R:
 ///     sigma_t^2 = (1/R) (gamma^(-T/2) - 1)/(1 - sqrt(gamma)) gamma^(t/2),   t = 1 ... T.
 /// \throws ConfigError if the first step's noise overflows.
 PRIVGRAD_API std::vector<double> exponentially_allocated_noise(std::uint64_t steps, double gamma,

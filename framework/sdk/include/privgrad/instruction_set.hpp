@@ -15,12 +15,13 @@ enum class InstructionSet {
   avx512,     ///< AVX-512 F, DQ and VL.
 };
 
-/// The level by which loops with several versions choose one: the highest that this processor has,
-/// or the one that the environment variable PRIVGRAD_INSTRUCTIONS names (`avx512`, `avx2` or
-/// `plain`). The variable serves to compare levels, which differ only in speed: noise and releases
-/// are the same bits. Read once, at the first call.
+/// The level that decides which version of a loop runs: the highest level of this processor, or the
+/// level in the environment variable PRIVGRAD_INSTRUCTIONS (`avx512`, `avx2` or `plain`). The
+/// variable serves to compare levels, which differ only in speed: noise and releases are the same
+/// bits. Read once, at the first call.
 ///
-/// \throws ConfigError if PRIVGRAD_INSTRUCTIONS names no level, or one that the processor lacks.
+/// \throws ConfigError if PRIVGRAD_INSTRUCTIONS is not a level, or a level that the processor
+///   lacks.
 PRIVGRAD_API InstructionSet instruction_set();
 
 /// The level's name, as in PRIVGRAD_INSTRUCTIONS.

@@ -17,10 +17,11 @@ namespace privgrad {
 /// Where a file of weights holds a tensor of a model, and in which order.
 struct TensorSource {
   std::string block = "";  ///< The name of the model's tensor (ParameterBlock::name).
-  std::string name = "";   ///< The name of the file's.
-  /// Whether the file has [channels, inputs, kernel, kernel] for [channels, kernel, kernel, inputs].
+  std::string name = "";   ///< The name of the tensor in the file.
+  /// Whether the file stores a kernel as [channels, inputs, kernel, kernel], not as [channels,
+  /// kernel, kernel, inputs].
   bool kernel_last = false;
-  /// A table of the file whose first row is added to each row; empty: none.
+  /// A table of the file whose first row is added to each row of the tensor; empty: none.
   std::string plus_first_row_of = "";
 };
 
@@ -65,9 +66,9 @@ class PRIVGRAD_API Model {
   virtual void initialise(const Network& network, RandomStream& random,
                           std::span<float> parameters) const = 0;
 
-  /// \returns the tensors that model.weights holds under other names or in another order; the others
-  ///   have their own names there. Extents of 1 in front do not count, and of a longer table the
-  ///   first rows are taken.
+  /// \returns the tensors that the file of model.weights stores under another name or in another
+  ///   order; all other tensors have their own names there. Leading extents of 1 are ignored, and a
+  ///   table that is longer than the tensor is cut to its first rows.
   virtual std::vector<TensorSource> sources(const Network& network) const;
 
  protected:

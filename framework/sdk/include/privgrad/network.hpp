@@ -60,7 +60,7 @@ struct Conv2d {
   std::size_t channels = 0;
   std::size_t kernel = 0;
   std::size_t stride = 1;
-  std::size_t padding = 0;  ///< Zeros on every side; below kernel, or some outputs have no input.
+  std::size_t padding = 0;  ///< Zeros on every side; below kernel, so every output has an input.
   bool no_bias = false;     ///< Whether b is absent.
 
   static constexpr std::string_view kKind = "conv2d";
@@ -127,13 +127,13 @@ struct LayerNorm {
   }
 };
 
-/// The token that fills the rest of a sequence which is shorter than the features.
+/// The token that fills the end of a sequence that is shorter than the features.
 inline constexpr float kEmptyPlace = -1.0f;
 
 /// y[t] = W[x[t]], with W of shape [vocabulary, width], at each place t. The tokens x are the
 /// features, or a part of them, because tokens have no gradient: whole numbers below vocabulary, or
-/// kEmptyPlace, whose row is zeros and has no gradient. Any other value gives a row of NaN, and its
-/// example a gradient that is not finite.
+/// kEmptyPlace, whose row is zeros and has no gradient. Any other value makes its row NaN, so the
+/// gradient of its example is not finite.
 struct Embedding {
   std::size_t vocabulary = 0;
   std::size_t width = 0;
@@ -231,12 +231,11 @@ struct Prepend {
 };
 
 /// Softmax attention among the places of a sequence, of q [length, heads w], k and v [length,
-/// key_heads w], and perhaps a mask [length]: head h is the columns [h w, (h + 1) w) of q and of the
-/// output, and reads head g = h / (heads / key_heads) of k and v,
-///   y[t, h] = sum over s of p[t, s] v[s, g],  p[t, s] = exp(a[t, s]) / sum over r of exp(a[t, r]),
-///   a[t, s] = q[t, h] . k[s, g] / sqrt(w),
-/// over the places s, r whose mask is not 0 and, if causal, that are not after t; 0 if there are
-/// none. No parameters. Vaswani et al. 2017; Ainslie et al. 2023 for key_heads.
+/// key_heads w], and perhaps a mask [length]: head h is the columns [h w, (h + 1) w) of q and of
+/// the output, and reads head g = h / (heads / key_heads) of k and v, y[t, h] = sum over s of p[t,
+/// s] v[s, g],  p[t, s] = exp(a[t, s]) / sum over r of exp(a[t, r]), a[t, s] = q[t, h] . k[s, g] /
+/// sqrt(w), over the places s and r whose mask is not 0 and, if causal, only those up to t; 0 if
+/// there are none. No parameters. Vaswani et al. 2017; Ainslie et al. 2023 for key_heads.
 struct Attention {
   std::size_t heads = 1;      ///< Must divide the width of q.
   std::size_t key_heads = 1;  ///< Must divide heads.
@@ -291,9 +290,9 @@ enum class Loss {
   squared,   ///< 1/2 ||output - target||^2; the target of a class index is its one-hot vector.
   logistic,  ///< ln(1 + exp(-y output)), one output, y = -1 for class 0 and +1 for class 1.
   /// Of outputs [length, vocabulary]: the mean, over the places t whose next token is not
-  /// kEmptyPlace, of the cross-entropy of the outputs at t against token t + 1; 0 if there is no such
-  /// place. The tokens are the first `length` features; targets are not used, and have no classes. A
-  /// next token that is not below the vocabulary gives NaN.
+  /// kEmptyPlace, of the cross-entropy of the outputs at t against token t + 1; 0 if there is no
+  /// such place. The tokens are the first `length` features; targets are not used, and have no
+  /// classes. A next token that is not below the vocabulary gives NaN.
   next_token,
 };
 
@@ -320,9 +319,9 @@ struct Node {
   std::string name;
   /// Whether its parameters are constants, in Network::frozen, and not trained.
   bool is_frozen = false;
-  /// The earlier node whose parameters it uses, as it has none of its own: one without `shares`,
-  /// whose tensors have the shapes that this node's would have. An output layer without biases can
-  /// thus be tied to a table of tokens. Press and Wolf 2017.
+  /// The earlier node whose parameters this node uses instead of its own. The earlier node has no
+  /// `shares`, and its tensors have the shapes that this node needs. This can tie an output layer
+  /// without biases to a table of tokens. Press and Wolf 2017.
   std::optional<std::size_t> shares = std::nullopt;
 
   Node() = default;
@@ -357,12 +356,13 @@ PRIVGRAD_API std::vector<std::size_t> inputs_of(const Network& network, std::siz
 /// \returns the node's name, or "layers.N" if it has none.
 PRIVGRAD_API std::string name_of(const Network& network, std::size_t node);
 
-/// \returns the node whose parameters a node uses: itself, unless it shares those of another.
+/// \returns the node whose parameters a node uses: itself, unless it shares another node's
+///   parameters.
 PRIVGRAD_API std::size_t owner_of(const Network& network, std::size_t node);
 
 /// \returns whether each node works on the preceding value, no node is frozen or shares parameters,
-///   no class has a weight, and the loss uses a target. A backend that executes layers one after the
-///   other may require this.
+///   no class has a weight, and the loss uses a target. A backend that executes layers one after
+///   the other may require this.
 PRIVGRAD_API bool is_plain_chain(const Network& network);
 
 /// One tensor of the parameters.
@@ -386,17 +386,17 @@ PRIVGRAD_API Shape output_shape(const Layer& layer, const std::vector<Shape>& in
 PRIVGRAD_API std::vector<Shape> value_shapes(const Network& network);
 
 /// The layout of the flat vector of trained parameters: blocks in order, without gaps.
-/// \throws ConfigError like value_shapes(), or if two tensors have one name.
+/// \throws ConfigError like value_shapes(), or if two tensors have the same name.
 PRIVGRAD_API std::vector<ParameterBlock> parameter_blocks(const Network& network);
 
 /// The layout of Network::frozen: the parameters of the frozen nodes, in order, without gaps.
 PRIVGRAD_API std::vector<ParameterBlock> frozen_blocks(const Network& network);
 
-/// \returns the smallest vocabulary of the network's embeddings and of its loss, below which all
-///   features are tokens; 0 if it has none.
+/// \returns the smallest vocabulary among the network's embeddings and its loss: every token must
+///   be below it. 0 if the network takes no tokens.
 PRIVGRAD_API std::size_t vocabulary_of(const Network& network);
 
-/// \returns whether a node asks which places of the features are empty.
+/// \returns whether a node is a TokenMask, which depends on which places are empty.
 PRIVGRAD_API bool has_mask(const Network& network);
 
 /// \returns the number of trained parameters.
@@ -406,10 +406,9 @@ PRIVGRAD_API std::size_t parameter_count(const Network& network);
 /// \throws ConfigError like value_shapes().
 PRIVGRAD_API std::size_t output_count(const Network& network);
 
-/// \throws ConfigError if a node cannot process its input, if nothing uses a value, if there are
-///   no parameters to train, if the number of frozen parameters is not that of frozen_blocks(), if
-///   the class weights do not fit the classes, or if outputs, loss and targets do not fit each
-///   other.
+/// \throws ConfigError if a node cannot process its input, if nothing uses a value, if there are no
+///   parameters to train, if the number of frozen parameters does not match frozen_blocks(), if the
+///   class weights do not fit the classes, or if outputs, loss and targets do not fit each other.
 PRIVGRAD_API void check_network(const Network& network);
 
 }  // namespace privgrad

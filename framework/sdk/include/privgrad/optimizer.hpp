@@ -76,8 +76,8 @@ class PRIVGRAD_API Optimizer : public Stateful {
   /// \returns the same value on every call; nothing: steps follow no StepRule.
   virtual std::optional<StepRule::Kind> rule() const { return std::nullopt; }
 
-  /// The rule of the next step, which then counts as made, because the caller makes it. From then
-  /// on the vectors of the state are out of date; all other members stay up to date.
+  /// Returns the rule of the next step, and counts that step as made, because the caller carries it
+  /// out. From then on the vectors of the state are out of date; all other members stay up to date.
   /// \pre rule()
   /// \throws NumericError if the learning rate is not finite as a float32.
   virtual StepRule next_rule(const StepContext& context);

@@ -30,8 +30,8 @@ class PRIVGRAD_API Partition {
                                                 const RandomSource& random) const = 0;
 
   /// The number of examples of each client, if it depends only on the total number (and on
-  /// `random`); empty if it depends on the content of the examples. For the real number of rows,
-  /// these are the sizes of clients_of().
+  /// `random`); empty if it depends on the content of the examples. For the actual number of rows,
+  /// they agree with clients_of().
   virtual std::vector<std::uint64_t> sizes(std::uint64_t rows, std::uint64_t clients,
                                            const RandomSource& random) const = 0;
 
@@ -40,7 +40,8 @@ class PRIVGRAD_API Partition {
 
   /// Whether an example's client is drawn, or depends on which other examples exist. If not, the
   /// client follows from the example's own values, as with real clients, and removing an example
-  /// moves no other. Only then can a manifest say `federated.shards: given`.
+  /// moves no other example to another client. Only then can a manifest say `federated.shards:
+  /// given`.
   virtual bool is_drawn() const { return true; }
 };
 

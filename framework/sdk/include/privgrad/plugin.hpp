@@ -33,13 +33,13 @@ struct PRIVGRAD_API ComponentInfo {
   /// this one must overlap. For methods whose own error is an estimate: the core composes both and
   /// shows the intersection, or the proven interval if it is empty.
   std::string certified_by = {};
-  /// What steps with this component do that some engines do not support: the names from
-  /// privgrad/traits.hpp for every trait that the component has with some of its parameters. add()
-  /// below adds traits that follow from abilities or from a parameter of statistics_param().
+  /// The names from privgrad/traits.hpp of all traits that the component can have, depending on its
+  /// parameters: behaviour that some engines do not support. add() below adds traits that follow
+  /// from abilities or from a parameter of statistics_param().
   std::vector<std::string> traits = {};
 };
 
-/// Whether the parameters include that of statistics_param().
+/// Whether the parameters include the one from statistics_param().
 PRIVGRAD_API bool has_statistics_param(const std::vector<ParamSpec>& params);
 
 /// A component that the plugin offers. These are plain function pointers, so that framework

@@ -33,7 +33,7 @@ inline double one_minus_power(double base, std::uint64_t exponent) {
 /// whose remainder is below 0.3466^14 / 14! e^0.3466 < 2^-57.
 /// \param x  in [-700, 700], so that the result is a normal number.
 inline double exponential(double x) {
-  constexpr double kLog2 = 0x1.62e42fefa3800p-1;       // The leading 42 bits: k times it is exact.
+  constexpr double kLog2 = 0x1.62e42fefa3800p-1;       // 42 bits: k kLog2 is exact.
   constexpr double kLog2Rest = 0x1.ef35793c76730p-45;  // log 2 = kLog2 + kLog2Rest.
   constexpr int kDegree = 13;
   const double k = std::nearbyint(x * 0x1.71547652b82fep+0);

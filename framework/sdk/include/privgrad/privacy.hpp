@@ -43,8 +43,8 @@ class TrustBase;
 
 /// A sum over privacy units in which no unit's contribution has an L2 norm above l2_bound().
 ///
-/// It is still private: only the core, which adds noise to them, can read its values. Plugins can
-/// only hold it, move it and ask for its bound.
+/// It is still private: only the core, which adds the noise, can read its values. Plugins can only
+/// hold it, move it and ask for its bound.
 class PRIVGRAD_API Bounded {
  public:
   Bounded(Bounded&&) noexcept = default;

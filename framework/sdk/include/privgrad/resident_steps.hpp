@@ -94,7 +94,7 @@ class PRIVGRAD_API ResidentSteps {
   };
 
   enum class Cells : std::uint32_t { sum = 1, released };
-  /// The parameters are those with which the program computes, whatever the memory.
+  /// `parameters` are the program's parameters, of which there is one copy for all memories.
   enum class Numbers : std::uint32_t { parameters = 0, first_state, second_state };
   enum class Moved : std::uint32_t { yes = 1, gradient_not_finite, parameters_not_finite };
 

@@ -84,7 +84,7 @@ class PRIVGRAD_API Sampler {
   ///   same in all steps of an epoch charged as "random_allocation", and may change with any other
   ///   step.
   /// \param batch  out: row numbers below `rows`; may be empty.
-  /// \throws ConfigError if `rows` contradicts what the proof needs from start() (sizes).
+  /// \throws ConfigError if the proof does not hold for `rows` examples and the sizes of start().
   virtual void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
                       std::vector<std::uint32_t>& batch) = 0;
 
@@ -92,7 +92,7 @@ class PRIVGRAD_API Sampler {
   Sampler() = default;
 };
 
-/// Optional ability of a sampler: it can be fixed in advance which rows take part in which step.
+/// Optional ability of a sampler: the steps in which each row takes part can be fixed in advance.
 /// The accounting of releases with correlated noise uses this.
 ///
 /// Such a sampler promises that its batches follow only from row numbers and random streams, and
@@ -107,7 +107,8 @@ class PRIVGRAD_API PublicOrder {
   virtual ~PublicOrder();
 
   /// Rows that are in the same batches in all steps of the plan form a group.
-  /// \returns the number of groups, in [1, 2^32); without larger groups, one per row.
+  /// \returns the number of groups, in [1, 2^32); the number of rows if every row is a group of its
+  ///   own.
   /// \throws PrivacyError if nothing is proved under the plan's adjacency.
   virtual std::uint64_t groups() const = 0;
 

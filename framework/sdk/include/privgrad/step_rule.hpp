@@ -10,11 +10,11 @@
 namespace privgrad {
 
 /// The rule by which one step updates each parameter w, and up to two numbers of the optimizer's
-/// state, from its own coordinate g of the released gradient. It only has public constants; every
-/// operation is rounded once, in the order written here, so that all code that follows the rule
-/// gets the same bits:
+/// state, from its own coordinate g of the released gradient. It contains only public constants;
+/// every operation is rounded once, in the order written here, so that all code that follows the
+/// rule gets the same bits:
 ///
-///     descent:   w <- w - float(rate) * g                                              (in float32)
+///     descent:   w <- w - float(rate) * g                                             (in float32)
 ///     momentum:  v <- float(keep * v + take * g),   w <- float(w - rate * v)           (in double)
 ///     adam:      m <- float(keep * m + take * g),                                      (in double)
 ///                r <- float(sqrt(keep_squares * (r * r) + take_squares * (g * g))),

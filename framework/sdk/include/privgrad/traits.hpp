@@ -1,4 +1,4 @@
-// The traits of components: what steps with them do that some engines do not support.
+// The traits of components: behaviour in a step that some engines do not support.
 #pragma once
 
 #include <array>

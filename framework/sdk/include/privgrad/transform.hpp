@@ -77,9 +77,9 @@ class PRIVGRAD_API Transform {
   virtual Statistic statistic() const = 0;
 
   /// Changes the features of the examples in place, in the same way for every split. The set of
-  /// examples, their targets and their order must stay the same; the core checks this. If
-  /// is_by_row(), the core calls apply_rows() instead, and this is by default the same; otherwise a
-  /// transform overrides it.
+  /// examples, their targets and their order must stay the same; the core checks this. The default
+  /// calls apply_rows(), as the core itself does if is_by_row(); other transforms override this
+  /// function.
   virtual void apply(Dataset& data) const;
 
   // ---- Examples one at a time
@@ -100,8 +100,7 @@ class PRIVGRAD_API Transform {
   /// \param shape  shape of the features, the same as for output_shape(); e.g. {28, 28}.
   /// \param features  float32, of one example, element_count(shape).
   /// \param out  float32, as many as output_shape() says; not `features`.
-  /// \throws ConfigError if the number of features is not that of the examples on which the
-  ///   transform was fitted.
+  /// \throws ConfigError if the transform was fitted on examples with another number of features.
   virtual void apply_row(const Shape& shape, std::span<const float> features,
                          std::span<float> out) const;
 
@@ -146,13 +145,13 @@ class PRIVGRAD_API Transform {
   ///   the parameters. The instance then stays as it was.
   virtual void restore(const std::vector<FittedTensor>& values);
 
-  /// The effect on an example in operations that other programs also know. `privgrad export` needs
-  /// them of every transform of a model. apply() gives the result of evaluate(), within the
-  /// rounding of float32, in the shape of output_shape(). The conformance suite tests it.
+  /// The transform as operations that other programs can execute. `privgrad export` needs them for
+  /// every transform of a model. apply() gives the result of evaluate(), within the rounding of
+  /// float32, in the shape of output_shape(). The conformance suite tests it.
   ///
   /// Privacy: contains what fit() learnt, and is as private as statistic() says.
   /// \param shape  shape of the input features, the same as for output_shape(); e.g. {28, 28}.
-  /// \returns an empty list if at most the shape of an example changes.
+  /// \returns an empty list if the transform changes nothing but the shape of an example.
   /// \throws ConfigError if the transform cannot be expressed for such examples, e.g. because they
   ///   are too large; by default for all.
   /// \pre fit() or restore() was called.
@@ -183,7 +182,7 @@ PRIVGRAD_API void apply_to_each_row(const Transform& transform, const Shape& sha
 PRIVGRAD_API ParamSpec statistics_param();
 
 /// \returns the meaning of the parameter `statistic`, declared in either way.
-/// \throws nothing beyond Params.
+/// \throws only what Params throws.
 PRIVGRAD_API Statistic statistic_from(const Params& params);
 
 }  // namespace privgrad

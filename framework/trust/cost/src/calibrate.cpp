@@ -12,23 +12,23 @@ namespace privgrad::core {
 
 namespace {
 
-constexpr double kLargest = 60.0;  // of log2(scale)
+constexpr double kLargest = 60.0;  // log2 of the largest scale
 
 /// The excess of epsilon over its target, as a function of log2 of the scale: epsilon spans many
-/// powers of ten, and on this axis a bracket found by doubling is exact.
+/// powers of ten, and powers of two, which bracket the scale, are exact on this axis.
 class Excess {
  public:
   Excess(const std::function<double(double scale)>& epsilon_at, double target)
       : epsilon_at_(epsilon_at), target_(target) {}
 
   /// The logarithm of epsilon / target, which is nearly linear in log(scale), as the solver
-  /// prefers, and is clamped where it is infinite. Slightly below the target counts as a root, and
-  /// ends the search, because an evaluation may take an accountant a second.
+  /// prefers, and is clamped where it is infinite. An epsilon slightly below the target counts as a
+  /// root and ends the search, because a single evaluation may take a second.
   double operator()(double log_scale) const { return at(std::exp2(log_scale)); }
 
   /// Above 0 if epsilon exceeds the target: their quotient, even rounded, is then above 1.
   double at(double scale) const {
-    constexpr double kCloseEnough = 1e-10;  // relative, in epsilon
+    constexpr double kCloseEnough = 1e-10;  // relative difference in epsilon
     const double epsilon = epsilon_at_(scale);
     const double logarithm = std::clamp(std::log(epsilon / target_), -1e3, 1e3);
     return logarithm <= 0.0 && logarithm > -kCloseEnough ? 0.0 : logarithm;
@@ -53,9 +53,9 @@ double scale_between(const Excess& excess, Point low, Point high) {
   if (high.excess == 0.0) return std::exp2(high.log_scale);
   std::uintmax_t evaluations = 100;
   const auto close_enough = [](double a, double b) { return std::abs(a - b) < 1e-12; };
-  // high is the side with more noise. The solver may return a point that it never evaluated, or one
-  // that only a rounding error makes a root, so the returned scale is one that has been seen to
-  // meet the target.
+  // high is the side with more noise. The solver may return a point that it never evaluated, or a
+  // root that is due to rounding, so the scale returned here is one that was evaluated and met the
+  // target.
   double log_scale =
       boost::math::tools::toms748_solve(excess, low.log_scale, high.log_scale, low.excess,
                                         high.excess, close_enough, evaluations)

@@ -43,7 +43,7 @@ class CertifiedAccountant final : public Accountant {
   }
 
   void compose(const Event& event, std::uint64_t count) override {
-    // Asked first, so that the two always hold the same events.
+    // Both accountants are asked first, so that they always hold the same events.
     if (const auto why = refuses(event)) throw PrivacyError(*why);
     certifier_->compose(event, count);
     accountant_->compose(event, count);
@@ -210,8 +210,8 @@ ComponentPtr<Accountant> make_guard(const Component& accountant, const Params& p
 
 namespace {
 
-/// Whether this accountant, with its default parameters, accepts the event; one that cannot be made
-/// does not.
+/// Whether this accountant, with its default parameters, accepts the event; false if it cannot be
+/// made.
 bool takes(const Component& component, const Event& event, Adjacency adjacency,
            const Catalog& catalog) {
   try {

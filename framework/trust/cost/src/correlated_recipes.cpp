@@ -18,7 +18,7 @@ bool is_independent(const ReleaseRecipe& recipe) {
   return recipe.keep == 0.0 && recipe.scale == 1.0 && recipe.earlier.empty();
 }
 
-/// Checked without keeping the recipes, which most runs do not need.
+/// Checks the recipes without storing them: most runs do not need them.
 bool all_independent(const Aggregator& aggregator, std::uint64_t steps) {
   for (std::uint64_t step = 0; step < steps; ++step) {
     if (!is_independent(aggregator.recipe(step))) return false;
@@ -86,7 +86,7 @@ void CorrelatedRecipes::add(std::uint64_t step, ReleaseRecipe recipe) {
   }
   keep_.push_back(recipe.keep);
   scale_.push_back(recipe.scale);
-  // With a window, the new noise of a step is only that of its first node.
+  // With a window, only the first node of a step has new noise.
   own_multiplier_.push_back(window_ == 0           ? std::sqrt(squares)
                             : recipe.noise.empty() ? 0.0
                                                    : recipe.noise.front().multiplier);
@@ -157,7 +157,7 @@ double CorrelatedRecipes::remembered_steps() const {
 }
 
 std::uint64_t CorrelatedRecipes::most_kept() const {
-  std::vector<std::uint64_t> forgotten(steps(), 0);  // after each step
+  std::vector<std::uint64_t> forgotten(steps(), 0);  // the steps' noise to forget after each step
   std::uint64_t kept = 0;
   std::uint64_t most = 0;
   for (std::uint64_t step = 0; step < steps(); ++step) {
@@ -224,7 +224,8 @@ class RowWriter {
   /// Adds the release of one step of the run, if the part has a release in it.
   void add(std::uint64_t step_of_run, SquaredSensitivity& sensitivity) {
     if (step_of_run < first_step_) return;
-    // If the shares add up to 1 up to their rounding, the remainder is an error, which is bounded.
+    // If the shares add up to 1 except for rounding, the remainder is only an error, and is bounded
+    // as one.
     constexpr double kNegligible = 0x1p-40;
     const std::uint64_t step = step_of_run - first_step_;
     most_held_ = std::fabs(recipes_.keep(step)) * most_held_ + bound(step);
@@ -277,8 +278,8 @@ CorrelatedCost cost_of(std::vector<RowWriter> parts, const Participation& partic
   SquaredSensitivity sensitivity(participation);
   CorrelatedCost cost;
   cost.worst_after.reserve(steps);
-  // Each part computes products K, sums of at most as many terms as there are steps, three deep, a
-  // bound, and squares.
+  // Covers, for each part, the roundings of the products K, of three nested sums of at most one
+  // term per step, of a bound, and of squares.
   const double room = 1.0 + static_cast<double>(parts.size() * (steps + 5)) * 0x1p-50;
   for (std::uint64_t step = 0; step < steps; ++step) {
     double rounding_squares = 0.0;
@@ -316,7 +317,7 @@ CorrelatedCost cost_of(const CorrelatedRecipes& recipes, const Participation& pa
 CorrelatedCost with_noise_times(CorrelatedCost cost, double factor) {
   const double squared = factor * factor;
   for (double& value : cost.of_groups) value /= squared;
-  // Two more roundings, for which worst_after may have no room left.
+  // Covers two more roundings, for which worst_after may have no room left.
   for (double& value : cost.worst_after) value = value / squared * (1.0 + 0x1p-50);
   return cost;
 }

@@ -46,8 +46,8 @@ std::vector<Range> ranges_of(const CorrelatedRecipes& recipes, Side side) {
 /// Bounds on the absolute values of C's entries by their distance to the diagonal, times the least
 /// entry of D: c_d + e_d.
 std::vector<double> sizes_of_inverse(std::span<const Range> ranges, std::uint64_t steps) {
-  // An entry has the rounding error of its quotient, and kSameFactor in each of its parts; l_j and
-  // w_j have two roundings.
+  // Covers the rounding of an entry's quotient, kSameFactor in its numerator and denominator, and
+  // the two roundings of l_j and w_j.
   constexpr double kOff = 8.0 * kSameFactor;
   const std::size_t window = ranges.size() - 1;
   std::vector<double> middle(window + 1, 0.0), width(window + 1, 0.0);
@@ -57,7 +57,7 @@ std::vector<double> sizes_of_inverse(std::span<const Range> ranges, std::uint64_
     middle[j] = -(least / 2.0 + most / 2.0);
     width[j] = (most / 2.0 - least / 2.0) + kOff * std::max(std::fabs(least), std::fabs(most));
   }
-  // Sums of at most `window` products each, and two more operations.
+  // Covers sums of at most `window` products each, and two more operations.
   const double rounding = 0x1p-52 * static_cast<double>(window + 3);
   std::vector<double> entries(steps, 0.0), errors(steps, 0.0), sizes(steps, 0.0);
   entries[0] = sizes[0] = 1.0;
@@ -69,7 +69,8 @@ std::vector<double> sizes_of_inverse(std::span<const Range> ranges, std::uint64_
       all += std::fabs(middle[j]) * older;
       errors[d] += (std::fabs(middle[j]) + width[j]) * errors[d - j] + width[j] * older;
     }
-    errors[d] = (errors[d] + rounding * all) * (1.0 + 4.0 * rounding) + 0x1p-1000;  // for underflow
+    // covers underflow
+    errors[d] = (errors[d] + rounding * all) * (1.0 + 4.0 * rounding) + 0x1p-1000;
     const double size = (std::fabs(entries[d]) + errors[d]) * (1.0 + 0x1p-50);
     sizes[d] = std::isfinite(size) ? size : std::numeric_limits<double>::infinity();
   }

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kGroups = 512;  // groups processed at a time, so that their state stays in
                                       // the caches
 
-/// The rows of N, as the recurrence needs them.
+/// The rows of N, in the form that the recurrence needs.
 class Rows {
  public:
   struct Older {
@@ -105,8 +105,8 @@ class SomeGroups {
   Changes squares_{};
 };
 
-/// Groups that take part in the same steps form a class, of which one group is computed. If all
-/// epochs have the same order, a class is a batch.
+/// Groups that take part in the same steps form a class, and only one group of it is computed. If
+/// all epochs have the same order, each batch is a class.
 class Classes {
  public:
   Classes(const Participation& participation, std::uint64_t steps)
@@ -136,7 +136,7 @@ class Classes {
   }
 
  private:
-  /// Splits classes: the members that are in a step leave those that are not.
+  /// Splits each class into the members that take part in a step and the other members.
   void split(std::span<const std::uint32_t> members) {
     counts_.resize(size(), 0);
     std::vector<std::uint32_t> touched;
@@ -157,7 +157,7 @@ class Classes {
 
   std::vector<std::uint32_t> of_group_;
   std::vector<std::uint64_t> sizes_;
-  std::vector<std::uint32_t> counts_, homes_;  // of each class, in a step
+  std::vector<std::uint32_t> counts_, homes_;  // for each class, in the current step
 };
 
 void refuse_long_work(const CorrelatedRecipes& recipes, std::size_t orders) {
@@ -193,7 +193,7 @@ class RowsOfInverse {
 
   /// Adds a row to the sensitivity: the absolute values of its entries, plus their error bounds.
   void add(std::uint64_t row, SquaredSensitivity& sensitivity) {
-    // The last part covers recipes whose entries are up to 1 + kSameFactor times these.
+    // The last term covers recipes whose entries are up to 1 + kSameFactor times these.
     const double roundings =
         0x1p-52 * static_cast<double>(recipes_.window() + 3) + 4.0 * kSameFactor;
     sums_.assign(row + 1, 0.0);
@@ -228,7 +228,7 @@ class RowsOfInverse {
   const CorrelatedRecipes& recipes_;
   std::vector<Older> older_;
   std::vector<std::size_t> begins_{0};
-  std::vector<double> sums_, sizes_, errors_;  // of a row
+  std::vector<double> sums_, sizes_, errors_;  // of the current row
   bool is_attained_ = true;                    // whether no entry below 0 was found
 };
 

@@ -16,9 +16,9 @@ inline constexpr double kSameFactor = 0x1p-50;
 /// C sum_{t in pi} e_t g_t: row r by at most y_r = sum_{t in pi} |C_rt| (triangle inequality), and
 /// by exactly that, for equal contributions, where C >= 0. The cost is the sum of y_r^2.
 ///
-/// Let N = D - E, D its diagonal and E strictly lower triangular. If E >= 0, that is, if only the
-/// diagonal of N is positive, C = sum_k (D^-1 E)^k D^-1 >= 0 (the sum is finite: D^-1 E is
-/// nilpotent) and y solves N y = 1_pi: y_t = ([t in pi] + sum_j |N_{t,t-j}| y_{t-j}) / N_tt adds
+/// Let N = D - E, D its diagonal and E strictly lower triangular. If E >= 0, that is, if N has
+/// positive entries only on its diagonal, C = sum_k (D^-1 E)^k D^-1 >= 0 (the sum is finite: D^-1 E
+/// is nilpotent) and y solves N y = 1_pi: y_t = ([t in pi] + sum_j |N_{t,t-j}| y_{t-j}) / N_tt adds
 /// and multiplies non-negative numbers, with 2 window + 2 roundings per step: its relative error is
 /// below (t + 1) (window + 1) 2^-52 (1 + 2^-20). worst_after has room for that, and for recipes
 /// that are proportional to these up to kSameFactor.

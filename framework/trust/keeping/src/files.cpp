@@ -82,7 +82,7 @@ class RegularFile {
     size_ = static_cast<std::uint64_t>(status.st_size);
   }
 
-  /// In bytes, as of opening.
+  /// The size in bytes when the file was opened.
   std::uint64_t size() const { return size_; }
   std::string read(std::size_t most_bytes) const {
     return read_up_to(in_.get(), most_bytes, name_);
@@ -105,7 +105,8 @@ void check_length(std::uint64_t length, std::size_t most_bytes, const std::strin
 void flush_directory_of(const fs::path& file) {
   const fs::path parent = file.parent_path().empty() ? fs::path(".") : file.parent_path();
   const Descriptor directory(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Some file systems cannot flush a directory (EINVAL); the name is then as safe as it can be.
+  // Some file systems cannot flush a directory (EINVAL); nothing more can then be done for the
+  // name.
   if (directory.get() < 0 || (::fsync(directory.get()) != 0 && errno != EINVAL)) {
     throw IoError(parent.string() + ": cannot be flushed to disk: " + last_error());
   }
@@ -121,7 +122,7 @@ std::string read_whole(const fs::path& file, std::size_t most_bytes) {
   const RegularFile in(file);
   check_length(in.size(), most_bytes, file.string());
   std::string text = in.read(most_bytes + 1);
-  check_length(text.size(), most_bytes, file.string());  // it may have grown
+  check_length(text.size(), most_bytes, file.string());  // the file may have grown
   return text;
 }
 
@@ -162,8 +163,8 @@ void write_atomically(const fs::path& file, std::string_view content) {
   std::string temporary = file.string() + std::string(kUnfinished) + std::string(kDrawn, 'X');
   const Descriptor out(::mkostemp(temporary.data(), O_CLOEXEC));
   if (out.get() < 0) throw IoError(file.string() + ": cannot be written: " + last_error());
-  // mkostemp makes files that only the owner may read; the mode of a run's record follows the
-  // umask.
+  // mkostemp makes files that only the owner can read, but a run's files should have the mode that
+  // the umask allows.
   const mode_t mask = ::umask(0);
   ::umask(mask);
   const bool written = write_all(out.get(), content) && ::fchmod(out.get(), 0666 & ~mask) == 0 &&
@@ -218,7 +219,7 @@ AppendOnlyFile::AppendOnlyFile(fs::path file) : file_(std::move(file)) {
                   ": is there already, and is never written over; choose another place");
   }
   if (descriptor_ < 0) fail("created");
-  // For is_being_written(). Not every file system has locks, and nothing else relies on this one.
+  // The lock serves is_being_written() only, so file systems without locks are fine.
   [[maybe_unused]] const int ignored = ::flock(descriptor_, LOCK_EX | LOCK_NB);
   try {
     flush_directory_of(file_);

@@ -69,7 +69,7 @@ void check_terms(const AccountTerms& terms) {
   }
 }
 
-/// \throws PrivacyError unless the accountant may guard events that are chosen adaptively.
+/// \throws PrivacyError unless the accountant is valid for events that are chosen adaptively.
 void check_filter(const Accountant& filter) {
   if (!filter.is_filter()) {
     throw PrivacyError(
@@ -93,7 +93,7 @@ class DataAccount::Lock {
   enum class For { reading, writing };
 
   Lock(const std::filesystem::path& file, For what) : file_(file), what_(what) {
-    // Opening does not wait for a pipe, and only plain files are read.
+    // O_NONBLOCK: opening a pipe does not wait. Only plain files are read.
     descriptor_ =
         ::open(file.c_str(), (what == For::reading ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK);
     if (descriptor_ < 0)
@@ -114,7 +114,7 @@ class DataAccount::Lock {
   }
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
-  ~Lock() { ::close(descriptor_); }  // which unlocks it
+  ~Lock() { ::close(descriptor_); }  // also unlocks the file
 
   std::string content() const {
     std::string text;
@@ -143,7 +143,7 @@ class DataAccount::Lock {
     }
     if (is_whole && ::fdatasync(descriptor_) == 0) return;
     const int why = errno;
-    // A truncated line would be ignored anyway.
+    // If this fails, readers still ignore the truncated line.
     [[maybe_unused]] const int ignored = ::ftruncate(descriptor_, static_cast<off_t>(at));
     errno = why;
     fail("cannot be written");
@@ -181,7 +181,7 @@ void DataAccount::open(const std::filesystem::path& file, const AccountTerms& te
   AppendOnlyFile out(file);
   out.append(chain.next({{"type", "open"},
                          {"account", 1},
-                         // Distinguishes accounts of two data sets with the same terms.
+                         // This distinguishes two accounts with the same terms.
                          {"id", RandomKey::from_operating_system().public_hex()},
                          {"name", terms.name},
                          {"adjacency", to_text(terms.adjacency)},

@@ -50,13 +50,14 @@ class Reader {
       return of_name(std::type_identity<Event::Kind>{}, name, json, place);
     } catch (const PlacedError&) {
       throw;
-    } catch (const ConfigError& problem) {  // a range that Event itself checks
+      // for example a number out of the range that Event checks
+    } catch (const ConfigError& problem) {
       fail(place, problem.what());
     }
   }
 
  private:
-  /// Marks an error that already names its place, so that outer readers do not add theirs.
+  /// Marks an error that already names its place, so that outer readers do not add another place.
   class PlacedError : public ConfigError {
    public:
     using ConfigError::ConfigError;

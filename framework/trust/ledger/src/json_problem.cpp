@@ -53,7 +53,7 @@ class Watch final : public nlohmann::json_sax<Json> {
   }
 
   int deepest_, depth_ = 0;
-  std::vector<std::set<std::string>> keys_;  ///< One set for each open object.
+  std::vector<std::set<std::string>> keys_;  ///< The keys seen so far in each open object.
 };
 
 }  // namespace

@@ -18,9 +18,10 @@
 namespace privgrad::core {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{4} << 30;  // some 500 for each release
+constexpr std::size_t kMostBytes = std::size_t{4} << 30;  // a release takes some 500 bytes
 
-/// The recorded epsilon, if another processor may have computed it for the same events.
+/// The recorded epsilon if it may be another processor's result for the same events, otherwise the
+/// proved one.
 double as_recorded(double proved, const nlohmann::json& recorded) {
   if (!recorded.is_number()) return proved;
   const double other = recorded.get<double>();
@@ -94,11 +95,11 @@ Ledger::Ledger(const std::filesystem::path& file, Budget budget, Accountant& acc
   if (!last_epsilon.is_null()) spent_.value = as_recorded(spent_.value, last_epsilon);
 }
 
-/// Reads the lines after the first, up to the position.
+/// Reads and composes the lines after the first one, up to the position.
 /// \returns the last line's epsilon; null if there is none.
 nlohmann::json Ledger::take_up(std::string_view text, const LedgerReopening& again) {
   nlohmann::json last_epsilon;
-  std::deque<Receipt> last;  // of steps: at most as many as are in hand
+  std::deque<Receipt> last;  // the last steps, at most as many as are in hand
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     if (end == text.npos) throw IoError("the checkpoint ends within a line");
@@ -134,7 +135,7 @@ PrivacyAnswer Ledger::ask() const {
 std::vector<Receipt> Ledger::charge(std::span<const Charge> charges) {
   if (broken_) throw IoError("the ledger failed before and accepts no further charge");
   if (exhausted_ || charges.empty()) return {};
-  broken_ = true;  // until everything below has succeeded
+  broken_ = true;  // cleared once everything below has succeeded
   // The steps of an epoch that its first step has paid for do not change the total.
   const bool costs = std::any_of(charges.begin(), charges.end(), [](const Charge& charge) {
     return !(charge.cost == Event::nothing());

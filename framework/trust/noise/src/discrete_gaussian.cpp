@@ -94,7 +94,7 @@ std::int64_t DiscreteGaussianStream::draw() {
 }
 
 Event grid_release_event(std::uint64_t levels, std::uint64_t sigma, Adjacency adjacency) {
-  // Both are integers below 2^53, so exact; the quotient and its square are rounded once each.
+  // Both are integers below 2^53 and thus exact; the quotient and its square are each rounded once.
   const double ratio = sensitivity_of_unit_bound(adjacency) * static_cast<double>(levels) /
                        static_cast<double>(sigma);
   const double rho = 0.5 * ratio * ratio * (1.0 + 4.0 * std::numeric_limits<double>::epsilon());
@@ -109,7 +109,7 @@ std::uint64_t sigma_in_cells(double noise_multiplier, std::uint64_t levels) {
                       format_number(product) + " cells of the grid, allowed are less than 2^52");
   }
   const double whole = std::ceil(product);
-  // The product was rounded: if it rounded down to an integer, the exact product is above that.
+  // If the rounded product is an integer below the exact product, the next integer is needed.
   const bool above = whole == product && std::fma(noise_multiplier, cells, -product) > 0.0;
   return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(whole) + (above ? 1 : 0));
 }

@@ -8,7 +8,7 @@
 namespace privgrad::core {
 namespace {
 
-constexpr double kSteps = 0x1p24;  // per standard deviation
+constexpr double kSteps = 0x1p24;  // steps per standard deviation
 
 }  // namespace
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kBlockBytes = 64;
 
 void require_sodium() {
-  // May be called again, from any thread; 0 and 1 both mean ready.
+  // May be called repeatedly and from any thread; both 0 and 1 mean that libsodium is ready.
   if (sodium_init() < 0)
     throw NumericError("libsodium could not be initialised: no secure randomness");
 }
@@ -31,7 +31,8 @@ void store_little_endian(std::uint64_t word, std::uint8_t* to) {
   for (int i = 0; i < 8; ++i) to[i] = static_cast<std::uint8_t>(word >> (8 * i));
 }
 
-/// (word + 1/2) / 2^64, in [2^-65, 1], with full relative precision near 0, which yields the tails.
+/// (word + 1/2) / 2^64, in [2^-65, 1], with full relative precision near 0, where the tails of the
+/// normal come from.
 double open_uniform(std::uint64_t word) { return (static_cast<double>(word) + 0.5) * 0x1p-64; }
 
 /// Two independent N(0, 1) samples from two independent words.

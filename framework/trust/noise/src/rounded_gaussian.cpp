@@ -14,11 +14,11 @@
 namespace privgrad::core {
 namespace {
 
-constexpr std::uint64_t kWords = 0;  // domain of the cipher
+constexpr std::uint64_t kWords = 0;  // the cipher's domain for words
 constexpr std::uint64_t kBlocksPerChunk = sizeof(NormalWords) / CounterCipher::kBlockBytes;
 constexpr std::size_t kPairs = NormalWords::kPairs;
 
-bool in_range(double size) {  // false for NaN
+bool in_range(double size) {  // a NaN is out of range
   return size >= kSmallestRoundedSigma && size <= kLargestRoundedSigma;
 }
 
@@ -69,8 +69,8 @@ void require_sizes(std::size_t sums, std::size_t out) {
                     std::to_string(out) + ", allowed is as many");
 }
 
-/// The largest sizes of a scale for which it pays to begin with a tier; the tier leaves a share of
-/// about 2^(size - 21), 2^(size - 29) and 2^(size - 44) undecided.
+/// For each tier, the largest size of a scale for which it is worth beginning there. The tiers
+/// leave a share of about 2^(size - 21), 2^(size - 29) and 2^(size - 44) undecided.
 constexpr int kSizeForFloats = 14;
 constexpr int kSizeForDoubles = 25;
 constexpr int kSizeForFine = 43;
@@ -108,7 +108,7 @@ struct Open {
 class OpenElements {
  public:
   void collect(const RoundedChunk& rounded, std::span<const std::int64_t, kNormalsPerChunk> sums) {
-    constexpr std::size_t kTogether = 16;  // nearly always, all of these are decided
+    constexpr std::size_t kTogether = 16;  // nearly always holds all undecided elements of a chunk
     for (std::size_t begin = 0; begin < kPairs; begin += kTogether) {
       std::uint32_t some = 0;
       for (std::size_t i = begin; i < begin + kTogether; ++i) some |= rounded.undecided[i];
@@ -127,7 +127,7 @@ class OpenElements {
     open_[size_++] = {element, sums[element]};
   }
 
-  std::array<Open, kNormalsPerChunk> open_;  // the first size_ of them
+  std::array<Open, kNormalsPerChunk> open_;  // only the first size_ are used
   std::size_t size_ = 0;
 };
 

@@ -20,7 +20,7 @@ using kernels::turned;
 
 constexpr std::size_t kPairs = NormalWords::kPairs;
 
-#define PRIVGRAD_ALWAYS __attribute__((always_inline))  // for lambdas
+#define PRIVGRAD_ALWAYS __attribute__((always_inline))  // also works for lambdas
 
 using Sums = std::span<const std::int64_t, kNormalsPerChunk>;
 
@@ -101,7 +101,7 @@ PRIVGRAD_INLINE Pair<std::int32_t> truncated(const Pair<float>& z) {
 constexpr double kFloatSlope = kFloatRadiusSlope + kFloatAngleError + 3.0;
 constexpr double kFloatSlack = 1.0 + 0x1p-10;
 
-/// In units of 2^-F three more are added: the float, the remainder and the bound are each truncated
+/// Three units of 2^-F are added, because the float, the remainder and the bound are each truncated
 /// to an integer.
 PRIVGRAD_INLINE void floats(const NormalWords& words, const RoundingScale& scale, Sums sums,
                             RoundedChunk& out) {
@@ -157,7 +157,7 @@ PRIVGRAD_INLINE void add_term(const NormalWords& words, const RoundingScale& sca
   }
 }
 
-/// Two more units: the remainder and the bound are truncated.
+/// Adds two more units, because the remainder and the bound are truncated.
 PRIVGRAD_INLINE void round_terms(const FloatSums& of, const RoundingScale& scale, Sums sums,
                                  RoundedChunk& out) {
   const auto fixed = fixed_point<std::int32_t>(bits_of_floats(scale));
@@ -189,11 +189,11 @@ PRIVGRAD_INLINE double slope_at_most(double a, std::uint64_t upper, double r) {
                    (std::bit_cast<std::uint64_t>(r) & kExponent));
 }
 
-/// The widths of the cells make up nearly all of the bound, divided by sigma. |dr / du| = 1 / (u
-/// r), so the radius is off by at most 2^-33 / (u r), where u and r each vary by less than a factor
-/// 1 + 2^-14 over a cell that radius_is_coarse() lets pass. A cell of V turns the angle by at most
-/// pi / 8 2^-29 = 0.7854 2^-30. The arithmetic's 2^-46 r (see fine()) is less than the remainder of
-/// 0.8. In units three more are added, as for floats.
+/// The bound, divided by sigma, comes almost entirely from the widths of the cells. |dr / du| = 1 /
+/// (u r), so the radius is off by at most 2^-33 / (u r), where u and r each vary by less than a
+/// factor 1 + 2^-14 over a cell that radius_is_coarse() lets pass. A cell of V turns the angle by
+/// at most pi / 8 2^-29 = 0.7854 2^-30. The arithmetic's 2^-46 r (see fine()) is less than the
+/// remainder of 0.8. Three units are added, as for floats.
 PRIVGRAD_INLINE void doubles(const NormalWords& words, const RoundingScale& scale, Sums sums,
                              RoundedChunk& out) {
   constexpr int kMostBits = 40;

@@ -13,7 +13,7 @@
 namespace privgrad::core {
 namespace {
 
-constexpr std::uint32_t kAngleMask = 0x1fffffff;  // the other three bits choose the octant
+constexpr std::uint32_t kAngleMask = 0x1fffffff;  // the word's other three bits choose the octant
 constexpr int kAngleBits = 29;
 constexpr int kRadiusBits = 32;
 constexpr int kExtensionBits = 64;
@@ -225,7 +225,7 @@ std::int64_t round_exactly(std::span<const RoundingAddress> terms, const Roundin
       read.append(
           read_extension(terms[j].pair, static_cast<std::uint64_t>(number), *extensions[j]));
       if (read.radius.is_zero()) {
-        bounded = false;  // no upper bound of the radius yet
+        bounded = false;  // the radius has no upper bound yet
       } else if (bounded) {
         add_term(read, further, octant_of(terms[j]), scale.sigmas[j], sum);
       }

@@ -33,7 +33,7 @@ struct Weighted {
       "a run's sums are all on the grid or all in floating point: running sums of both are two");
 }
 
-/// m, for a unit that takes part in the step with the most noise.
+/// m: the most noise of a step, for a unit that takes part in that step.
 double most_noise(const CorrelatedRecipes& recipes) {
   double most = 0.0;
   for (std::uint64_t step = 0; step < recipes.steps(); ++step)
@@ -46,7 +46,7 @@ class NewNoise {
  public:
   void clear() { noise_.fill(0.0); }
 
-  /// Adds a node's normals.
+  /// Adds the normals of a node to the noise.
   void add(NormalStream& node, std::size_t begin, std::size_t size, double multiplier) {
     node.fill(begin, std::span(normals_).first(size));
     add(normals_.data(), size, multiplier);
@@ -62,8 +62,8 @@ class NewNoise {
   /// s = keep s + x, and x = factor (s + unit z).
   /// \param z  out: the noise, for later steps; null if no later step continues it.
   void release(std::span<float> x, double* s, float* z, double keep, double unit, double factor) {
-    // Later steps continue exactly these rounded values. They are also used if no step continues,
-    // so the release is the same in both cases.
+    // Later steps continue exactly these rounded values. This step uses them even if no later step
+    // continues it, so its release is the same in both cases.
     float* rounded = z != nullptr ? z : normals_.data();
     const double* noise = noise_.data();
     float* values = x.data();
@@ -107,8 +107,8 @@ double noise_factor_of(std::span<const CorrelatedRecipes* const> parts,
     squares += error * error;
   }
   if (squares == 0.0) return 1.0;
-  constexpr double kRoundings = 1.0 + 0x1p-50;  // for the rounding of the noise that it multiplies,
-                                                // and for its own
+  // Covers the rounding of the noise that is multiplied by this factor, and of the factor itself.
+  constexpr double kRoundings = 1.0 + 0x1p-50;
   return (1.0 + std::sqrt(squares) * most_noise(*parts.front())) * kRoundings;
 }
 
@@ -420,7 +420,7 @@ Released CorrelatedMechanism::noised(Part& part, std::uint64_t step_of_run, Boun
   const bool is_kept = recipes.last_use(step) > step;
   std::vector<float> z = is_kept ? part.take_buffer() : std::vector<float>{};
 
-  std::vector<float> values = TrustBase::take(std::move(sum));  // later the released values
+  std::vector<float> values = TrustBase::take(std::move(sum));  // becomes the released values
   std::atomic<bool> is_finite = true;
   const double scale = recipes.scale(step);
   const double factor = scale / divisor;

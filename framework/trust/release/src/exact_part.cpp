@@ -73,7 +73,7 @@ double roundings(const CorrelatedRecipes& recipes, std::size_t size) {
 /// With F fractional bits, a bound on the effect of the roundings on all releases, in units of the
 /// noise.
 double error_with(int bits, const CorrelatedRecipes& recipes, std::size_t size) {
-  // Nothing is proved for constants that fixed() cannot hold, or for sums that grow by themselves.
+  // There is no bound for constants that fixed() cannot hold, or for sums that grow by themselves.
   if (most_shares(recipes).first >= 4.0 || !std::isfinite(recipes.remembered_steps()))
     return std::numeric_limits<double>::infinity();
   const double memory = recipes.remembered_steps();
@@ -97,7 +97,7 @@ FixedPoint fixed_point(const CorrelatedRecipes& recipes, const ExactPart::Size& 
   const auto [least, most] = noise_range(recipes);
   constexpr auto kCells = static_cast<double>(kExactLevels);
   const int of_noise = std::clamp(58 - std::ilogb(most * kCells), 0, 32);
-  constexpr double kMostBound = 2.0;  // for a contribution that is a difference of gradients
+  constexpr double kMostBound = 2.0;  // the bound on a difference of two gradients
   const double largest = recipes.remembered_steps() * (1.0 + most_shares(recipes).first) *
                          kMostBound * kCells * static_cast<double>(size.most_rows);
   const int of_sums = std::isfinite(largest) ? 61 - std::ilogb(largest) : -1;
@@ -255,7 +255,7 @@ class WholePart final : public ExactPart {
   };
   struct Term {
     const std::uint64_t* z;
-    std::uint64_t factor;  // modulo 2^64
+    std::uint64_t factor;  // the factor, modulo 2^64
   };
   struct Piece {
     std::uint64_t step;

@@ -30,24 +30,24 @@ namespace privgrad::core {
 /// Z_t) with z_i = R_i 2^h - s_i, so one vector is kept for each continued step.
 ///
 /// Other recipes: s_t and D_t are carried in fixed point with F bits for a cell's fraction: in 64
-/// bits if the largest sums of batches of most_rows examples leave enough bits for it, so that no
-/// data makes anything wrap; otherwise in 128 bits, with F up to 32 and room for 2^32 examples.
+/// bits if the largest sum of batches of most_rows examples leaves enough bits for it, so that no
+/// data can cause an overflow; otherwise in 128 bits, with F up to 32 and room for 2^32 examples.
 /// Each multiplication by a constant c (fixed_point.hpp) rounds down, by less than a unit of 2^-F,
 /// and c itself to 60 fractional bits. For neighbours that differ by one unit's contributions the
 /// roundings add to the difference of s_t a vector of length at most A (sqrt(d) + A), in such
 /// units, A = min(T, 1 / (1 - keep)) (each step adds sqrt(d) for d roundings and, for the constant,
-/// 2^-60 of a difference that is below 2^59 A; what was there shrinks by keep; nothing at all where
-/// keep is 0 or 1), and to that of D_t at most
+/// 2^-60 of a difference that is below 2^59 A; earlier roundings shrink by keep; if keep is 0 or 1,
+/// there are none), and to that of D_t at most
 ///
 ///     E = (A (1 + sum_i |c_i|) + number of c_i) (sqrt(d) + A) + 2^(F - 26) A^2 sum_i |share_i|.
 ///
 /// The last term is for the c_i themselves, products of up to n doubles of which each rounds by
 /// 2^-53: n K(n) is at most A, and a difference of s_i at most 2^(F + 27) A units.
 ///
-/// Over T steps these are, in units of the noise, no more than sqrt(T) E / sigma_min; by the
-/// triangle inequality the mechanism's sensitivity grows by no more than that. relative_error()
-/// returns this growth in units of the noise; the mechanism enlarges all noise by a factor that
-/// compensates for it, so the charged guarantee holds exactly.
+/// Over T steps this is at most sqrt(T) E / sigma_min in units of the noise, and by the triangle
+/// inequality the mechanism's sensitivity grows by at most that. relative_error() returns this
+/// growth in units of the noise; the mechanism enlarges all noise by a factor that compensates for
+/// it, so the charged guarantee holds exactly.
 class ExactPart {
  public:
   virtual ~ExactPart();
@@ -56,12 +56,12 @@ class ExactPart {
 
   struct Size {
     std::size_t coordinates = 0;
-    std::uint64_t most_rows = 0;  ///< Examples in a step, at most: public.
+    std::uint64_t most_rows = 0;  ///< The most examples of a step, a public number.
   };
 
   /// \param noise_factor  at least 1: the factor that enlarges all noise.
   /// \param slice  the coordinates of this object. Each coordinate is released independently, so
-  ///   the object releases this slice of what an object for all coordinates would.
+  ///   the object releases the same values for this slice as an object for all coordinates.
   static std::unique_ptr<ExactPart> make(const CorrelatedRecipes& recipes, const Size& size,
                                          RandomKey key, double noise_factor, const Slice& slice);
 
@@ -69,7 +69,7 @@ class ExactPart {
   /// whole recipes.
   static double relative_error(const CorrelatedRecipes& recipes, const Size& size);
 
-  /// Steps in order.
+  /// Releases a step; steps come in order.
   /// \param cells  x_t, in cells of kExactLevels per unit: [size of the slice].
   /// \param released  out: R_t scale_t times `width`, as floats: [size of the slice].
   /// \param width  the width of a cell of x_t, divided by the divisor.
@@ -82,7 +82,7 @@ class ExactPart {
   /// Draws the noise of later steps with this key.
   virtual void use_key(const RandomKey& key) = 0;
 
-  /// Saves running sums and what later steps continue.
+  /// Saves the running sums and the values that later steps continue.
   virtual void save(StateWriter& out) const = 0;
   /// \throws IoError
   virtual void restore(StateReader& in) = 0;

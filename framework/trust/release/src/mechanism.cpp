@@ -103,8 +103,8 @@ class NoisePart {
   const std::vector<NoiseTerm>& terms_;
   std::vector<NormalStream> nodes_;  // one per term
   std::array<float, kNormalsPerChunk> normals_{};
-  std::array<double, kNormalsPerChunk> others_{};  // the sum of all terms but the last: 0 if there
-                                                   // is only one
+  std::array<double, kNormalsPerChunk> others_{};  // the sum of all terms but the last; 0 if
+                                                   // there is one term
 };
 
 }  // namespace
@@ -138,9 +138,8 @@ std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t st
   std::unordered_set<std::uint64_t> used;
   for (std::uint64_t step = 0; step < steps; ++step) {
     const ReleaseRecipe recipe = aggregator.recipe(step);
-    // Composition of Gaussian mechanisms needs noise that is independent between releases. The
-    // noise of a repeated node would cancel or average out, and the sum of the costs would be
-    // meaningless.
+    // Composition of Gaussian mechanisms needs noise that is independent between releases. If a
+    // node is repeated, its noise cancels or averages out, and adding up the costs means nothing.
     for (const NoiseTerm& term : recipe.noise) {
       if (used.insert(term.node).second) continue;
       throw PrivacyError("step " + std::to_string(step) + " uses noise node " +
@@ -189,7 +188,7 @@ ReleaseRecipe Mechanism::claim(const Receipt& receipt) {
     throw PrivacyError("step " + std::to_string(step) +
                        " was paid for other noise than its recipe asks for");
   }
-  // An impure aggregator may now name other nodes than in the plan, and a repeated node's noise
+  // An aggregator may now name other nodes than during planning, and the noise of a repeated node
   // would cancel between two releases. With a window the aggregator is not asked again.
   if (windowed_ == nullptr) {
     for (const NoiseTerm& term : recipe.noise) {
@@ -266,7 +265,7 @@ RandomKey Mechanism::key_of(const Receipt& receipt, double l2_bound,
   if (!follows_payment_) return noise_key_;
   const RandomKey paid = key_of_paid(noise_key_, receipt.release(), l2_bound);
   if (windowed_ == nullptr) return paid;
-  // The release also depends on older noise, and the payment does not say how much of it is added.
+  // The release also depends on how much older noise it adds, which the payment does not contain.
   std::string older = "after\n";
   for (const Kept& kept : kept_) {
     const auto bytes = kept.key.secret_bytes();
@@ -363,7 +362,7 @@ Released Mechanism::release_without_noise(Bounded sum, double divisor) {
 
 namespace {
 
-/// Post-processing; in this file because it makes a Released.
+/// This is post-processing; it is in this file because only this file makes a Released.
 Released stretched(std::span<const float> values, double noise_stddev, double count_share) {
   const double stretch = 1.0 / gradient_share(count_share);
   std::vector<float> gradients(values.size());

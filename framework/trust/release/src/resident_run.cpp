@@ -97,7 +97,8 @@ std::vector<std::uint64_t> ResidentRun::elements_of(std::uint64_t chunk) const {
   return elements;
 }
 
-/// \returns the cells at these places; unwritten ones have a value that a program hardly writes.
+/// \returns the cells at these places; a cell that the program leaves unwritten has an unlikely
+///   value.
 std::vector<std::int64_t> ResidentRun::cells_at(Cells what,
                                                 std::span<const std::uint64_t> places) const {
   std::vector<std::int64_t> cells(places.size(), std::numeric_limits<std::int64_t>::min() + 1);
@@ -113,8 +114,8 @@ std::vector<float> ResidentRun::numbers_at(Numbers what,
 }
 
 /// Checks the parameters after a sum was made with them, before its release, and again before their
-/// update. Otherwise a program could train a model that was never released, or sum again with other
-/// parameters under the same noise.
+/// update. Otherwise a program could train a model that was never released, or make two sums with
+/// different parameters and the same noise.
 void ResidentRun::check_what_is_left() const {
   if (left_.empty()) return;
   if (same_bits(numbers_at(Numbers::parameters, left_places_), left_.front())) return;
@@ -215,7 +216,7 @@ void ResidentRun::release(ResidentSum sum, const PaidNoise& noise) {
   has_release_ = true;
 }
 
-/// A chunk as RoundedGaussianStream makes it.
+/// A chunk of the release, computed by RoundedGaussianStream.
 std::vector<std::int64_t> ResidentRun::released_here(std::uint64_t chunk, const PaidNoise& noise,
                                                      std::span<const std::int64_t> sums) const {
   std::vector<std::int64_t> cells(sums.size());

@@ -67,7 +67,8 @@ bool to_floats_plain(std::span<const std::int64_t> cells, double width, float* v
 
 using ToFloats = bool (*)(std::span<const std::int64_t>, double, float*);
 
-/// All give the same bits: each rounds a cell to the nearest double, and the product twice.
+/// All variants give the same bits: they round a cell to the nearest double, and the product first
+/// to a double and then to a float.
 ToFloats find_to_floats() {
 #if defined(__x86_64__)
   if (instruction_set() >= InstructionSet::avx512) return to_floats_avx512;
@@ -138,10 +139,10 @@ class Release {
 
   /// Pieces [first, end) may be released in parallel, after all pieces before them.
   ///
-  /// In place, element i's value, 4 bytes, overwrites half of cell i / 2. A wave that begins at
-  /// element b may therefore end at 2 b: its values overwrite only cells that earlier waves have
-  /// read. A piece that extends beyond 2 b runs alone, and reads each cell before it writes there
-  /// or further on.
+  /// In place, element i's value, 4 bytes, overwrites half of cell i / 2. A wave is a set of pieces
+  /// that are released in parallel. If it begins at element b, it may end at 2 b: its values then
+  /// overwrite only cells that earlier waves have read. A piece that extends beyond 2 b runs alone,
+  /// and reads each cell before it overwrites that cell or a later one.
   std::size_t end_of_wave(std::size_t first) const {
     if (!in_place()) return ends_.size();
     std::size_t end = first + 1;
@@ -180,7 +181,7 @@ class Release {
       const std::size_t place = first_ + begin;
       const std::size_t size = std::min(kNormalsPerChunk - place % kNormalsPerChunk, sum.size());
       float* const to = values_.get() + begin;
-      if (deferred_ == nullptr) fetch(sum.data(), size);  // otherwise it has just been written
+      if (deferred_ == nullptr) fetch(sum.data(), size);  // otherwise it was just written
       fetch(to, size);
       const auto out = std::span(noised).first(size);
       stream.release(place, sigmas_, shift_, sum.first(size), out);

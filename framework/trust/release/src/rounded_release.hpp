@@ -15,18 +15,18 @@ namespace privgrad::core {
 /// A further term of rounded noise: sigma times the normals of the stream with this own key.
 struct RoundedTerm {
   RandomKey own_key;   ///< RoundedGaussianStream::own_key().
-  double sigma = 0.0;  ///< In cells of the sum; may be negative or 0.
+  double sigma = 0.0;  ///< Standard deviation in cells of the sum; a sign or 0 is allowed.
 };
 
 /// One rounded Gaussian for each element of a sum in whole cells (rounded_gaussian.hpp).
 struct RoundedNoise {
   const RandomKey& key;
   std::uint64_t node = 0;
-  double sigma = 0.0;  ///< In cells of the sum.
+  double sigma = 0.0;  ///< Standard deviation in cells of the sum.
   unsigned shift = 0;
   double width = 0.0;     ///< Released width of a coarse cell of 2^shift cells of the sum.
   std::size_t first = 0;  ///< The element of the node's stream for the first element of the sum.
-  std::vector<RoundedTerm> further{};  ///< At most 15; they use the same elements of their streams.
+  std::vector<RoundedTerm> further{};  ///< At most 15, for the same elements of their streams.
 };
 
 /// The released values, and their memory.

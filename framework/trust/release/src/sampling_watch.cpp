@@ -31,18 +31,18 @@ constexpr double kSlack = 1.0;
 
 constexpr double kLooks = 5.0;
 
-/// For a row that has been in no batch of the epoch.
+/// The step of a row that has been in no batch of the epoch.
 constexpr std::uint32_t kNotYet = std::numeric_limits<std::uint32_t>::max();
 
-/// ln(1 / alpha) of each test of the whole batch.
+/// ln(1 / alpha) for each test of whole batches.
 double evidence_of_a_look() { return std::log(kLooks / SamplingWatch::kFalseAlarm); }
 
-/// Random bits of the most likely outcome of `coins` coins.
+/// The random bits in the most likely outcome of `coins` coins.
 double bits_of_coins(double coins, double rate) {
   return -coins * std::log2(std::max(rate, 1.0 - rate));
 }
 
-/// Random bits of a random set of `size` out of `rows`.
+/// The random bits in a random set of `size` out of `rows`.
 double bits_of_subset(double rows, double size) {
   const double ways =
       std::lgamma(rows + 1.0) - std::lgamma(size + 1.0) - std::lgamma(rows - size + 1.0);
@@ -73,7 +73,7 @@ SamplingLaw sampling_law(std::span<const Charge> charges, std::uint64_t step) {
     switch (sampling->draw) {
       case Sampling::Draw::coins:
         law.kind = SamplingLaw::Kind::poisson;
-        law.steps = 1;  // of the first cycle: the last one may be incomplete
+        law.steps = 1;  // the first cycle's length, because the last cycle may be shorter
         while (law.steps < charges.size() && charges[law.steps].cost.is_nothing()) ++law.steps;
         return law;
       case Sampling::Draw::subset:
@@ -123,7 +123,7 @@ void SamplingWatch::save(StateWriter& out) const {
       if (lately_[row]) seen.push_back(static_cast<std::uint32_t>(row));
   }
   out.array(seen);
-  // Empty except during an epoch. It reveals nothing beyond the epoch's coins, which are saved
+  // Empty except during an epoch. It reveals no more than the epoch's coins, which are saved
   // elsewhere.
   out.array(step_of_);
 }
@@ -233,8 +233,8 @@ void SamplingWatch::check_sizes(std::uint64_t step, std::size_t rows, double rat
   if (odd_.is_refuted(evidence_of_a_look())) refuse(step, "vary less, or otherwise, than");
 }
 
-/// A group's window is cleared once it has half of the group's rows: in a full window every row is
-/// a repeated one, which proves nothing.
+/// A group's window is cleared once it contains half of the group's rows, because with all rows in
+/// the window every draw is a repeated row, which proves nothing.
 void SamplingWatch::check_returns(std::uint64_t step, std::size_t group, double rate,
                                   std::span<const std::uint32_t> batch) {
   std::size_t& in_window = groups_[group].in_window;
@@ -256,8 +256,9 @@ void SamplingWatch::check_returns(std::uint64_t step, std::size_t group, double 
 
 /// A bet on a row has won lambda for each draw of the row, and paid a price that is the same for
 /// all rows of the group. Evidence against the law thus comes from rows that were drawn too often
-/// or too rarely, by limits that the group shares. Only rows drawn now can be too frequent; and a
-/// row can be too rare only if the lower limit has reached another integer.
+/// or too rarely, by limits that the group shares. Only rows drawn now can have become too
+/// frequent, and a row can have become too rare only if the lower limit has reached another
+/// integer.
 void SamplingWatch::check_rows(std::uint64_t step, std::size_t group, double rate,
                                std::span<const std::uint32_t> batch) {
   Group& own = groups_[group];

@@ -115,7 +115,8 @@ class Share {
   Executor& executor_;
 };
 
-/// Cores that this process may use: by default, mpirun gives each of two processes one core.
+/// The number of cores that this process may use, which may be 1: with two processes, mpirun binds
+/// each to one core.
 int cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -156,14 +157,14 @@ BoundedOnGrid add_shares(BoundedOnGrid share, std::size_t rows, const Slices& sl
   const PrivacyUnit unit = share.unit();
   const Share own(TrustBase::take_parts(std::move(share)), slices, executor);
   const Slice slice = slices.of(cluster.rank());
-  // The windows are consecutive in every slice.
+  // In every slice, each window begins where the last one ended.
   std::vector<std::int64_t> sum;
   sum.reserve(slice.size);
   const std::vector<Window> windows = windows_of(slices);
   std::size_t largest = 0;
   for (const Window& window : windows) largest = std::max(largest, window.size());
   std::array<Buffer, 2> buffers{Buffer(largest), Buffer(windows.size() > 1 ? largest : 0)};
-  std::future<void> sent;  // calls of the cluster are sequential, on any thread
+  std::future<void> sent;  // the cluster's calls never overlap, on any thread
   const bool has_cores = cores() > 1;
   for (std::size_t i = 0; i < windows.size(); ++i) {
     const Window& window = windows[i];

@@ -1,4 +1,4 @@
-// Conversions of 64-bit cells to doubles, and of cells that wrapped around.
+// Converts 64-bit cells to doubles, and cells that wrapped around to signed numbers.
 #pragma once
 
 #include <bit>
@@ -16,14 +16,14 @@ __attribute__((always_inline)) inline double shifted_to_double(std::int64_t whol
   return std::bit_cast<double>(static_cast<std::uint64_t>(whole) + kMagic) - 0x1.8p52;
 }
 
-/// Not 0 if a number is outside that range.
+/// Not 0 if a number is outside the range of shifted_to_double().
 __attribute__((always_inline)) inline std::uint64_t beyond_shifted(std::int64_t whole) {
   return (static_cast<std::uint64_t>(whole) + (std::uint64_t{1} << 51)) >> 52;
 }
 
-/// The coarse cell of a release whose sum is known only modulo 2^64 fine cells: modulo 2^(64 -
-/// shift), as a signed number. A sum that wrapped gives the same result as one that did not: the
-/// release is a function of sum + Z, and does not reveal on which side of 2^63 the sum was.
+/// The coarse cell of a release whose sum is known only modulo 2^64 fine cells, as a signed number
+/// modulo 2^(64 - shift). A sum that wrapped gives the same result as one that did not: the release
+/// is a function of sum + Z, and does not reveal on which side of 2^63 the sum was.
 inline std::int64_t wrapped(std::int64_t cell, unsigned shift) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(cell) << shift) >> shift;
 }

@@ -14,9 +14,8 @@
 namespace privgrad::core {
 namespace {
 
-/// Adds an example's clipped gradients and their differences, in double, to the sums of a lane.
-/// Their numbers are recomputed in the second pass over the rows, which is faster than storing
-/// them.
+/// Adds an example's clipped gradients and their differences, in double, to the sums of a lane. The
+/// second pass over the rows recomputes the clipped gradients, which is faster than storing them.
 class AnchoredAdder {
  public:
   using Number = double;
@@ -30,8 +29,8 @@ class AnchoredAdder {
         current_(clip.groups.size()),
         last_anchor_(clip.groups.size()) {}
 
-  /// \param sums  the lane's sums: at the anchor, since the anchor, between anchors (empty if not
-  ///   wanted).
+  /// \param sums  the lane's sums: at the anchor, since the anchor, between anchors (the last is
+  ///   empty without a last anchor).
   /// \param current, last_anchor rows; empty if not wanted.
   void add(std::span<const float> anchor, std::span<const float> current,
            std::span<const float> last_anchor, std::span<std::vector<double>> sums) {
@@ -116,7 +115,7 @@ class AnchoredGridAdder {
         at_anchor_(parameters),
         other_(parameters) {}
 
-  /// As AnchoredAdder.
+  /// Like AnchoredAdder::add().
   void add(std::span<const float> anchor, std::span<const float> current,
            std::span<const float> last_anchor, std::span<std::vector<std::int64_t>> sums) {
     round(anchor, at_anchor_);
@@ -221,8 +220,8 @@ std::size_t wanted(const Iterates& iterates) { return iterates.last_anchor == nu
 std::vector<Bounded> anchored_sums(const Iterates& iterates, const Dataset& data,
                                    std::span<const std::uint32_t> batch, const Clip& clip,
                                    const DifferenceBounds& bounds, Executor& executor) {
-  // A bound below the smallest clip norm, of nearly equal iterates, would be lost in roundings:
-  // such differences count as zero.
+  // A bound below the smallest clip norm, which nearly equal iterates have, would be lost in
+  // roundings, so such differences count as zero.
   const auto kept = [](double bound) { return bound < kSmallestClipNorm ? 0.0 : bound; };
   const DifferenceBounds kept_bounds{kept(bounds.since_anchor), kept(bounds.between_anchors)};
   const auto totals = sums_of<AnchoredAdder>(iterates, data, batch, clip, kept_bounds, executor);

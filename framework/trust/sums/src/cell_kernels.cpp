@@ -25,7 +25,7 @@ PRIVGRAD_INLINE bool round_all(std::span<const float> numbers, double scale, dou
     std::uint64_t misfits = 0;
     for (std::size_t i = 0; i < size; ++i) {
       positions[i] = scale * static_cast<double>(from[i]);
-      misfits |= std::abs(positions[i]) <= levels ? 0u : 1u;  // NaN fails the comparison
+      misfits |= std::abs(positions[i]) <= levels ? 0u : 1u;  // false for NaN
     }
     if (misfits != 0) {
       fits = false;
@@ -33,7 +33,7 @@ PRIVGRAD_INLINE bool round_all(std::span<const float> numbers, double scale, dou
         positions[i] = std::abs(positions[i]) <= levels ? positions[i] : 0.0;
     }
     for (std::size_t i = 0; i < size; ++i)
-      to[i] = static_cast<std::int32_t>(positions[i]);  // towards zero
+      to[i] = static_cast<std::int32_t>(positions[i]);  // rounds towards zero
   }
   return fits;
 }

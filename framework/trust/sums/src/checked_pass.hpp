@@ -22,11 +22,11 @@ struct CheckedPass {
   const Batch& batch;
   std::size_t first = 0;   ///< Place of the pass in the batch.
   std::uint64_t most = 0;  ///< The most cells of a contribution.
-  const ScalesOf& scales;  ///< As the clipping computes them.
+  const ScalesOf& scales;  ///< Computes scales as the clipping does.
   SumMemory& memory;
   std::span<const ParameterGroup> groups;
-  std::span<const std::int64_t> before;  ///< The sum without the pass; empty: zeros.
-  std::span<const std::int64_t> after;   ///< The sum with it.
+  std::span<const std::int64_t> before;  ///< The sum before the pass; empty: zeros.
+  std::span<const std::int64_t> after;   ///< The sum after the pass.
 };
 
 /// \throws PluginError as ContributionCheck says.

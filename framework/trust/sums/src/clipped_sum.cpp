@@ -48,11 +48,11 @@ void add_pass(const ExactClipping& program, const Batch& batch, const Factors& f
     const auto scale = scales.subspan(i * groups, groups);
     factors(own, scale);
     const double squares = squared_length(own, scale);
-    longest = squares <= longest ? longest : squares;  // a NaN counts as the longest and is kept
+    longest = squares <= longest ? longest : squares;  // keeps a NaN, as the longest
     if (std::isnan(squares)) longest = std::numeric_limits<double>::infinity();
   }
   if (longest == 0.0) return;
-  constexpr double kRoom = 1.01;  // for the rounding errors of the norms
+  constexpr double kRoom = 1.01;  // covers the rounding errors of the norms
   const double unit = static_cast<double>(kExactLevels) / (kRoom * std::sqrt(longest));
   if (!(unit > 0.0) || !std::isfinite(unit)) {
     std::fill(total.begin(), total.end(), std::numeric_limits<double>::quiet_NaN());

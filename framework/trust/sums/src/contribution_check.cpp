@@ -98,7 +98,7 @@ constexpr std::string_view kAlone = " in a pass of its own than beside others";
 
 /// Computes an example's cells in a pass of its own, and checks that norms and length are the same
 /// as in the full pass.
-/// \param number  of the pass; a new example may reuse the pass of an example that is finished.
+/// \param number  the number of the pass to use; a new example may reuse a finished example's pass.
 ExactClipping::Pass& make_alone(const CheckedPass& pass, std::size_t place, std::size_t number,
                                 std::string_view who) {
   SumMemory& memory = pass.memory;
@@ -208,7 +208,7 @@ void check_again(const CheckedPass& pass, std::string_view who) {
   std::vector<SquaredLength> lengths(rows, SquaredLength{~std::uint64_t{0}, 0});
   pass.program.make_cells(*memory.pass, std::span(memory.scales).first(rows * groups), pass.most,
                           lengths);
-  // Not in pieces: the sum may have been made in pieces, and the two must agree.
+  // Adds the cells up as a whole: the sum may have been made in pieces, and both ways must agree.
   Cells sum(pass.before.begin(), pass.before.end());
   sum.resize(pass.after.size(), 0);
   pass.program.add_cells(*memory.pass, std::span(memory.taken).first(rows), sum);
@@ -260,7 +260,7 @@ void check_factors(const CheckedPass& pass, std::size_t place, std::string_view 
     refuse(who, "gave other factors for the same gradient norms");
 }
 
-/// Which examples' cells the pass added, with the examples at `places` left out.
+/// For each example, whether the pass added its cells; 0 for the examples at `places`.
 std::vector<std::uint8_t> taken_without(const CheckedPass& pass,
                                         std::span<const std::size_t> places) {
   const auto rows = static_cast<std::ptrdiff_t>(pass.batch.rows());
@@ -278,7 +278,8 @@ Cells cells_in_pass(const CheckedPass& pass, std::size_t place) {
   return cells;
 }
 
-/// Throws: the sum changed by other cells than these examples have when computed alone.
+/// Throws an error: the sum did not change by the cells that these examples have when computed
+/// alone.
 [[noreturn]] void refuse_sum(const CheckedPass& pass, std::span<const std::size_t> places,
                              std::string_view who) {
   for (const std::size_t place : places) {
@@ -369,7 +370,7 @@ void check_row(const Program& program, const Dataset& data, std::span<const std:
     const std::vector<float> alone = rows_of(program, data, rows.subspan(place, 1));
     const auto own = std::span(beside).subspan(place * parameters, parameters);
     if (std::equal(own.begin(), own.end(), alone.begin())) continue;
-    // A row that is not finite counts as zero, whatever it is.
+    // A row that is not finite counts as zero, whatever its numbers are.
     if (!is_finite(own) && !is_finite(alone)) continue;
     check.differs = true;
     if (ability_of<ReproducibleRows>(program) == nullptr) continue;
@@ -410,7 +411,7 @@ std::optional<ContributionCheck> ContributionChecks::draw(std::uint64_t step,
   if (step % period_ != position_) return std::nullopt;
   ++made_;
   if (batch_size == 0) return std::nullopt;
-  // This makes checks take a similar share of a step's time in large and small batches.
+  // With this number, checks take a similar share of a step's time in large and small batches.
   constexpr std::size_t kRowsToOne = 64;
   const auto count = std::min(batch_size / kRowsToOne, others_.size());
   // 2^63 is so much larger than the number of rows that the remainder is practically uniform.

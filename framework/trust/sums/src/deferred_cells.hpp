@@ -1,4 +1,5 @@
-// Certified contributions that are not yet added up, so that sum and noise are made piece by piece.
+// Certified contributions that are not yet added up, so that they can be summed and noised piece by
+// piece.
 #pragma once
 
 #include <cstddef>

@@ -53,13 +53,13 @@ class PassSum {
     if (is_checked) look_at(examples, memory, first, before);
   }
 
-  /// Called after all passes.
+  /// Returns the sum, after all passes.
   BoundedOnGrid bounded(double clip_norm, PrivacyUnit unit) {
     if (deferred_ != nullptr) {
       return TrustBase::bounded_on_grid(std::move(total_), std::move(deferred_), kExactLevels,
                                         clip_norm, batch_rows_, unit);
     }
-    parameters();  // an empty batch: zeros
+    parameters();  // an empty batch gives zeros
     return TrustBase::bounded_on_grid(std::move(total_), kExactLevels, clip_norm, batch_rows_,
                                       unit);
   }
@@ -72,7 +72,7 @@ class PassSum {
     return std::span(total_).first(size);
   }
 
-  /// Adds the pieces as a release of the pass would.
+  /// Adds the pass in pieces, as a release would.
   void add_pieces(const CertifiedCells& made, SumMemory& memory) {
     const DeferredPass pass(exact_, memory, made.taken, std::nullopt);
     const auto ends = pass.ends();
@@ -107,7 +107,7 @@ class PassSum {
   std::size_t batch_rows_;
   ContributionCheck* check_;
   Executor& executor_;
-  std::size_t first_ = 0;            // row of the next pass
+  std::size_t first_ = 0;            // the batch's row with which the next pass begins
   std::vector<std::int64_t> total_;  // [parameters], followed by the count if the sum has one
   std::unique_ptr<DeferredCells> deferred_;
 };

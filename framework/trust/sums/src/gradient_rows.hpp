@@ -16,12 +16,14 @@
 
 namespace privgrad::core {
 
-/// Rows per chunk: enough for efficient matrix work, few enough that the rows of a large model fit
-/// in memory. It depends only on the model, so results do not depend on the machine.
+/// The number of rows in a chunk, large enough for efficient matrix products, and small enough that
+/// the rows of a large model fit in memory. It depends only on the model, so results do not depend
+/// on the machine.
 std::size_t rows_per_chunk(std::size_t parameters);
 
 /// The number of lanes among which the rows of a batch are divided. It is fixed, and each lane adds
-/// its chunks in order, so the order of every addition is fixed. Memory is one sum per lane.
+/// its chunks in order, so the order of every addition is fixed. Each lane needs the memory of one
+/// sum.
 std::size_t lanes_of(const Program& program, std::size_t rows);
 
 /// \throws PluginError for a row number that is out of range or repeated.

@@ -36,7 +36,8 @@ void for_each_microbatch(const ExactClipping& program, const Dataset& data,
   const std::size_t microbatch_rows = std::min(batch.size(), wanted);
   if (microbatch_rows > memory.microbatch_rows) {
     memory.pass.reset();
-    // Made first, so that the reported pass size leaves memory for checks of single examples.
+    // This pass is made first, so that the size of passes leaves memory for checks of single
+    // examples.
     if (memory.passes_of_one.empty()) memory.passes_of_one.push_back(program.make_pass(1));
     memory.pass = program.make_pass(microbatch_rows);
     if (memory.pass == nullptr) throw PluginError("the program makes no memory for a pass");

@@ -11,15 +11,15 @@
 
 namespace privgrad::core {
 
-/// Calls body(examples, memory) for the examples of a batch, with as many at a time as a pass
-/// takes, and with memory.pass large enough for them.
-/// \param most_rows  the most rows of a pass; 0: as the program suggests.
+/// Calls body(examples, memory) for the examples of a batch, as many at a time as fit in a pass,
+/// with memory.pass large enough for them.
+/// \param most_rows  the most rows of a pass; 0: the number that the program prefers.
 void for_each_microbatch(const ExactClipping& program, const Dataset& data,
                          std::span<const std::uint32_t> batch, Executor& executor,
                          std::size_t most_rows, SumMemory& memory,
                          const std::function<void(const Batch&, SumMemory&)>& body);
 
-/// The first `size` elements of memory that is enlarged if it is too small.
+/// The first `size` elements of this memory, which is enlarged if it is too small.
 template <class T>
 std::span<T> resized(std::vector<T>& memory, std::size_t size) {
   if (memory.size() < size) memory.resize(size);

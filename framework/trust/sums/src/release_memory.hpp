@@ -25,7 +25,7 @@ class ReleaseMemory {
       values_ = std::make_shared_for_overwrite<float[]>(size);
       size_ = size;
     }
-    // Another thread may have released it last.
+    // Orders this after the last use of the memory by another thread.
     std::atomic_thread_fence(std::memory_order_acquire);
     return values_;
   }

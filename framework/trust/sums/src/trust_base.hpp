@@ -88,7 +88,7 @@ class TrustBase {
     return {stream_key.secret_bytes().first<16>(), sigma, shift};
   }
 
-  /// \param values  paid for and noised (or declared to be without privacy).
+  /// \param values  values that were paid for and noised, or declared to be without privacy.
   static Released released(std::vector<float> values, double noise_stddev) {
     return Released(std::move(values), noise_stddev);
   }

@@ -103,9 +103,9 @@ using Values = std::span<const float* const>;
 /// Memory for the derivatives with respect to each input; null where none are needed.
 using Below = std::span<float* const>;
 
-/// One layer, for a block of examples: the first input is [count, inputs], out and delta are [count,
-/// outputs], below is laid out as the inputs, where delta and below are the loss's derivatives with
-/// respect to out and the inputs. The sizes of other inputs follow from the layer.
+/// One layer, for a block of examples: the first input is [count, inputs], out and delta are
+/// [count, outputs], below is laid out as the inputs, where delta and below are the loss's
+/// derivatives with respect to out and the inputs. The sizes of other inputs follow from the layer.
 ///
 /// An example's results depend only on the example, bit for bit: matrix products are chains
 /// (chains.hpp). Threads: const functions may run concurrently, after prepare(), each with a

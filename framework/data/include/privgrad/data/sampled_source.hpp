@@ -9,8 +9,8 @@
 
 namespace privgrad::core {
 
-/// Draws `rows` of the training rows uniformly without replacement; they keep their order. Test rows
-/// stay as they are.
+/// Draws `rows` of the training rows uniformly without replacement; they keep their order. Test
+/// rows stay as they are.
 ///
 /// Privacy: which places are drawn depends only on the seed and on the number of training rows, not
 /// on the rows. If that number is public, an example does not affect which other examples are

@@ -83,9 +83,9 @@ void outputs_of(const Outputs& program, std::span<const float> features, std::si
 nlohmann::json evaluation_json(const Predictions& predictions, std::span<const float> targets,
                                const std::vector<std::string>& names);
 
-/// The same for the loss next_token: "rows", "loss" and "not_finite"; "tokens", the number of tokens
-/// that are predicted; "accuracy", the share of them that have the largest output; "perplexity", e to
-/// the mean over them of the cross-entropy, null if it is not finite.
+/// The same for the loss next_token: "rows", "loss" and "not_finite"; "tokens", the number of
+/// tokens that are predicted; "accuracy", the share of them that have the largest output;
+/// "perplexity", e to the mean over them of the cross-entropy, null if it is not finite.
 /// \param predict  is called with blocks of the rows, because there are many outputs.
 nlohmann::json next_token_json(const Network& network, const Dataset& rows,
                                const std::function<Predictions(const Dataset&)>& predict);

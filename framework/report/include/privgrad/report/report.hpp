@@ -18,8 +18,8 @@ namespace privgrad::report {
 std::string page(const std::filesystem::path& directory);
 
 /// The privacy statement of a run, with what an audit of it found.
-/// \param form  "text" for a terminal; "json": statement.json with an `audit`; "registry": an entry of
-///   the public registry of deployments, in YAML (registry_entry() in src).
+/// \param form  "text" for a terminal; "json": statement.json with an `audit`; "registry": an entry
+///   of the public registry of deployments, in YAML (registry_entry() in src).
 /// \throws as page(), and ConfigError for another form, a study, a run without a statement, or, for
 ///   the registry, without a finite epsilon.
 std::string statement(const std::filesystem::path& directory, const std::string& form);

@@ -64,7 +64,8 @@ struct Descent {
 /// exceeded even without noise. With this factor, by smoothness and the Polyak-Lojasiewicz
 /// condition,
 ///
-///     f_{t+1} - f* <= (1 - eta mu) (f_t - f*) + (eta/2) |grad_t - v_t|^2 - (eta/2) (1 - M eta) |v_t|^2,
+///     f_{t+1} - f* <= (1 - eta mu) (f_t - f*)
+///                     + (eta/2) |grad_t - v_t|^2 - (eta/2) (1 - M eta) |v_t|^2,
 ///
 /// and eta mu = eta0/(2 kappa). grad_t - v_t is the lag of the gradients of earlier steps minus the
 /// noise. The two are not independent, so |a + b|^2 <= 2|a|^2 + 2|b|^2 separates them. The noise

@@ -1,4 +1,4 @@
-// The cost of releases with correlated noise, in which examples take part at random, in cycles.
+// The cost of releases with correlated noise if examples take part at random in each cycle.
 #pragma once
 
 #include <span>
@@ -8,27 +8,28 @@
 
 namespace privgrad::core {
 
-/// The noise multiplier to charge for each step, if the steps in which an example takes part are at
-/// least as many apart as C has bands, and a separate coin decides about each of them.
+/// The noise multiplier to charge for each step, if the steps in which an example may take part are
+/// at least as far apart as C has bands, and each of them has a coin of its own.
 ///
 /// The release is X + N zeta, where N contains the multipliers of the recipes and m_t the
 /// multiplier of a step's own noise. Let C be the matrix with c_j / m_t at row t + j and column t,
 /// and C N = I + R. If ||R||_2 <= rho < 1, C N N^T C^T >= (1 - rho)^2 I, since no singular value of
 /// I + R is below 1 - rho. So C N zeta has the law of (1 - rho) zeta' plus a Gaussian vector xi
-/// that is independent of zeta'. Given xi, the releases C^-1 (C X + (1 - rho) zeta' + xi) follow
-/// from Y = C X + (1 - rho) zeta', row t from rows up to t, because C is lower triangular with a
-/// positive diagonal; and they carry the same information as Y. For every xi this is an adaptive
-/// run of the mechanism Y, and mixing over xi, which depends on no data, raises no hockey-stick or
-/// Renyi divergence (joint quasi-convexity: van Erven and Harremoes 2014, Theorem 13). This holds
-/// for any coins, so amplification by the coins is preserved.
+/// that is independent of zeta'. Given xi, the releases C^-1 (C X + (1 - rho) zeta' + xi) are a
+/// function of Y = C X + (1 - rho) zeta', and Y of them. C is lower triangular with a positive
+/// diagonal, so row t follows from rows up to t. For every xi this is an adaptive run of the
+/// mechanism Y, and mixing over xi, which depends on no data, raises no hockey-stick or Renyi
+/// divergence (joint quasi-convexity: van Erven and Harremoes 2014, Theorem 13). This holds for any
+/// coins, so amplification by the coins is preserved.
 ///
 /// The cost of Y. An example's contribution g_t, of norm at most 1, shifts rows t to t + bands - 1
 /// of Y by the column C e_t times g_t. Its steps are at least `bands` apart, so no row is shifted
 /// twice. Given all rows before t, and the coins and contributions of all other examples, the rows
 /// t to t + bands - 1 are a Gaussian mechanism of noise (1 - rho), whose shift has norm at most ||C
-/// e_t|| and occurs if the example's coin says so. This is one Poisson-sampled Gaussian release of
-/// noise multiplier (1 - rho) / ||C e_t||, at least the returned value, chosen adaptively. An
-/// example's releases compose (Choquette-Choo et al. 2023, Theorem 4, for C without R).
+/// e_t|| and occurs with the probability of the example's coin. This is one Poisson-sampled
+/// Gaussian release of noise multiplier (1 - rho) / ||C e_t||, at least the returned value, chosen
+/// adaptively. An example's releases compose (Choquette-Choo et al. 2023, Theorem 4, for C without
+/// R).
 ///
 /// R is computed from the doubles of the recipes, with a bound on its roundings. ||R||_2 is at most
 /// the square root of the largest absolute row sum times the largest absolute column sum.

@@ -19,11 +19,11 @@ const Component* certifier_of(const Component& accountant, const Catalog& catalo
 /// With a certifier, both accountants compose the same events, each answer costs the time of both,
 /// and
 /// - if the accountant claims an exact answer, and the two intervals overlap: its answer,
-///   restricted to the overlap. It is still called `exact`, as the accountant claims; the lower
-///   bound and the note say what is proved;
+///   restricted to the overlap. It is still called `exact`, as the accountant claims; its lower
+///   bound and its note state the proven interval;
 /// - if it claims an upper bound: the bound that the certifier proves;
-/// - if the intervals do not overlap: the certifier's answer, and the note says what the accountant
-///   had claimed;
+/// - if the intervals do not overlap: the certifier's answer, and the note gives the accountant's
+///   claim;
 /// - if the accountant has only an estimate, or the certifier fails: an `estimate`.
 /// Events that either of them refuses are refused.
 ///

@@ -7,8 +7,8 @@
 
 namespace privgrad::core {
 
-/// Returns the answer if it is possible: an accountant is a plugin, and its answers decide what is
-/// released. The note goes into files, so any bytes that are not UTF-8 are replaced by U+FFFD.
+/// Returns the answer if it passes the checks below. An accountant is a plugin, and its answers
+/// decide about releases. The note is written to files, so bytes that are not UTF-8 become U+FFFD.
 /// \param name  the accountant's name, for the error.
 /// \throws PluginError if the value is NaN, negative, or below its own lower bound.
 PrivacyAnswer checked(PrivacyAnswer answer, std::string_view name);
@@ -18,7 +18,7 @@ PrivacyAnswer checked(PrivacyAnswer answer, std::string_view name);
 PrivacyAnswer checked_guard(PrivacyAnswer answer, std::string_view name);
 
 /// The relative difference that is allowed between answers of one accountant about the same events
-/// on different processors: `pld` ends on another grid if its logarithms are rounded differently.
+/// on different processors: `pld` chooses another grid if its logarithms are rounded differently.
 /// Both answers are proofs, so either may stand for the other. Observed differences are up to 5e-6,
 /// between processors with and without fused multiply-adds.
 inline constexpr double kOfProcessors = 2e-5;

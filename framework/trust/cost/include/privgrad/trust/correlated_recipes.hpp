@@ -16,16 +16,17 @@ namespace privgrad::core {
 /// once, so the accounted recipes are the ones that run, even if it would answer differently later.
 ///
 /// Accounting. Let q_t = s_t + bound z_t - sum_i share_i K(step_i, t) (s_{step_i} + bound
-/// z_{step_i}), the release of step t less what it continues. By the recipe, the noise in q_t comes
-/// only from the step's own nodes: bound * m_t * N(0, I), where m_t is the root of their summed
-/// squared multipliers. It is independent between steps because no node is named twice. The data in
-/// it is s_t - sum_i share_i K(step_i, t) s_{step_i} = sum over u <= t of R_tu x_u, with
+/// z_{step_i}), the release of step t minus the releases that it continues. By the recipe, the
+/// noise in q_t comes only from the step's own nodes: bound * m_t * N(0, I), where m_t is the root
+/// of their summed squared multipliers. It is independent between steps because no node is named
+/// twice. The data in it is s_t - sum_i share_i K(step_i, t) s_{step_i} = sum over u <= t of R_tu
+/// x_u, with
 ///
 ///     R_tu = K(u, t) (1 - sum over i with step_i >= u of share_i),
 ///
-/// because K(u, step_i) K(step_i, t) = K(u, t). Releasing all s_t + bound z_t is releasing all q_t:
-/// each follows from the other by a triangular linear map, so neither is more private. So the run
-/// is the linear mechanism R with noise m_t on row t, whose cost SquaredSensitivity computes.
+/// because K(u, step_i) K(step_i, t) = K(u, t). Releasing all s_t + bound z_t is equivalent to
+/// releasing all q_t, because a triangular linear map turns each into the other. So the run is the
+/// linear mechanism R with noise m_t on row t, whose cost SquaredSensitivity computes.
 ///
 /// An aggregator with a window releases x_t + sum_j N_{t,t-j} zeta_{t-j}, where N is lower
 /// triangular with a positive diagonal: X + N zeta = N (C X + zeta) with C = N^-1. Row t of N needs
@@ -34,10 +35,10 @@ namespace privgrad::core {
 /// on earlier releases. N consists of the recipes' doubles, and C is defined as its exact inverse.
 class CorrelatedRecipes {
  public:
-  /// \returns nothing if every step releases its own data with its own noise, unscaled.
+  /// \returns nothing if no step is scaled, or shares data or noise with another step.
   /// \throws PrivacyError for a step without noise of its own, with a node that was named before
-  ///   (except as a window allows), or on a grid; PluginError for numbers that are not finite,
-  ///   "earlier" steps that are not earlier, and too large a window.
+  ///   (except within a window), or on a grid; PluginError for numbers that are not finite,
+  ///   `earlier` steps that are not earlier, or a window that is too large.
   static std::optional<CorrelatedRecipes> of(const Aggregator& aggregator, std::uint64_t steps);
 
   /// The same for any recipes, including those with independent noise.
@@ -49,7 +50,7 @@ class CorrelatedRecipes {
   std::uint64_t steps() const { return keep_.size(); }
   double keep(std::uint64_t step) const { return keep_[step]; }
   double scale(std::uint64_t step) const { return scale_[step]; }
-  /// m_t: the multiplier of the step's own nodes together.
+  /// m_t: the joint multiplier of the step's own nodes.
   double own_multiplier(std::uint64_t step) const { return own_multiplier_[step]; }
   /// The number of steps during which a later step may reuse a step's noise; 0 if noise is never
   /// reused.
@@ -76,8 +77,8 @@ class CorrelatedRecipes {
   /// The largest number of steps whose noise is kept after a step because a later one continues it.
   std::uint64_t most_kept() const;
 
-  /// Whether these releases equal the other's, with all noise multiplied by one factor up to a
-  /// relative 1e-12.
+  /// Whether these releases equal the other's except that all noise is multiplied by one factor, up
+  /// to a relative 1e-12.
   /// \returns the smallest such factor of any step, or nothing.
   std::optional<double> noise_relative_to(const CorrelatedRecipes& other) const;
 
@@ -100,7 +101,7 @@ class CorrelatedRecipes {
 struct CorrelatedPart {
   CorrelatedRecipes recipes;
   std::uint64_t first_step = 0;  ///< The step of the run that is the recipes' step 0.
-  /// Bound on one unit's contribution to each step of the recipes, in units of the clip norm;
+  /// The bound on one unit's contribution to each step of the recipes, in units of the clip norm;
   /// empty: 1.
   std::vector<double> bounds = {};
 
@@ -111,7 +112,7 @@ struct CorrelatedPart {
 /// one Gaussian mechanism, whose noise multiplier is one over the root of this cost.
 struct CorrelatedCost {
   std::vector<double> of_groups;  ///< The cost for each group, over the whole run.
-  /// The largest cost of any group in the steps up to each, rounded up; non-decreasing.
+  /// For each step, the largest cost of a group up to it, rounded up; non-decreasing.
   std::vector<double> worst_after;
   /// Whether some contributions attain the charged cost, up to roundings. If there is one part and
   /// no release subtracts data (R has no negative entry), equal contributions do. Otherwise the
@@ -132,7 +133,7 @@ CorrelatedCost cost_of(const CorrelatedRecipes& recipes, const Participation& pa
 /// The cost of the same run with all its noise multiplied by `factor`.
 CorrelatedCost with_noise_times(CorrelatedCost cost, double factor);
 
-/// The variance of z_t, one step after the other, in squared units of the bound.
+/// Computes the variance of z_t, step by step, in squared units of the bound.
 class NoiseVariance {
  public:
   /// \param recipes  must outlive this.
@@ -144,7 +145,7 @@ class NoiseVariance {
  private:
   struct Kept {
     std::uint64_t step = 0;
-    std::vector<double> covariances;  // with kept_[0..], including itself, undiscounted
+    std::vector<double> covariances;  // with each noise in kept_ up to itself, undiscounted
     double carried = 1.0;             // K(step, now)
   };
 

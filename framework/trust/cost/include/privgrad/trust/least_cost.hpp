@@ -11,16 +11,16 @@
 
 namespace privgrad::core {
 
-/// A lower bound on the cost of a sequence of releases, from closed forms: it takes almost no time,
-/// and an accountant that answers less is wrong.
+/// A lower bound on the cost of a sequence of releases, from closed forms. It takes almost no time
+/// to compute, and an accountant with a smaller answer is wrong.
 ///
 /// A sequence costs at least as much as any part of it, because the rest can be ignored. The parts
 /// are
 /// - all releases of Gaussian noise without sampling: one Gaussian with mu^2 = sum (s / sigma)^2,
 ///   whose delta is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) (Balle and Wang 2018, Theorem
 ///   8);
-/// - a `zcdp` event, which joins them with mu^2 = 2 rho: whatever holds for every rho-zCDP
-///   mechanism holds for that Gaussian (Bun and Steinke 2016, Proposition 1.6);
+/// - a `zcdp` event, which counts as one more Gaussian with mu^2 = 2 rho, because that Gaussian is
+///   a rho-zCDP mechanism (Bun and Steinke 2016, Proposition 1.6);
 /// - one release of Laplace noise: (1 - e^((eps - s / scale) / 2))_+;
 /// - one release on a sampled batch: the example is in it with probability q, in one data set with
 ///   a contribution of norm 1 and in the other with none. These may be neighbours under every

@@ -1,4 +1,4 @@
-// Which groups of rows take part in each step, and the sensitivity of a linear mechanism to each
+// The groups of rows that take part in each step, and a linear mechanism's sensitivity to each
 // group.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace privgrad::core {
 
-/// Which rows take part in the steps of a run, in groups of rows that always take part together. It
-/// is public, because it depends only on row numbers and random numbers (PublicOrder).
+/// The rows that take part in each step of a run, in groups that always take part together. This is
+/// public, because it depends only on row numbers and random numbers (PublicOrder).
 class Participation {
  public:
   /// \param members_of_steps  the groups in each step, distinct numbers below `groups`.
@@ -32,7 +32,7 @@ class Participation {
   std::span<const std::uint32_t> at(std::uint64_t step) const {
     return std::span(members_).subspan(begins_[step], begins_[step + 1] - begins_[step]);
   }
-  /// Whether all these rows are in groups that take part in the step.
+  /// Whether the groups of all these rows take part in the step.
   bool covers(std::uint64_t step, std::span<const std::uint32_t> rows,
               const PublicOrder& order) const;
   /// The number of steps that each group takes part in.
@@ -53,18 +53,17 @@ class Participation {
 /// zeta_r of its own.
 ///
 /// A row of group g changes release r by at most the sum over its steps of |C_rt|, for
-/// contributions of norm 1 (triangle inequality; met with equality if no entry is negative). All
-/// releases together are one Gaussian mechanism: the sum over r of (that change / sigma_r)^2 is one
-/// over the squared noise multiplier, even if each x depends on earlier releases (Denisov, McMahan,
-/// Rush, Smith and Thakurta 2022, Theorem 2.1). The same holds for the first r releases, for every
-/// r.
+/// contributions of norm 1 (triangle inequality; an equality if no entry is negative). All releases
+/// together are one Gaussian mechanism: the sum over r of (that change / sigma_r)^2 is one over the
+/// squared noise multiplier, even if each x depends on earlier releases (Denisov, McMahan, Rush,
+/// Smith and Thakurta 2022, Theorem 2.1). The same holds for the first r releases, for every r.
 class SquaredSensitivity {
  public:
   /// \param participation  must outlive this.
   explicit SquaredSensitivity(const Participation& participation);
 
-  /// Adds one step's data to the next release, with this coefficient. Each step at most once per
-  /// release.
+  /// Adds one step's data to the next release, with this coefficient. A release may contain each
+  /// step at most once.
   void add_entry(std::uint64_t step, double coefficient);
   /// Completes the release.
   /// \param noise  its sigma, > 0.

@@ -12,8 +12,8 @@
 
 namespace privgrad::core {
 
-/// The rule for a client's rounds: at most this many, with at least this many other rounds between
-/// any two of them.
+/// Limits a client to a number of rounds, with at least a number of other rounds between any two of
+/// them.
 struct Separation {
   std::uint64_t max_participations = 0;  ///< > 0.
   std::uint64_t min_separation = 0;
@@ -26,8 +26,8 @@ struct Separation {
 /// The largest squared sensitivity of C X, over all clients that keep to the rule, for a
 /// lower-triangular Toeplitz matrix C with this first column, c_0 >= c_1 >= ... >= 0. The worst
 /// participations are the steps 0, b, 2b, ..., with b = min_separation + 1.
-/// \returns for each row the squared sensitivity of all rows up to it, which is that of a shorter
-///   run; the last element is for the whole matrix. Relative rounding error below 2^-52 + 2^-60
+/// \returns for each row the squared sensitivity of all rows up to it, that is, of a run that ends
+///   there; the last element is for the whole matrix. Relative rounding error below 2^-52 + 2^-60
 ///   times the number of steps.
 ///
 /// A client's steps pi change row r by at most the sum over t in pi of |C_rt|, for contributions of
@@ -42,8 +42,7 @@ std::vector<double> worst_squared_sensitivities_of_decreasing(std::span<const do
                                                               const Separation& rule);
 
 /// The cost of releases with a window, for any participation in which each client keeps to the
-/// rule. The number and choice of a client's steps may be anything that does not depend on its
-/// data.
+/// rule. A client's steps may be chosen in any way that does not depend on its data.
 ///
 /// Proof. C = N^-1 (CorrelatedRecipes), D the diagonal of N, m the least entry of D. N = D (I - L)
 /// with L_{t,t-j} = -N_{t,t-j} / N_tt, so C = (I - L)^-1 D^-1. Let every L_{t,t-j} be in l_j +-
@@ -58,9 +57,9 @@ std::vector<double> worst_squared_sensitivities_of_decreasing(std::span<const do
 /// Let u be the smallest non-increasing column nowhere below these bounds, and U its Toeplitz
 /// matrix. A client that takes part in the steps pi changes row r of C X by at most the sum over t
 /// in pi of |C_rt| <= (U 1_pi)_r, and no pi that keeps to the rule makes ||U 1_pi|| larger than
-/// worst_squared_sensitivities_of_decreasing() says (Kalinin and Lampert 2024, Theorem 2). So the
-/// cost of any client's rounds is at most that. This also holds up to each step, because the first
-/// rows form a shorter run.
+/// worst_squared_sensitivities_of_decreasing() says (Kalinin and Lampert 2024, Theorem 2). So no
+/// client's rounds cost more than that. This also holds up to each step, because the first rows
+/// form a shorter run.
 ///
 /// \returns worst_after with room for roundings, and for recipes that are proportional to these
 ///   up to kSameFactor; of_groups: the one number that is charged for every client. It is an upper
@@ -75,9 +74,9 @@ class SeparationWatch {
   /// \param clients  the number of clients; client numbers are below it.
   SeparationWatch(const Separation& rule, std::size_t clients);
 
-  /// \param round  not below that of the last take_part().
-  /// \returns in one line why the client may not take part in the round (rounds are counted from 1
-  ///   there); "" if it may.
+  /// \param round  at least the round of the last take_part().
+  /// \returns one line that says why the client may not take part in the round (the line counts
+  ///   rounds from 1); "" if it may.
   /// \throws PrivacyError for a client number out of range.
   std::string why_not(std::uint32_t client, std::uint64_t round) const;
 
@@ -86,7 +85,7 @@ class SeparationWatch {
   ///   take part or is listed twice. Nothing is recorded then.
   void take_part(std::uint64_t round, std::span<const std::uint32_t> clients);
 
-  /// Which client took part when: as private as participation.
+  /// Saves each client's last round and number of rounds, which are as private as participation.
   void save(StateWriter& out) const;
   /// \throws IoError for a state of another rule.
   void restore(StateReader& in);

@@ -9,8 +9,8 @@
 
 namespace privgrad::core {
 
-/// The beginning of a file, at most `most_bytes` of it, so that memory is bounded before anything
-/// is known about the content.
+/// The beginning of a file, at most `most_bytes` of it, so that memory is bounded whatever the file
+/// contains.
 /// \throws IoError if it cannot be read, or is a directory, a device or a pipe, which may be
 ///   endless or make the reader wait for ever.
 std::string read_beginning(const std::filesystem::path& file, std::size_t most_bytes);
@@ -29,7 +29,7 @@ std::string read_standard_input(std::size_t most_bytes);
 /// \throws IoError naming the file or its directory; no temporary file is left behind then.
 void write_atomically(const std::filesystem::path& file, std::string_view content);
 
-/// Whether a file's name is that of a temporary file of write_atomically().
+/// Whether write_atomically() gives its temporary files names like this.
 bool is_unfinished(std::string_view name);
 
 /// Removes the temporary files that write_atomically() left in this directory when its process was
@@ -47,16 +47,16 @@ void make_directories(const std::filesystem::path& directory);
 void make_run_directory(const std::filesystem::path& directory);
 
 /// Appends lines to a file and can force them to the disk. The file is locked (flock) while it is
-/// open, which tells others that it may still grow.
+/// open, so other processes can see that it may still grow.
 class AppendOnlyFile {
  public:
   /// Creates `file`, which must not exist. Of several simultaneous attempts, one succeeds.
   /// \throws IoError
   explicit AppendOnlyFile(std::filesystem::path file);
 
-  /// Continues a file at byte `from`. The text after it was written by an interrupted process and
-  /// is about to be repeated: append() compares its argument with it, writes only what is new, and
-  /// refuses what differs. A truncated last line is removed.
+  /// Continues a file at byte `from`. An interrupted process wrote the text after that byte, and
+  /// this process will repeat it: append() compares its argument with that text, writes only new
+  /// text, and refuses different text. A truncated last line is removed.
   /// \throws IoError if the file cannot be opened, is shorter than `from`, or is open in an
   ///   AppendOnlyFile of another process.
   AppendOnlyFile(std::filesystem::path file, std::uint64_t from);
@@ -66,12 +66,12 @@ class AppendOnlyFile {
 
   /// Appends all of `text`.
   /// \throws IoError; a partial write is undone as far as possible. PrivacyError if the file
-  ///   already contains something else there; nothing is written then.
+  ///   already contains different text there; nothing is written then.
   void append(std::string_view text);
 
-  /// Bytes that were appended, or were found to be there already.
+  /// The number of bytes that were appended, or that the file already contained.
   std::uint64_t position() const noexcept { return position_; }
-  /// The text after that position, which has not been repeated yet.
+  /// The text in the file after position(), which append() has not repeated yet.
   std::string_view ahead() const noexcept { return ahead_; }
 
   /// Returns once everything appended is on the disk.

@@ -22,9 +22,9 @@ namespace privgrad::core {
 /// In a federated run, a step is a round: the keys of the server and of the clients are derived
 /// from the round's key, and each local step has streams of its own under its client's key.
 ///
-/// The key of a step is derived from K_t and from the inputs to which the run is bound: with
-/// another lock file, manifest, data set or backend, the same step has other noise. The seal on a
-/// saved chain depends on both, too: a copy whose binding was edited cannot continue.
+/// The key of a step is derived from K_t and from the inputs to which the run is bound: another
+/// lock file, manifest, data set or backend gives the same step other noise. The seal on a saved
+/// chain also depends on the key and these inputs, so a copy with edited inputs cannot continue.
 class RunKeys {
  public:
   /// One key for all steps.
@@ -48,11 +48,12 @@ class RunKeys {
   /// Whether each step has a key of its own.
   bool ratchets() const noexcept { return now_ || told_; }
 
-  /// For random numbers of the whole run that no single step must keep secret: public orders of
-  /// examples, which step is kept, which contributions are checked.
+  /// The key for random numbers that belong to the whole run and need no secrecy between steps:
+  /// public orders of examples, the step whose model is kept, the contributions that are checked.
   const RandomKey& lasting() const noexcept { return lasting_; }
 
-  /// For random numbers of the present step only. For a constant key, that key.
+  /// The key for random numbers of the present step only; a constant key is the same for every
+  /// step.
   RandomKey of_step() const {
     if (told_) return *told_;
     return now_ ? now_->derive("step\n" + bound_to_) : lasting_;
@@ -71,7 +72,7 @@ class RunKeys {
   /// Saves the present state of the chain, sealed; nothing for a constant key.
   void save(StateWriter& out) const;
   /// \param bound_to  the text to which the run is bound now.
-  /// \throws IoError; PrivacyError if the chain was saved bound to something else.
+  /// \throws IoError; PrivacyError if the chain was bound to another text when it was saved.
   static RunKeys restored(StateReader& in, const std::optional<RandomKey>& constant,
                           std::string bound_to);
 

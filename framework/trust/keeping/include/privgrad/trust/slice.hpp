@@ -8,7 +8,7 @@ namespace privgrad::core {
 /// The elements of a vector that a process holds.
 struct Slice {
   std::size_t first = 0;
-  std::size_t size = 0;  ///< 0 if it holds none.
+  std::size_t size = 0;  ///< 0 if the process holds no elements.
   std::size_t of = 0;    ///< Size of the whole vector.
 };
 

@@ -43,7 +43,7 @@ inline constexpr bool kIsPlainNumber = std::is_arithmetic_v<T> && !std::is_same_
 /// their bits. The state may be private; it goes only into the private folder of a run.
 class StateWriter {
  public:
-  /// Marks the beginning of a part, so that a reader that is out of step notices.
+  /// Marks the beginning of a part, so that a reader notices if it is at the wrong place.
   void begin(std::string_view part) { bytes(part); }
   void word(std::uint64_t value) { append(&value, sizeof value); }
   void real(double value) { append(&value, sizeof value); }
@@ -62,8 +62,8 @@ class StateWriter {
     array(std::span<const T>(values));
   }
 
-  /// Writes values according to their types: integers, enumerators and bools as words, sizes before
-  /// vectors and maps, a bool before an optional, and nothing around the members of a list.
+  /// Writes values according to their types: integers, enumerators and bools as words, the size
+  /// before a vector or map, a bool before an optional, and the members of a list without a mark.
   template <class... T>
   void put(const T&... values) {
     (put_one(values), ...);
@@ -83,7 +83,7 @@ class StateWriter {
   /// processes.
   void put_together_by(Whole whole) { whole_ = std::move(whole); }
 
-  /// Writes an array like array(); if processes share the object, this process's slice of it.
+  /// Writes an array like array(), or only this process's slice if processes share the object.
   template <class T>
   void sliced(const std::vector<T>& values) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -188,7 +188,7 @@ class StateReader {
   }
   /// Reads what StateWriter::put() wrote for values of the same types. Does not read keys, which
   /// have no value before they are read: use key(). The caller checks enumerators.
-  /// \throws IoError also for a number that its type cannot hold, and as flag().
+  /// \throws IoError also for a number that does not fit its type; otherwise as flag().
   template <class... T>
   void get(T&... values) {
     (get_one(values), ...);
@@ -198,10 +198,10 @@ class StateReader {
     std::apply([&](auto&... values) { get(values...); }, list);
   }
 
-  /// The reader's object holds a slice of what sliced() wrote.
+  /// From now on sliced() reads only this slice of the arrays that StateWriter::sliced() wrote.
   void cut_to(const Slice& slice) { slice_ = slice; }
 
-  /// Reads what sliced() wrote, or this process's slice of it.
+  /// Reads an array that StateWriter::sliced() wrote, or this process's slice of it.
   /// \param size  size of the slice.
   /// \throws IoError unless the whole has the expected length.
   template <class T>
@@ -281,7 +281,7 @@ class StateReader {
 
   std::string_view left_;
   std::string name_;
-  Slice slice_;  // of size 0 if objects hold their whole vectors
+  Slice slice_;  // size 0: objects hold their whole vectors
 };
 
 /// \returns the whole state of a type as a text.

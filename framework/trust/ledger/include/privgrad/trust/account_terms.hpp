@@ -1,4 +1,4 @@
-// The terms of an account file, for code that needs nothing else of it.
+// The terms of an account file, for code that needs only these.
 #pragma once
 
 #include <string>

@@ -11,20 +11,20 @@
 namespace privgrad::core {
 
 struct ChainedLine {
-  nlohmann::json json;  ///< Without its own hash.
+  nlohmann::json json;  ///< The line's members, without its hash.
   std::string hash;
 };
 
 /// \param line  without its line end.
 /// \param number  the number of the line, counted from 1.
 /// \param previous  the hash of the preceding line; "" for the first line.
-/// \throws IoError, without a place, if it is not a valid line of a chain.
+/// \throws IoError, whose message names no file or line, if it is not a valid line of a chain.
 ChainedLine parse_chained_line(std::string_view line, std::uint64_t number,
                                std::string_view previous);
 
 struct ChainedLines {
   std::vector<ChainedLine> lines;
-  /// Total length of the complete lines. The rest of the text is a truncated line.
+  /// The total length of the complete lines. Any text after them is a truncated line.
   std::size_t whole_bytes = 0;
 };
 

@@ -32,17 +32,17 @@ struct AccountEntry {
   const Event& cost() const { return settled ? *settled : reserved; }
 };
 
-/// The cost of an event according to a filter, as a number for comparing events: its epsilon at a
-/// delta so small that every cost is positive. (At the account's own delta, two events of different
-/// cost may both have epsilon 0.)
+/// An event's cost according to a filter, as a number by which events can be compared: epsilon at a
+/// delta so small that every event has a positive epsilon. (At the account's own delta, two events
+/// of different cost may both have epsilon 0.)
 double cost_by_filter(Accountant& filter, Adjacency adjacency, const Event& event);
 
 /// The account of one private data set: a budget that all runs on it share, in a file.
 ///
-/// Privacy. Which run comes next, with which noise, depends on what earlier ones have released, so
-/// a privacy filter keeps the total (Accountant::is_filter()): a run's whole plan is reserved
-/// before its data is read, and only if the filter's answer for it and all earlier reservations is
-/// at most the budget. All releases of the runs on this account together are then (target_epsilon,
+/// Privacy. People choose the next run, and its noise, by the releases of earlier runs, so a
+/// privacy filter keeps the total (Accountant::is_filter()): a run's whole plan is reserved before
+/// its data is read, and only if the filter's answer for it and all earlier reservations is at most
+/// the budget. All releases of the runs on this account together are then (target_epsilon,
 /// target_delta)-DP, however the runs were chosen. Runs may overlap in time, and each may be
 /// planned from the others' releases so far: filters of Renyi divergences at a fixed order hold for
 /// mechanisms that are used concurrently, too (Haney et al. 2023, "Concurrent composition for
@@ -73,7 +73,7 @@ class DataAccount {
   /// \throws IoError if the file exists or cannot be written; ConfigError for terms out of range.
   static void open(const std::filesystem::path& file, const AccountTerms& terms);
 
-  /// Sets a function that each call of this process calls, with the account's file, once it has
+  /// Sets a function that is called with the account's file whenever a call in this process has
   /// waited a second for the account's lock. Must be called before threads start.
   static void on_waiting(std::function<void(const std::filesystem::path&)> tell);
 
@@ -97,12 +97,12 @@ class DataAccount {
   /// Reserves a run's cost.
   /// \param run  an object that identifies the run.
   /// \returns its id.
-  /// \throws PrivacyError if the budget does not hold it, or as spent(); IoError. Nothing is
-  ///   reserved then.
+  /// \throws PrivacyError if the cost exceeds the rest of the budget, or as spent(); IoError.
+  ///   Nothing is reserved then.
   std::string reserve(Accountant& filter, const Event& cost, const nlohmann::json& run);
 
   /// Marks a reservation before a ledger is opened for it.
-  /// \param bound  a text that identifies the run's inputs, only to the run itself.
+  /// \param bound  a text that identifies the run's inputs; only the run itself interprets it.
   /// \throws PrivacyError if there is no such reservation, it was settled, or a ledger was already
   ///   opened for it; IoError.
   void begin(const std::string& id, const std::string& bound);
@@ -119,8 +119,9 @@ class DataAccount {
   /// \throws PrivacyError if there is no such reservation, or it was settled before; IoError.
   bool give_back(Accountant& filter, const std::string& id);
 
-  /// Replaces a reservation by the part of it that was spent; by all of it if its run was resumed.
-  /// A reservation that a copy of a resumed run has settled in full stays as it is.
+  /// Replaces a reservation by the part of it that was spent, or by the whole reservation if its
+  /// run was resumed. A reservation that a copy of a resumed run has settled in full stays as it
+  /// is.
   /// \param status  how the run ended.
   /// \throws PrivacyError if there is no such reservation, it was settled differently before, or
   ///   `cost` exceeds it; IoError. The reservation stays then.

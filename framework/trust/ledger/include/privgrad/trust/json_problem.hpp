@@ -6,9 +6,9 @@
 
 namespace privgrad::core {
 
-/// Checks a text before it is parsed. Parsed documents are copied recursively, so deep nesting is a
-/// danger; and of a duplicate key our parser keeps the last value, while other readers keep the
-/// first.
+/// Checks a text before it is parsed. Deep nesting is a danger because parsed documents are copied
+/// recursively. Duplicate keys are one because our parser keeps the last value, and other readers
+/// keep the first.
 /// \param deepest  how deep brackets may nest.
 /// \returns "is nested deeper than N" or "has the key "x" twice"; otherwise "", even if the text is
 ///   not JSON.

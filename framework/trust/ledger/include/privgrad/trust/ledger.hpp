@@ -40,7 +40,7 @@ class Receipt {
   Event release_;
 };
 
-/// The budget of a run. Without a target every charge is allowed, but still recorded.
+/// The budget of a run. Without a target epsilon every charge is allowed, but still recorded.
 struct Budget {
   std::optional<double> target_epsilon;
   double target_delta = 0.0;        ///< In (0, 1).
@@ -69,7 +69,7 @@ struct LedgerPosition {
 /// The state from which a ledger is reopened.
 struct LedgerReopening {
   LedgerPosition at;
-  /// The number of steps up to this position that were charged but not made yet: the last ones.
+  /// The number of steps, the last ones up to this position, that were charged but not made yet.
   /// Releases other than steps (Charge::what) are made immediately after their charge, so they are
   /// never in hand.
   std::uint64_t in_hand = 0;

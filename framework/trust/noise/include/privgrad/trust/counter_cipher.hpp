@@ -13,12 +13,13 @@ namespace privgrad::core {
 /// (AES-256 would take a third more time without a practical gain: 2^128 keys cannot be searched,
 /// nor the 2^98 that suffice to break one of the 2^30 streams of a long run.)
 ///
-/// Block b of domain d is AES-128(key, d || b), both numbers big-endian: 2^64 domains of 2^64
-/// blocks of 16 bytes, all from different inputs. Without the key, no block therefore reveals
-/// anything about another, up to the distance between a permutation and a function: n^2 / 2^129 for
-/// n blocks, which is 2^-58 for the noise of a vector of 10^11 numbers. Blocks are computed by the
-/// processor's AES instructions where it has them (aes_instructions.hpp), and otherwise by OpenSSL,
-/// which takes constant time on processors with SSSE3. The bytes are the same everywhere.
+/// Block b of domain d is AES-128(key, d || b), with both numbers big-endian: 2^64 domains of 2^64
+/// blocks of 16 bytes, all from different inputs. Without the key, a block therefore reveals
+/// nothing about another, except that a permutation is not quite a random function; the difference
+/// is at most n^2 / 2^129 for n blocks, which is 2^-58 for the noise of a vector of 10^11 numbers.
+/// Blocks are computed by the processor's AES instructions where it has them
+/// (aes_instructions.hpp), and otherwise by OpenSSL, which takes constant time on processors with
+/// SSSE3. The bytes are the same everywhere.
 ///
 /// Threads: one object must not be shared.
 class CounterCipher {
@@ -27,7 +28,8 @@ class CounterCipher {
 
   enum class Use { fastest = 1, openssl };
 
-  /// \param use  openssl: the code for processors without AES instructions, for comparison.
+  /// \param use  `openssl` selects the code for processors without AES instructions, for
+  ///   comparison.
   /// \throws NumericError if OpenSSL is used and fails.
   explicit CounterCipher(const RandomKey& key, Use use = Use::fastest);
   CounterCipher(CounterCipher&&) noexcept;

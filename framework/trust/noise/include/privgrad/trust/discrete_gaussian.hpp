@@ -92,8 +92,8 @@ class DiscreteGaussianStream {
   std::uint64_t sigma_;
 };
 
-/// The privacy event of releasing a vector of integers, to which no unit adds a vector longer than
-/// `levels`, with this stream's noise on every coordinate: zcdp(rho), rho rounded up.
+/// The privacy event of releasing a vector of integers, with this stream's noise on every
+/// coordinate, if no unit's contribution is longer than `levels`: zcdp(rho), with rho rounded up.
 ///
 /// Proof (Canonne, Kamath and Steinke 2020, Theorem 4, coordinate by coordinate): neighbours' sums
 /// differ by an integer vector v with ||v|| <= Delta = s levels, s =
@@ -108,8 +108,8 @@ class DiscreteGaussianStream {
 /// Delta^2 makes it a rho with rho = Delta^2 / (2 sigma^2).
 ///
 /// The event is not `discrete_gaussian(sigma, Delta)`, which describes the release of one
-/// coordinate. The privacy loss of a vector has another distribution, so an accountant that works
-/// with loss distributions would get it wrong.
+/// coordinate. The privacy loss of a vector has another distribution, so accountants that use loss
+/// distributions would compute a wrong cost.
 /// \param sigma  the noise parameter in cells, > 0.
 Event grid_release_event(std::uint64_t levels, std::uint64_t sigma, Adjacency adjacency);
 

@@ -7,10 +7,10 @@
 #include <cstdint>
 
 // Box-Muller as plain IEEE operations, one source for all instruction sets, inlined into loops for
-// which the compiler may use wider registers. Where a product and a sum are rounded only once, the
-// source says so with multiply_add, which the C library computes slowly, but to the same bits,
-// where the processor cannot. Results could differ only if the compiler contracted other
-// operations, which CMakeLists.txt forbids, or computed in more precision than float.
+// which the compiler may use wider registers. Where a product and a sum share one rounding, the
+// source calls multiply_add. On processors without that instruction, the C library computes the
+// same bits slowly. Results could differ only if the compiler contracted other operations, which
+// CMakeLists.txt forbids, or computed in more precision than float.
 static_assert(FLT_EVAL_METHOD == 0);
 
 namespace privgrad::core::kernels {
@@ -98,7 +98,7 @@ struct Pair {
   Real sine;
 };
 
-/// Cosine and sine, times r, of the angle that a word encodes.
+/// r times the cosine and the sine of the angle that a word encodes.
 ///
 /// Chebyshev fits of sin(pi t / 4) / t and cos(pi t / 4) in t^2 on [0, 1], with relative errors of
 /// 4e-8 and 2e-8.
@@ -127,11 +127,11 @@ PRIVGRAD_INLINE Pair<float> turned(std::uint32_t word, float r) {
           from_bits(b ^ change ^ (word << 1 & kSign)) * r};
 }
 
-/// Cosine and sine of pi t / 4, turned into the octant that the three leading bits of the word
-/// choose, times r.
+/// r times the cosine and the sine of pi t / 4, moved to the octant that the word's three leading
+/// bits choose.
 /// \param t  in [0, 1].
 ///
-/// Fits of the same form, with absolute errors below 2^-56 (sine) and 2^-52 (cosine).
+/// Uses fits of the same form, with absolute errors below 2^-56 (sine) and 2^-52 (cosine).
 PRIVGRAD_INLINE Pair<double> turned(std::uint32_t word, double t, double r) {
   const double z = t * t;
   double sine = 0x1.e4a9d9166f052p-38;

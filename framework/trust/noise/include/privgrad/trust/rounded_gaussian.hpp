@@ -28,12 +28,13 @@ inline constexpr unsigned kLargestReleaseShift = 62;
 /// Definition. Elements come in chunks of 1024, and pair i < 512 of a chunk makes the elements i
 /// and 512 + i. A pair has two infinite strings of bits: U in [0, 1), and three bits and V in [0,
 /// 1). With r = sqrt(-2 ln U), zeta is r cos(pi V / 4) and r sin(pi V / 4), exchanged if the third
-/// bit is set, with the first and second bit as signs: the point at distance r and angle pi V / 4
-/// in one of eight octants (Box and Muller 1958). The strings are read from AES-128 in counter mode
-/// (CounterCipher) under the stream's own key: their first 32 + 32 bits are words of domain 0
-/// (NormalWords), and each further 64 + 64 bits are the block, numbered like the pair, of domain 1,
-/// 2, and so on, read until the rounding is decided (rounded_gaussian_tiers.hpp). With probability
-/// 1, s + Z is not halfway between two cells, so finitely many bits decide every element.
+/// bit is set; the first and second bit are their signs. They are the coordinates of the point at
+/// distance r and angle pi V / 4 in one of eight octants (Box and Muller 1958). The strings are
+/// read from AES-128 in counter mode (CounterCipher) under the stream's own key: their first 32 +
+/// 32 bits are words of domain 0 (NormalWords), and each further 64 + 64 bits are the block,
+/// numbered like the pair, of domain 1, 2, and so on, read until the rounding is decided
+/// (rounded_gaussian_tiers.hpp). With probability 1, s + Z is not halfway between two cells, so
+/// finitely many bits decide every element.
 ///
 /// Why that is the Gaussian mechanism:
 /// (a) Were the bits ideal, independent and uniform, U and V would be exactly uniform and zeta_i

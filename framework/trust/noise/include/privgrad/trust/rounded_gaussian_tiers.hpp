@@ -58,8 +58,8 @@ using RoundFunction = void(const NormalWords& words, const RoundingScale& scale,
                            std::span<const std::int64_t, kNormalsPerChunk> sums,
                            RoundedChunk& rounded);
 
-/// The float tier's Z of a chunk, as far as its terms have been added: for each element in
-/// fixed-point units, and for each pair a bound on the distance from the true value.
+/// The float tier's sum of the terms that have been added so far, for a chunk: each element's Z in
+/// fixed-point units, and each pair's bound on the distance from the true value.
 struct FloatSums {
   std::array<std::int32_t, kNormalsPerChunk> z;
   std::array<float, NormalWords::kPairs> bound;
@@ -100,7 +100,7 @@ RoundingBits read_extension(std::uint64_t pair, std::uint64_t number, CounterCip
 /// \param terms  the addresses of one element, one in each stream.
 /// \param remainder  the remainder of the sum modulo 2^shift.
 /// \param bits  the first bits of each term that follow those of its address.
-/// \returns k, if this tier decides it.
+/// \returns k, or nothing if this tier cannot decide the element.
 using FineFunction = std::optional<std::int64_t>(std::span<const RoundingAddress> terms,
                                                  const RoundingScale& scale,
                                                  std::uint64_t remainder,
@@ -173,7 +173,7 @@ std::int64_t round_exactly(std::span<const RoundingAddress> terms, const Roundin
 
 /// Makes a stream compute in another way than the fastest: for tests and measurements.
 struct RoundingWay {
-  /// The first tier to use; if it cannot handle a scale, the next one that can.
+  /// The first tier to use, or the next tier that can handle the scale.
   std::optional<RoundingTier> first{};
   const RoundingVariant* variant = &rounding_variants().front();
 };

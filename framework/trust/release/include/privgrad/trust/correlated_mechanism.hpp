@@ -24,7 +24,7 @@ namespace privgrad::core {
 
 class ExactPart;
 
-/// Row numbers have 32 bits.
+/// The most rows of a batch, because row numbers have 32 bits.
 inline constexpr std::uint64_t kMostBatchRows = std::uint64_t{1} << 32;
 
 /// The factor by which the noise of exact releases by these parts exceeds that of their recipes, to
@@ -32,8 +32,8 @@ inline constexpr std::uint64_t kMostBatchRows = std::uint64_t{1} << 32;
 /// least 1, and 1 if everything is whole. Let e bound the effect of the roundings in units of the
 /// noise (the root of the parts' summed squares; src/exact_part.hpp has the proof), and let 1 / m
 /// be at most the mechanism's sensitivity in the same units, which holds because a unit's own step
-/// alone moves its release that far. With noise enlarged by 1 + m e, the sensitivity is (1 / m + e)
-/// / (1 + m e) = 1 / m, so what was charged holds.
+/// moves the release of that step so far. With noise enlarged by 1 + m e, the sensitivity is (1 / m
+/// + e) / (1 + m e) = 1 / m, so the charged cost holds.
 /// \param parameters  coordinates of each sum.
 /// \param most_rows  as for CorrelatedMechanism.
 /// \returns below kLargestNoiseFactor for, say, 10^9 parameters and 10^5 steps with a keep of 0.999
@@ -49,11 +49,11 @@ inline constexpr double kLargestNoiseFactor = 1.0 + 1e-6;
 /// Gaussian of the joint variance of the step's new noise terms, added to whole numbers. Sums in
 /// floating point (`arithmetic: float`) exist for comparison. All sums of a run are of one kind.
 ///
-/// Memory, for each part of an exact run and per coordinate: 8 bytes for the running sum, and 8
-/// bytes for every earlier step that a later one continues (in a tree, for each complete block in
-/// the next release). If a keep or share is not an integer: 8 and 12 bytes (for the largest runs,
-/// 16 and 20). In floating point: 8 and 4. Time: the normals of the step, and one pass over this
-/// memory.
+/// Memory of each part of an exact run, per coordinate: 8 bytes for the running sum, and 8 bytes
+/// for every earlier step that a later one continues (in a tree, for each complete block in the
+/// next release). If a keep or share is not an integer, these are 8 and 12 bytes (for the largest
+/// runs, 16 and 20), and in floating point 8 and 4. A step takes the time to draw its normals and
+/// to pass over this memory once.
 class CorrelatedMechanism {
  public:
   /// \param recipes  must outlive this.
@@ -66,8 +66,8 @@ class CorrelatedMechanism {
 
   /// Several sums in each step, with independent noise.
   /// \param parts  must outlive this.
-  /// \param slice  the slice of every sum that this object receives and keeps. It releases exactly
-  ///   this slice of what an object for whole sums would release. Nothing: whole sums.
+  /// \param slice  the slice of every sum that this object receives and keeps. It releases the same
+  ///   values for this slice as an object for whole sums would. Nothing: whole sums.
   CorrelatedMechanism(std::span<const CorrelatedPart> parts, RandomKey noise_key,
                       Executor& executor, std::uint64_t most_rows = kMostBatchRows,
                       std::optional<Slice> slice = std::nullopt);
@@ -79,9 +79,9 @@ class CorrelatedMechanism {
   ///   or length differs from the first sum's: the noise of earlier steps would not match.
   Released release(Bounded sum, Receipt receipt, double divisor);
 
-  /// \param sums  one for each part that has a release in this step, in the order of the parts.
-  ///   The parts' bounds are multiples of the first sum's bound, and the other sums must keep to
-  ///   them.
+  /// \param sums  one for each part that has a release in this step, in the order of the parts. The
+  ///   parts' bounds are relative to the first sum's bound, and no other sum may exceed its part's
+  ///   bound.
   /// \throws PrivacyError also if a sum exceeds its bound.
   std::vector<Released> release(std::vector<Bounded> sums, Receipt receipt, double divisor);
 
@@ -95,9 +95,9 @@ class CorrelatedMechanism {
   Released release_without_noise(Bounded sum, double divisor);
   std::vector<Released> release_without_noise(std::vector<Bounded> sums, double divisor);
 
-  /// Draws the new noise of later steps with keys derived from this one and, for each step, from
-  /// the payment for it and from the bound, as in Mechanism::use_key(). Noise that earlier steps
-  /// have drawn is kept.
+  /// Draws the new noise of later steps with keys derived from this key and, for each step, from
+  /// its payment and bound, as in Mechanism::use_key(). Noise that earlier steps have drawn is
+  /// kept.
   void use_key(const RandomKey& noise_key);
 
   /// The message that lets other processes draw the same noise: as secret as the noise.
@@ -160,7 +160,7 @@ class CorrelatedMechanism {
 
   Executor& executor_;
   RandomKey noise_key_;
-  bool follows_payment_ = false;  // whether use_key() was called: arms of studies share the
+  bool follows_payment_ = false;  // whether use_key() was called; the arms of a study share the
                                   // constructor's key
   std::vector<Part> parts_;
   std::uint64_t steps_, most_rows_ = kMostBatchRows;

@@ -34,10 +34,10 @@ std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t st
 /// \throws as release_events().
 Event release_event(const Aggregator& aggregator, std::uint64_t step);
 
-/// Paid noise for one step's exact sum. Processes use it to noise a slice of the sum each (Slices),
-/// and a program to noise the sum on its device (ResidentRun). The process that holds the ledger
-/// makes it against a receipt and sends it to the others. It reveals the sum to anyone who also
-/// sees the release, so it travels only where the sums travel (Cluster).
+/// Paid noise for one step's exact sum. With it, each process can add noise to its slice of the sum
+/// (Slices), or a program to the sum on its device (ResidentRun). The process that holds the ledger
+/// makes it in exchange for a receipt and sends it to the others. It reveals the sum to anyone who
+/// also sees the release, so it travels only where the sums travel (Cluster).
 class PaidNoise {
  public:
   /// The message to the other processes, which of() reads.
@@ -45,7 +45,8 @@ class PaidNoise {
   /// \throws IoError for a text that secret_text() did not make.
   static PaidNoise of(std::string_view secret_text);
 
-  /// Noises a slice of the sum: the same bits that Mechanism::release() gives these elements.
+  /// Adds noise to a slice of the sum, with the same bits that Mechanism::release() gives these
+  /// elements.
   /// \param part  a slice of a sum on the grid of exact_sum(), with the l2 bound that was paid for.
   /// \param first  its first element in the whole sum.
   /// \throws PrivacyError for a sum on another grid or with another bound.
@@ -62,7 +63,7 @@ class PaidNoise {
   struct Older {
     RandomKey key = RandomKey::from_seed(0);  ///< The key of the stream itself
                                               ///< (RoundedGaussianStream).
-    double sigma = 0.0;                       ///< In cells of the sum, with sign.
+    double sigma = 0.0;                       ///< In cells of the sum; may be negative.
 
     static auto state(auto& self) { return std::tie(self.key, self.sigma); }
   };

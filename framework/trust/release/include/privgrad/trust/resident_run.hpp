@@ -56,10 +56,11 @@ class ResidentSum {
 ///     RoundedGaussianStream makes for the sum there;
 ///   - the parameters and the state in these chunks, against apply() of the rule on their previous
 ///     values;
-///   - the parameters whenever they are used or fetched, against those that the last step left.
-/// If the model has no more parameters than these chunks, all of them are checked. A difference in
-/// any bit ends the run with a PluginError: all compared values are exact, so no example can make a
-/// correct program differ. In a step with a ContributionCheck the whole sum is compared as well.
+///   - the parameters whenever they are used or fetched, against the parameters after the last
+///     step. If the model has no more parameters than these chunks, all of them are checked. A
+///     difference in any bit ends the run with a PluginError: all compared values are exact, so no
+///     example can make a correct program differ. In a step with a ContributionCheck the whole sum
+///     is compared as well.
 ///
 /// If nothing differs, the noise equals that of Mechanism::release(): the order names the key of
 /// the same stream and the same sigma and shift, which fix each element. Limits of the checks: a
@@ -89,7 +90,7 @@ class ResidentRun {
   struct Examples {
     const Dataset& data;
     std::span<const std::uint32_t> batch;
-    const Clip& clip;  ///< Without a count.
+    const Clip& clip;  ///< Has no count share.
     std::size_t most_rows = 0;
   };
 
@@ -112,13 +113,13 @@ class ResidentRun {
   /// Whether the program's parameters have changed since they were last fetched.
   bool is_ahead() const noexcept { return is_ahead_; }
   /// \param out  [parameters].
-  /// \throws PluginError for other parameters than the last step left.
+  /// \throws PluginError if the parameters differ from those after the last step.
   void bring_parameters(std::span<float> out);
   /// Must be called after the program was given other parameters.
   void forget_parameters();
 
   /// \param vector  below state_vectors(kind).
-  /// \throws PluginError for another state than the last step left.
+  /// \throws PluginError if the state differs from the state after the last step.
   void bring_state(std::size_t vector, std::span<float> out) const;
   void put_state(std::size_t vector, std::span<const float> values);
 
@@ -149,17 +150,18 @@ class ResidentRun {
   std::string who_;
   Executor& executor_;
   std::unique_ptr<ResidentSteps::Memory> memory_;
-  std::unique_ptr<RandomStream> random_;  // for this step's places
+  std::unique_ptr<RandomStream> random_;  // draws this step's places
   std::vector<std::uint64_t> sum_places_;
-  std::vector<std::uint64_t> expected_;  // of the sum, at the checked places
+  std::vector<std::uint64_t> expected_;  // the sum at the checked places
   std::vector<std::uint64_t> chunks_, elements_;
-  std::vector<std::int64_t> released_;  // of these elements
+  std::vector<std::int64_t> released_;  // the released cells of these elements
   std::vector<std::uint64_t> all_;      // places; computed on first use
   std::vector<CellFactors> factors_;
   std::uint64_t sums_ = 0;
   bool has_sum_ = false, has_release_ = false;
   double width_ = 0.0;
-  // The places checked in the last step, and what it left there: the parameters, then the state.
+  // The places checked in the last step, and the parameters, followed by the state, at these places
+  // after it.
   std::vector<std::uint64_t> left_places_;
   std::vector<std::vector<float>> left_;
   bool is_ahead_ = false;

@@ -42,7 +42,7 @@ struct SamplingLaw {
 /// \param step  below charges.size().
 SamplingLaw sampling_law(std::span<const Charge> charges, std::uint64_t step);
 
-/// Whether the steps cost less because nobody knows which examples they use. Otherwise the order
+/// Whether the steps cost less because it is secret which examples they use. Otherwise the order
 /// may be public, and a sampler may draw it for many steps at once.
 bool rest_on_secret_draws(std::span<const Charge> charges);
 
@@ -93,9 +93,9 @@ class CountLaw {
 /// before step j, 0 <= j < t, each row that was in none of them is in batch j by its own coin of
 /// probability 1 / (t - j). The tests are
 ///   - that no row is in two batches of an epoch, and none is missing at its end;
-///   - the sizes, their parity, and whether a batch repeats an earlier one, according to those
+///   - the sizes, their parity, and whether a batch repeats an earlier one, by the same
 ///     coins;
-///   - rows that stay together: take the first drawn row by number, and let o be its batch in the
+///   - whether rows stay together: let o be the batch of the first drawn row in the
 ///     previous epoch. Whether later rows that were also in o are drawn now depends on their own
 ///     coins. If the batches of an old epoch are repeated in any order, all of them are drawn.
 ///     Batches of one row reveal nothing here. A restored watch begins with a new epoch.
@@ -106,8 +106,8 @@ class CountLaw {
 /// with probability at most 2^-kBitsOfABatch: in a run of at most 2^32 steps, 2^-90 altogether. The
 /// draws, and so the end of a run, are independent of the data's values. But an end depends on the
 /// secret coins, which changes the distribution of the releases by at most kFalseAlarm, that is,
-/// adds at most (1 + exp(epsilon)) kFalseAlarm to delta. No statement counts this, nor the
-/// advantage of an attack on the cipher.
+/// adds at most (1 + exp(epsilon)) kFalseAlarm to delta. Statements of epsilon and delta include
+/// neither this nor the advantage of an attack on the cipher.
 ///
 /// Not detected: a sampler that passes all five tests, and faults that affect few draws: a row that
 /// is never drawn is noticed after about 70 expected draws, one that is always drawn after about 70
@@ -148,18 +148,18 @@ class SamplingWatch {
   std::uint64_t batches() const noexcept { return batches_; }
 
  private:
-  /// Limits on how often any one row of a group may have been drawn by now; bets on each of its
-  /// rows have the same price.
+  /// Limits on the number of times that a row of a group may have been drawn so far. They hold for
+  /// all rows of the group, because bets on each have the same price.
   struct Limits {
     double least = 0.0, most = 0.0;
   };
 
   /// Rows that belong to the same step of a cycle; without cycles, all rows.
   struct Group {
-    std::array<double, CountLaw::kBets> price{};  // of the bets on a row so far, the same for each
-                                                  // row
-    double checked_least = -1.0;                  // no row was drawn less often when last checked
-    std::size_t in_window = 0;                    // number of rows in lately_
+    // The price of all bets on a row so far, the same for each row.
+    std::array<double, CountLaw::kBets> price{};
+    double checked_least = -1.0;  // no row was drawn less often when last checked
+    std::size_t in_window = 0;    // number of rows in lately_
   };
 
   void check_draw(std::uint64_t step, const SamplingLaw& law, std::span<const std::uint32_t> batch);
@@ -183,9 +183,9 @@ class SamplingWatch {
   std::string sampler_;
   std::uint64_t batches_ = 0;
   std::size_t rows_ = 0;
-  SamplingLaw law_;  // of the last step
+  SamplingLaw law_;  // the law of the last step
   CountLaw sizes_, odd_, returns_;
-  std::unordered_set<std::string> batches_before_;  // hashes of earlier batches
+  std::unordered_set<std::string> batches_before_;  // hashes of the earlier batches
   std::vector<std::uint32_t> drawn_;                // [rows]: the number of batches that contained
                                                     // it
   std::vector<bool> lately_;      // [rows]: whether it was drawn since its group's window began

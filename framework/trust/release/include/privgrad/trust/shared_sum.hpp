@@ -28,7 +28,7 @@ std::span<const std::uint32_t> share_of(std::span<const std::uint32_t> batch, st
 /// Adds up the processes' sums of their shares of a batch, and returns this process's slice of the
 /// sum. All processes call it.
 ///
-/// Sensitivity: an example is in one share, and adds to its sum what it would add to the sum of a
+/// Sensitivity: an example is in one share, and adds the same to the share's sum as to the sum of a
 /// single process. The order of integer additions does not matter: the result has the same bits on
 /// any number of processes, and the shares' bound is also its bound. It counts as a sum of `rows`
 /// contributions in the overflow checks.

@@ -11,11 +11,12 @@
 namespace privgrad::core {
 
 /// Divides the elements of a step's sum among processes, in order, into slices of about the same
-/// size that consist of whole pieces (ExactClipping::piece_ends()). The division depends only on the
-/// network and the number of processes, so all processes compute the same one.
+/// size that consist of whole pieces (ExactClipping::piece_ends()). The division depends only on
+/// the network and the number of processes, so all processes compute the same one.
 class Slices {
  public:
-  /// \param processes  > 0. The first has elements; others may have none if there are few pieces.
+  /// \param processes  > 0. The first process has elements; others may have none if there are few
+  ///   pieces.
   /// \param with_count  whether the count follows the parameters as one more element
   ///   (joint_release.hpp); it is in the last process's slice.
   Slices(const Program& program, std::size_t processes, bool with_count);

@@ -1,4 +1,4 @@
-// Sums for aggregators that use gradient differences, between a step's iterate and epochs' anchors.
+// Sums of gradient differences between a step's iterate and the epochs' anchors.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +31,9 @@ struct DifferenceBounds {
 
 /// The sums of one batch for an aggregator that uses gradient differences. The first sums each
 /// example's clipped gradient at the anchor. The second sums the clipped gradient at the iterate
-/// minus that at the anchor, clipped to bounds.since_anchor. The third, computed if there is a last
-/// anchor, sums the clipped gradient at the anchor minus that at the last anchor, clipped to
-/// bounds.between_anchors.
+/// minus the clipped gradient at the anchor, clipped to bounds.since_anchor. The third, computed if
+/// there is a last anchor, sums the clipped gradient at the anchor minus the clipped gradient at
+/// the last anchor, clipped to bounds.between_anchors.
 ///
 /// Sensitivity: the first sum has the sensitivity of clipped_sum(). A difference is computed in
 /// double from the clipped gradients, and multiplied by a factor that brings its norm to at most

@@ -23,7 +23,7 @@ void check_clip_norm(double clip_norm, const std::string& what = {});
 
 /// How one step's examples are clipped.
 struct Clip {
-  const Clipping& rule;                    ///< Already started for these groups.
+  const Clipping& rule;                    ///< start() was called with these groups.
   std::span<const ParameterGroup> groups;  ///< All parameters, in order, without gaps.
   double clip_norm = 0.0;                  ///< Accepted by check_clip_norm().
   /// The share of the sum's bound that is reserved for the count of unclipped examples, in [0, 1);
@@ -31,8 +31,8 @@ struct Clip {
   double count_share = 0.0;
 };
 
-/// An upper bound of the squared L2 norm of a float32 vector, too large by at most a relative (n +
-/// 8) 2^-51; NaN or infinite if an element is.
+/// An upper bound on the squared L2 norm of a float32 vector, at most a relative (n + 8) 2^-51 too
+/// large; NaN or infinite if an element is.
 ///
 /// Why it holds: the computed sum of n squares is off by at most n units of 2^-53 (relative; Higham
 /// 2002, section 3.1; squares of floats are exact in double), and is enlarged by more than that.
@@ -54,8 +54,8 @@ class SquaredNorm {
   std::size_t size_ = 0;
 };
 
-/// The largest factor, at most 1, that certainly brings the L2 norm of a vector of doubles to at
-/// most a bound, rounding of the products included. The vectors are differences of two clipped
+/// The largest factor, at most 1, that provably brings the L2 norm of a vector of doubles down to a
+/// bound, including the rounding of the products. The vectors are differences of two clipped
 /// gradients.
 ///
 /// Why it holds: the numbers are scaled by a power of 2, exactly, so that the squares neither

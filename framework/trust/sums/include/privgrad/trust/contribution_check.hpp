@@ -1,4 +1,4 @@
-// Spot checks during a run: do sampled examples contribute what they should, and no more?
+// Spot checks during a run that sampled examples contribute exactly what they should.
 #pragma once
 
 #include <cstddef>
@@ -49,16 +49,16 @@ struct ContributionCheck {
                                         ///< found.
 };
 
-/// The examples to check among those that are computed together, counted from the first of these:
-/// ascending, without duplicates, including the drawn one.
-/// \param first, rows the places in the batch of the examples that are computed together.
+/// Which of the examples that are computed together are checked: their numbers, counted from the
+/// first of these examples, ascending and without duplicates. They include the drawn example.
+/// \param first,  rows  the place in the batch of the first of these examples, and their number.
 std::vector<std::size_t> examples_of(const ContributionCheck& check, std::size_t first,
                                      std::size_t rows);
 
 /// Draws the steps and examples of a run to check, and counts the results. In each period it draws
 /// one step, and in it one example plus one more for each 64 of the batch, with a key that no
 /// plugin sees. Whether a step is checked depends only on the key and the step's number, so the
-/// counts may be shown, and results are the same with and without checks.
+/// number of checks may be shown, and results do not depend on the checks.
 ///
 /// Threads: calls never overlap.
 class ContributionChecks {
@@ -101,7 +101,7 @@ class ContributionChecks {
   RandomKey key_;
   std::string program_, clipping_;
   std::uint64_t period_;
-  std::uint64_t look_at_all_;           // modulo kLooksToAll
+  std::uint64_t look_at_all_;           // counts checks modulo kLooksToAll
   std::optional<std::uint64_t> block_;  // the block that the next three members belong to
   std::uint64_t position_ = 0;
   std::uint64_t draw_ = 0;

@@ -18,8 +18,8 @@
 namespace privgrad::core {
 
 /// Cells of the public grid per clip norm, for everything that is noised with Gaussians. A power of
-/// two: positions on the grid are then exact in floating point. 2^26: rounding a contribution of a
-/// million coordinates towards zero shortens it by less than 2e-5 of the clip norm.
+/// two: positions on the grid are then exact in floating point. With 2^26, rounding a contribution
+/// of a million coordinates towards zero shortens it by less than 2e-5 of the clip norm.
 inline constexpr std::uint64_t kExactLevels = std::uint64_t{1} << 26;
 
 class ReleaseMemory;
@@ -47,9 +47,9 @@ struct SumMemory {
 /// vector is a function of the example and the parameters alone; taking the example away takes away
 /// exactly that vector. The proof, in docs/exactness.md, needs two things. (1) The length: a
 /// contribution that is too long in integer arithmetic is left out (its squared length has 128
-/// bits, so nothing wraps). (2) Nothing else changes: integers have no roundings, and the program
-/// promises that an example's norms and cells do not depend on its neighbours (ExactClipping,
-/// ReproducibleRows). Without that promise the plan lists `floating_point`.
+/// bits, so nothing wraps). (2) No other contribution changes: sums of integers are not rounded,
+/// and the program promises that an example's norms and cells do not depend on the other examples
+/// (ExactClipping, ReproducibleRows). Without that promise the plan lists `floating_point`.
 ///
 /// With a count share s the sum is one of the vectors of joint_release.hpp, one element longer: the
 /// count's part is +-floor(s kExactLevels) cells, and the gradient's part may use the rest of the
@@ -58,8 +58,8 @@ struct SumMemory {
 /// An empty batch gives the zero vector. A gradient that is not finite counts as zero. Sums are
 /// taken modulo 2^64, which a batch of 2^32 examples does not reach.
 /// \param batch  row numbers in `data`, each at most once.
-/// \param most_rows  the most rows of a pass; 0: as the program suggests. The result does not
-///   depend on it.
+/// \param most_rows  the most rows of a pass; 0: the number that the program prefers. The result
+///   does not depend on it.
 /// \param memory  reused from step to step; null: allocated for this call.
 /// \param unit  the privacy unit to which a row belongs.
 /// \param check  checks some contributions without changing the sum; null: no check.
@@ -72,13 +72,13 @@ BoundedOnGrid exact_sum(const Program& program, const Dataset& data,
                         PrivacyUnit unit = PrivacyUnit::example,
                         ContributionCheck* check = nullptr);
 
-/// The same sum, for a release that follows at once. If the program has pieces, the cells of
-/// the last pass (or of all examples, if one pass takes the batch) are certified now, but added up
-/// piece by piece as they are noised: the same integers, but never all in memory.
+/// The same sum, for a release that follows at once. If the program has pieces, the cells of the
+/// last pass (or of all examples, if one pass takes the batch) are certified now, but added up
+/// piece by piece when noise is added to them: the same integers, but never all in memory.
 /// \param memory  holds a part of the sum. Once it is reused for another sum, or destroyed, this
 ///   sum can no longer be released (PrivacyError). The program must not change until the release.
-/// \param check  the pass with the checked example is added up now, in pieces if it would have been
-///   deferred.
+/// \param check  the pass with the checked example is added up now; in pieces, if it would have
+///   been deferred.
 /// \throws as exact_sum(); PluginError for pieces that do not match the parameters.
 BoundedOnGrid deferred_exact_sum(const Program& program, const Dataset& data,
                                  std::span<const std::uint32_t> batch, const Clip& clip,

@@ -1,4 +1,4 @@
-// Programs that wrap another program, and which of its abilities they keep.
+// Programs that wrap another program and keep some of its abilities.
 #pragma once
 
 #include <typeinfo>
@@ -7,8 +7,9 @@
 
 namespace privgrad::core {
 
-/// A program that wraps another one and computes with it. It offers its own abilities, and of the
-/// inner program's only those that it explicitly keeps, so a new ability is not offered by default.
+/// A program that wraps another one and computes with it. It offers its own abilities and those
+/// abilities of the inner program that it explicitly keeps, so a new ability is not offered by
+/// default.
 class ProgramAround : public Program {
  public:
   virtual const Program& inside() const = 0;

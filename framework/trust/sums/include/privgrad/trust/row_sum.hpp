@@ -36,7 +36,7 @@ class IndependentNoise final : public Aggregator {
 };
 
 /// The sum of the rows, one per example, each clipped to the bound, in whole cells of a grid of
-/// kExactLevels per bound; its sensitivity is that of exact_sum(). A row that is not finite counts
+/// kExactLevels per bound; it has the sensitivity of exact_sum(). A row that is not finite counts
 /// as zero.
 /// \param rows  [examples, width].
 /// \param bound  bound of a row's L2 norm, finite, > 0.
@@ -58,7 +58,7 @@ inline constexpr std::size_t kLongContribution = std::size_t{1} << 15;
 /// The sum of all examples' contributions to a statistic, each clipped and rounded as row_sum()
 /// does with a row, and computed from the features when it is added.
 ///
-/// Sensitivity: that of exact_sum(), kExactLevels cells per example, provided that a contribution
+/// Sensitivity: as exact_sum(), kExactLevels cells per example, provided that a contribution
 /// depends only on its example (docs/statistics.md).
 /// \param of_row  may be called by several threads at once.
 /// \param size  the number of elements in a contribution, > 0.
@@ -76,9 +76,9 @@ BoundedOnGrid statistic_sum(const ContributionOf& of_row, const Dataset& data, s
 /// The number of examples in each class. An example adds 1, minus the last cell, to the count of
 /// its class, or nothing if its target is not an integer from 0 to classes - 1.
 ///
-/// Sensitivity: that of exact_sum() with a bound of 1, kExactLevels cells, when an example is
-/// added, removed or zeroed. Exchanging an example changes two counts by 1 each, sqrt(2) of these
-/// bounds, which is less than the 2 that every sum is charged.
+/// Sensitivity: as exact_sum() with a bound of 1, kExactLevels cells, when an example is added,
+/// removed or zeroed. Exchanging an example changes two counts by 1 each, sqrt(2) of these bounds,
+/// which is less than the 2 that every sum is charged.
 /// \param targets  the examples' targets, any floats.
 /// \param classes  > 0.
 BoundedOnGrid class_sum(std::span<const float> targets, std::size_t classes, Executor& executor);
@@ -86,8 +86,8 @@ BoundedOnGrid class_sum(std::span<const float> targets, std::size_t classes, Exe
 /// The evaluation of each example by itself, by RowEvaluations if the program has the ability,
 /// otherwise one example at a time.
 /// \param rows  the examples to evaluate.
-/// \throws PluginError if an example's evaluation depends on the others evaluated with it: the last
-///   of each 64 is compared.
+/// \throws PluginError if an example's evaluation depends on the others evaluated with it. One
+///   example of each 64 is compared.
 std::vector<Evaluation> example_evaluations(const Program& program, const Dataset& data,
                                             std::span<const std::uint32_t> rows,
                                             Executor& executor);

@@ -22,13 +22,13 @@ void check_scaling(const Scaling& scaling, std::size_t parameters);
 
 /// A program whose rows are those of `program`, shifted and scaled: w = (g - shift) / scale.
 ///
-/// Sensitivity of exact_sum() of it: a row w is computed from the example's own row g and from
-/// `scaling`, coordinate by coordinate, in double, and rounded to float32. So w is a function of
-/// the example, the parameters and `scaling` only, bit for bit, if g is a function of the first two
-/// (each of the three operations is rounded by IEEE 754 on every processor). exact_sum() clips w,
-/// not g: for any w it makes whole cells no longer than kExactLevels, certified in integers.
-/// Neighbours therefore differ by this one vector, as for other programs, in units of the clip norm
-/// *of scaled rows*.
+/// The sensitivity of exact_sum() with this program: a row w is computed from the example's own row
+/// g and from `scaling`, coordinate by coordinate, in double, and rounded to float32. So w is a
+/// function of the example, the parameters and `scaling` only, bit for bit, if g is a function of
+/// the example and the parameters (each of the three operations is rounded by IEEE 754 on every
+/// processor). exact_sum() clips w, not g: for any w it makes whole cells no longer than
+/// kExactLevels, certified in integers. Neighbours therefore differ by this one vector, as for
+/// other programs, in units of the clip norm *of scaled rows*.
 ///
 /// The scaling follows from earlier releases, so it may differ between neighbours. Given those
 /// releases, however, it is a constant, and for every value of them the step is the Gaussian

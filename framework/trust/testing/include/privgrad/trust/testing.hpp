@@ -14,11 +14,11 @@ namespace privgrad::core {
 class BoundedOnGrid;
 class RandomKey;
 
-/// A released value with arbitrary content, for showing optimizers invented gradients: the
-/// conformance suite needs gradients that no run would release, such as NaN.
+/// A released value with arbitrary content, for invented gradients: the conformance suite passes
+/// gradients to optimizers that no run would release, such as NaN.
 ///
-/// Privacy: nothing is charged and no noise is added. Link privgrad::core_testing only where values
-/// are invented, never where rows are read; the core itself does not link it.
+/// Privacy: nothing is charged and no noise is added. Link privgrad::core_testing only into code
+/// with invented values, never into code that reads rows; the core itself does not link it.
 Released released_for_testing(std::vector<float> values, double noise_stddev);
 
 /// A noise order that nobody paid for, with a key that depends only on this number and is not
