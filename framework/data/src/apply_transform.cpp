@@ -48,7 +48,7 @@ std::vector<float> features_of(const Dataset& data, std::span<const std::uint32_
   return features;
 }
 
-/// A split before a transform, for checking what the transform must not change.
+/// Remembers a split before a transform, to check everything that the transform must not change.
 class Before {
  public:
   Before(const ComponentUse& use, std::string_view split, const Dataset& data)
@@ -99,7 +99,7 @@ class Before {
     }
   }
 
-  /// The same check for examples that were transformed together.
+  /// Checks the same for examples that were transformed together.
   void check_rows_alone(const Transform& transform, const Dataset& after) const {
     const std::vector<float> together = features_of(after, rows_);
     const std::size_t before = element_count(shape_.features), width = after.row_size();
@@ -210,7 +210,7 @@ FittedTransform learn(const ComponentUse& use, const PlannedTransform& planned,
       }
       teacher->teach(planned.number, transform, train);
       break;
-    default: {  // it needs no rows, and sees none
+    default: {  // the transform needs no rows, and sees none
       Dataset made_up(train.shape(), std::vector<float>(train.row_size()), {0.0f});
       transform.fit(made_up);
     }
@@ -234,7 +234,8 @@ FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
   if (!transform.is_restorable()) return {false, {}};
   FittedTransform fitted{true, transform.fitted_values()};
   // Without a statistic there must be no learnt values: they would be released with the model, but
-  // were not charged. After a release there must be some, because SecondLook compares them.
+  // were not charged. After a release there must be learnt values, because SecondLook compares
+  // them.
   const Statistic statistic = transform.statistic();
   if (statistic == (fitted.values.empty() ? Statistic::released : Statistic::none)) {
     throw PluginError(use.component->full_name() + ": what it says of its numbers, and the " +

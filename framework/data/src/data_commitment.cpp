@@ -38,7 +38,7 @@ std::string hex(const Opening& opening) {
   return sodium_bin2hex(text.data(), text.size(), opening.data(), opening.size());
 }
 
-/// A directory that only the user can look into.
+/// Makes a directory that only the user can read.
 void make_private_directory(const fs::path& directory) {
   std::error_code failure;
   fs::create_directories(directory.parent_path(), failure);
@@ -48,7 +48,7 @@ void make_private_directory(const fs::path& directory) {
 }
 
 void write_private_file(const fs::path& file, std::string_view text) {
-  // The umask cannot make it more readable than the mode says.
+  // A umask can only remove permissions from this mode.
   const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   const auto why = [&](int error) {
     return file.string() + ": cannot be written: " + std::generic_category().message(error);

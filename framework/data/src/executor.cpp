@@ -22,8 +22,8 @@ class TbbExecutor final : public Executor {
   void for_each_chunk(std::size_t chunks, const std::function<void(std::size_t)>& body) override {
     HandOver hand_over;
     arena_.execute([&] {
-      // A thread that waits for the rest of an inner loop takes no piece of an outer one: that
-      // would nest one client within a step of another, with memory for both.
+      // A thread that waits for the end of an inner loop must not start a chunk of an outer loop:
+      // one client would then run inside another client's step, with memory for both.
       tbb::this_task_arena::isolate([&] {
         tbb::parallel_for(
             std::size_t{0}, chunks,
@@ -38,7 +38,9 @@ class TbbExecutor final : public Executor {
 
  private:
   tbb::global_control
-      limit_;  ///< Otherwise TBB has no more workers than cores, whatever the arena requests.
+      /// Without this, TBB starts no more workers than there are cores, whatever the arena
+      /// requests.
+      limit_;
   tbb::task_arena arena_;
 };
 

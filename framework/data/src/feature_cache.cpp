@@ -43,7 +43,7 @@ std::string read_features(int descriptor, const FeatureKey& key, std::vector<flo
   if (::fstat(descriptor, &facts) != 0) return words_of(errno);
   const std::string head = head_of(key);
   const std::uint64_t count = key.rows * key.row_size;
-  // Checked before memory is allocated for it.
+  // The size is checked before memory is allocated for it.
   if (!S_ISREG(facts.st_mode) || static_cast<std::uint64_t>(facts.st_size) !=
                                      head.size() + count * sizeof(float) + kHashDigits)
     return "it has another size";
@@ -76,7 +76,8 @@ struct FolderCloser {
   void operator()(DIR* folder) const { ::closedir(folder); }
 };
 
-/// \param descriptor  of the folder; closed.
+/// Lists the names of the cache's files in a folder.
+/// \param descriptor  the folder's; closed.
 std::vector<std::string> own_files(int descriptor, const fs::path& folder) {
   const std::unique_ptr<DIR, FolderCloser> opened(::fdopendir(descriptor));
   if (opened == nullptr) {
@@ -113,7 +114,7 @@ std::optional<KeptFeatures> look_at(int folder, const std::string& name) {
       ::openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat facts {};
   const bool is_there = ::fstatat(folder, name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0;
-  if (!is_there) return std::nullopt;  // it has just been deleted
+  if (!is_there) return std::nullopt;  // the file has just been deleted
   KeptFeatures kept{.bytes = static_cast<std::uint64_t>(facts.st_size), .used = facts.st_mtime};
   if (file && S_ISREG(facts.st_mode) && name.ends_with(kSuffix)) {
     read_head(file.get(), kHead, kept);
@@ -146,7 +147,7 @@ std::optional<std::vector<float>> FeatureCache::find(const FeatureKey& key) cons
          ") and are computed anew: " + folder_->path().string());
     return std::nullopt;
   }
-  // Marks it as used now; if that fails, it appears older than it is.
+  // Marks the file as used now; if that fails, the file appears to be older.
   ::futimens(file.get(), nullptr);
   note("took the " + key.what + " for " + std::to_string(key.rows) + " examples from " +
        folder_->path().string());
@@ -188,7 +189,7 @@ void FeatureCache::keep(const FeatureKey& key, std::span<const float> features) 
 fs::path user_feature_folder() {
   const auto absolute_path_in = [](const char* variable) {
     const char* value = std::getenv(variable);
-    // The specification requires that relative paths be ignored.
+    // The XDG specification requires that relative paths be ignored.
     return value != nullptr && fs::path(value).is_absolute() ? fs::path(value) : fs::path();
   };
   if (const fs::path cache = absolute_path_in("XDG_CACHE_HOME"); !cache.empty())
@@ -220,7 +221,7 @@ std::vector<KeptFeatures> delete_features(const fs::path& folder) {
       throw IoError((folder / name).string() + ": cannot be removed: " + words_of(errno));
     if (kept) removed.push_back(*kept);
   }
-  // Stays if it contains anything else.
+  // Fails, as it should, if the folder contains anything else.
   ::rmdir(folder.c_str());
   return removed;
 }

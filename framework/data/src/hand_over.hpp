@@ -1,4 +1,4 @@
-// Orders a parallel loop's chunks and its caller in a form that the thread sanitizer sees.
+// Shows the thread sanitizer how a parallel loop's chunks and its caller are ordered.
 #pragma once
 
 #include <atomic>

@@ -16,14 +16,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "a/b/" as "a/b": the folder of the last part is made private.
+/// Turns "a/b/" into "a/b", so that the last part is the folder that becomes private.
 fs::path without_end(const fs::path& folder) {
   return folder.has_filename() ? folder : folder.parent_path();
 }
 
 void make_private_folder(const fs::path& folder) {
   if (!folder.parent_path().empty()) make_directories(folder.parent_path());
-  // The umask can only take rights away.
+  // A umask can only remove permissions from this mode.
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     throw IoError(folder.string() + ": cannot be made: " + words_of(errno));
 }

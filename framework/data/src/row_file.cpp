@@ -141,12 +141,12 @@ std::shared_ptr<const RowFile> RowFile::find(const PrivateFolder& folder, const 
   const std::shared_ptr<RowFile> found(new RowFile);
   why = found->open(std::move(file), place.key);
   if (!why.empty()) return nullptr;
-  // Marks it as used now; if that fails, it appears older than it is.
+  // Marks the file as used now; if that fails, the file appears to be older.
   ::futimens(found->file_.get(), nullptr);
   return found;
 }
 
-/// \returns why it cannot be used; "" if it can.
+/// \returns why the file cannot be used; "" if it can.
 std::string RowFile::open(Descriptor file, const std::string& key) {
   file_ = std::move(file);
   struct stat facts {};

@@ -36,7 +36,7 @@ std::uint64_t nanoseconds(const timespec& time) {
          static_cast<std::uint64_t>(time.tv_nsec);
 }
 
-/// The identity of a file, which differs for another file and after a change.
+/// The identity of a file, which changes if the file is changed or replaced by another.
 Json identity_of(const fs::path& file) {
   struct stat facts {};
   if (::stat(file.c_str(), &facts) != 0)
@@ -49,8 +49,8 @@ Json identity_of(const fs::path& file) {
           nanoseconds(facts.st_ctim)};
 }
 
-/// A second change within the same tick of the file clock would leave the same time, so this waits
-/// until the last change of any of them is some ticks ago.
+/// A second change within one tick of the file system's clock would not change the time, so this
+/// waits until the last change of every file is some ticks ago.
 Json identities_of(const std::vector<fs::path>& files) {
   constexpr std::uint64_t kTicks = kNanoseconds / 20;
   constexpr int kMostLooks = 40;
@@ -103,7 +103,8 @@ class Turn {
     if (errno == EWOULDBLOCK && streaming.note)
       streaming.note("waiting for another process that writes to " + folder.path().string());
     while (::flock(folder_.get(), LOCK_EX) != 0) {
-      // Without locks, two processes may make the same file; either is complete.
+      // If the file system has no locks, two processes may make the same file, and either result is
+      // complete.
       if (errno != EINTR) return;
     }
   }
@@ -205,7 +206,7 @@ std::shared_ptr<const RowFile> StreamedSource::make(const PrivateFolder& folder)
   const DataInfo info = write_rows(writer);
   if (identities_of(source_->files()).dump() != identities_)
     throw IoError(use_.name() + ": a file has changed while it was read");
-  is_checked_ = true;  // its rows were just written
+  is_checked_ = true;  // the rows were just written
   return writer.finish(info);
 }
 

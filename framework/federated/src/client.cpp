@@ -15,7 +15,7 @@
 namespace privgrad::core {
 namespace {
 
-/// A bound that the gradient of a mean loss does not reach as long as training works.
+/// A bound so large that the gradient of a mean loss exceeds it only if training has failed.
 constexpr double kNoClipping = 1e15;
 
 }  // namespace
@@ -84,7 +84,7 @@ void Client::restore(StateReader& in) {
   estimate_watch_->restore(in);
 }
 
-/// As Trainer::use_key_of_step(), for all steps of a round and for its estimate.
+/// Like Trainer::use_key_of_step(), for all steps of a round and for its estimate.
 void Client::use_key_of_round() {
   if (!keys_.ratchets()) return;
   const RandomKey key = key_of(number_, keys_.of_step());
@@ -246,7 +246,7 @@ void Client::estimate_privately(std::span<const float> received, ClientRound& ro
                                 Workbench& bench) {
   std::vector<Receipt> receipts = std::exchange(paid_estimates_, {});
   const bool is_charged = trainer_.ledger() != nullptr || is_paid_elsewhere_;
-  if (is_charged && receipts.empty()) return;  // not made unless paid for
+  if (is_charged && receipts.empty()) return;  // an estimate is made only if it was paid for
   draw_estimate_batch();
   std::vector<float> middle(received.size());
   for (std::size_t j = 0; j < middle.size(); ++j)

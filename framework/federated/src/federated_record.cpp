@@ -55,7 +55,7 @@ Json to_json(const LossEstimates& estimates) {
 
 namespace {
 
-/// Of one round, or of all rounds.
+/// The mishaps of one round, or of all rounds, as JSON.
 Json mishaps_json(const auto& all) {
   Json json{{"dropped", all.dropped},
             {"stragglers", all.stragglers},

@@ -15,12 +15,12 @@
 
 namespace privgrad::core {
 
-/// The events of a round, as in its line of rounds.jsonl.
+/// The events of a round, as written to its line of rounds.jsonl.
 struct Round {
   std::uint64_t number = 0;
   std::uint64_t local_iterations = 0;
   std::uint64_t clients = 0, dropped = 0, stragglers = 0;
-  /// The number of clients that came too early; nothing if there is no such rule.
+  /// The number of clients that came too early; nothing if no rule separates their rounds.
   std::optional<std::uint64_t> refused{};
   std::uint64_t bytes_down = 0, bytes_up = 0;
   LossEstimates estimates;
@@ -38,7 +38,7 @@ struct RoundTotals {
   std::optional<std::uint64_t> refused{};
 
   void add(const Round& round);
-  /// The part that reveals nothing about participation.
+  /// The totals without the members that reveal participation.
   RoundTotals without_participation() const {
     return {.rounds = rounds, .most_iterations = most_iterations};
   }
@@ -50,7 +50,8 @@ struct RoundTotals {
 
 nlohmann::json to_json(const LossEstimates& estimates);
 
-/// The members of a line and of a summary about participation, if it may be shown.
+/// The members about participation for a round's line or the summary, if participation may be
+/// shown.
 nlohmann::json participation_json(const Round& round);
 nlohmann::json participation_json(const RoundTotals& totals);
 

@@ -46,7 +46,8 @@ class FederatedRun final : ResumableRun {
     if (options_.resume) {
       take_up();
     } else {
-      // A failed run keeps its reservation: each client's spending is in a ledger of its own.
+      // If the run fails, the whole reservation stays, because each client's spending is in a
+      // ledger of its own.
       if (manifest_.account) reservation_.emplace(plan_, options_.directory);
       begin();
     }
@@ -95,7 +96,7 @@ class FederatedRun final : ResumableRun {
     rounds_file_.emplace(options_.directory / "rounds.jsonl");
     write_clients();
     if (manifest_.noise_off) return;
-    if (remote_ && !federated_.at_server) return;  // each client has its own
+    if (remote_ && !federated_.at_server) return;  // each client has its own data
     if (!federated_.at_server) make_directories(options_.directory / "ledgers");
     open_ledgers([&](auto& owner, const std::string& name, const Json& facts) {
       owner.open_ledger(options_.directory / name, facts);
@@ -111,7 +112,7 @@ class FederatedRun final : ResumableRun {
     });
   }
 
-  /// \param open  is called with each client, or the server, and the name and facts of its ledger.
+  /// \param open  called for each client, or for the server, with the name and facts of its ledger.
   template <class Open>
   void open_ledgers(const Open& open) {
     Json facts = facts_for_ledger();
@@ -149,8 +150,8 @@ class FederatedRun final : ResumableRun {
     }
   }
 
-  /// If participation is secret and not shown, a checkpoint does not reveal who took part: clients
-  /// start each round afresh, and the rounds together have at most as many local steps as each
+  /// If participation is secret, a checkpoint must not reveal who took part. It does not, because
+  /// clients start each round afresh, and all rounds together have no more local steps than one
   /// client may make.
   void save_server(StateWriter& out) const {
     server_->save(out, Trainer::Between::steps);
@@ -411,8 +412,8 @@ class FederatedRun final : ResumableRun {
     return members;
   }
 
-  /// The mean of the models that arrived, by their public weights. If none arrived, the model
-  /// stays.
+  /// Sets the model to the mean of the models that arrived, with their public weights. If none
+  /// arrived, the model stays as it is.
   void aggregate(std::vector<ClientRound>& arrived, Round& round) {
     estimates_ = {};
     if (arrived.empty()) return;
@@ -458,7 +459,7 @@ class FederatedRun final : ResumableRun {
     return remote_ && !server_ ? Json(nullptr) : json_number(charged().value);
   }
 
-  /// Releases decide when a run ends if they choose its rounds, or if it diverges.
+  /// Whether releases decided when the run ended: if they choose its rounds, or if it diverged.
   bool is_accounted_in_full() const { return core::is_accounted_in_full(plan_, result_.status); }
 
   PrivacyAnswer proved() const { return is_accounted_in_full() ? of_all_steps(plan_) : charged(); }
@@ -476,7 +477,7 @@ class FederatedRun final : ResumableRun {
     if (shows_participation()) json.update(participation_json(round));
     if (federated_.estimates) json["estimates"] = to_json(round.estimates);
     const std::string line = json.dump() + "\n";
-    // Everything published about the round follows from it, and so do the next round's charges.
+    // Everything published about the round, and the next round's charges, follow from this text.
     show("round " + std::to_string(totals_.rounds), model_, round.sent + line);
     rounds_file_->append(line);
     result_.epsilon = charged();
@@ -520,7 +521,7 @@ class FederatedRun final : ResumableRun {
       paid.accounted = is_accounted_in_full() ? plan_.affordable_steps : paid.charged;
       if (!is_accounted_in_full()) result_.client = client;
     } else if (remote_) {
-      paid.accounted = plan_.affordable_steps;  // the clients' ledgers say how many were made
+      paid.accounted = plan_.affordable_steps;  // the clients' ledgers contain the actual numbers
     }
     write_clients();
     const Json spent = charged_json();
@@ -565,7 +566,7 @@ class FederatedRun final : ResumableRun {
   const FederatedPlan& federated_;
   const Federated& wish_;
   WorkbenchPool pool_;
-  Workbench bench_;  // for measurements
+  Workbench bench_;  // used for measurements
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<float> model_;  // the global model
 
@@ -574,20 +575,22 @@ class FederatedRun final : ResumableRun {
   ClientProgram* client_program_ = nullptr;  // owned by server_bench_
   std::optional<Trainer> server_;
 
-  std::optional<SharedRounds> processes_;  // the other processes, if there are any
-  std::optional<RemoteRounds> remote_;     // clients that are separate programs
+  // the cluster's other processes; nothing without a cluster
+  std::optional<SharedRounds> processes_;
+  std::optional<RemoteRounds> remote_;  // clients that are separate programs
 
-  ComponentPtr<Sampler> participation_;  // with fed_avg
+  ComponentPtr<Sampler> participation_;  // draws the participants with fed_avg
   LocalIterationsRule chooser_;
-  AskedRule rule_;  // for the rule of chooser_
+  AskedRule rule_;  // repeats and records the questions to chooser_
   LossEstimator estimator_;
-  LossEstimates estimates_;  // of the last round
+  LossEstimates estimates_;  // from the models of the last round
   Mishaps mishaps_;
-  std::uint64_t first_local_step_ = 0;  // of the next round, with dp_fed_avg
+  std::uint64_t first_local_step_ = 0;  // first local step of the next round, with dp_fed_avg
   std::uint64_t last_iterations_ = 0;
   RoundTotals totals_;
-  std::optional<MovingAverage> average_;  // of model_ over the rounds, if the manifest requests one
-  bool is_short_ = false;                 // whether the budget did not pay for all steps of a round
+  // of model_ over the rounds; nothing if the manifest requests none
+  std::optional<MovingAverage> average_;
+  bool is_short_ = false;  // whether the budget did not pay for all steps of a round
   std::optional<LineFile> rounds_file_;
 };
 

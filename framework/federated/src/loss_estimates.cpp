@@ -90,7 +90,7 @@ void LossEstimator::from_rounds(const Models& models, std::span<const float> bef
   if (distance == 0.0) return;
   const double bend = (along - noise_in_step_) / distance;
   estimates.convexity = bend;
-  // The noise of the last gradient moved the model along itself, which changed the next gradient.
+  // The noise of the last gradient also moved the model, and the move changed the next gradient.
   const double noise = models.noise_of_mean + noise_ + 2.0 * bend * noise_in_step_;
   estimates.smoothness = root((change - noise) / distance);
 }

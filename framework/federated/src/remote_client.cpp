@@ -31,7 +31,8 @@ namespace privgrad::core {
 struct OwnPart {
   std::shared_ptr<const FederatedPlan> planned;  // the clients' plans refer to it
   Plan plan;
-  std::unique_ptr<SecondLook> second_look;  // started before a row is read for training
+  // its instances are started before a row is read for training
+  std::unique_ptr<SecondLook> second_look;
   RunData data;
 };
 
@@ -39,8 +40,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The public facts of a run in which each client has data of its own: facts about its data, and
-/// facts that the manifest declares.
+/// The public facts of a run in which each client has data of its own: facts about that client's
+/// data, and facts that the manifest declares.
 PublicFacts declared_facts(const Manifest& manifest, const DataInfo& info) {
   const Federated& wish = *manifest.federated;
   if (wish.sizes.empty()) {
@@ -67,7 +68,7 @@ PublicFacts declared_facts(const Manifest& manifest, const DataInfo& info) {
 }
 
 /// The part of a client whose data contains only its own examples.
-/// \param kept  for a part that is resumed; null if it begins.
+/// \param kept  the numbers of a part that is resumed; null if the part begins.
 OwnPart part_of_own_data(const Manifest& manifest, const ComponentUse& own, std::uint32_t number,
                          std::shared_ptr<KeptNumbers> kept) {
   OwnPart part;
@@ -157,7 +158,7 @@ class RemoteClient::Part {
     if (folder_ && order.run == run_ && hash == last_order_) return last_answer_;
     check_new(order);
     if (!folder_) begin(order.run);
-    is_broken_ = true;  // until everything is on the disk
+    is_broken_ = true;  // cleared once everything is on the disk
     std::string made = carry_out(order, hash);
     is_broken_ = false;
     return made;
@@ -193,7 +194,7 @@ class RemoteClient::Part {
   std::shared_ptr<KeptNumbers> kept() const {
     if (!CheckpointFolder::is_there(wish_.state, folder_id())) return nullptr;
     const auto schedules = CheckpointFolder::kept(wish_.state, folder_id(), kKeptSchedules);
-    if (!schedules) return nullptr;  // interrupted at its beginning, which take_up() reports
+    if (!schedules) return nullptr;  // interrupted at its beginning; take_up() reports this
     return kept_numbers(wish_.directory, read_facts(wish_.directory), *schedules);
   }
 
@@ -264,10 +265,11 @@ class RemoteClient::Part {
   }
 
   /// Noise and coins of a round depend on the whole order, including the server's model, and on
-  /// everything that the client contributes. A client restored from a copy of its state has the key
-  /// of a round that it has already made: the same order gets the same answer, and another order
-  /// gets other noise and other batches, so that no two answers differ only in their sums. With a
-  /// seed the noise stays the same, because everyone with the manifest knows it anyway.
+  /// everything that the client contributes. A client that was restored from a copy of its state
+  /// has the key of a round that it has already made. It then gives the same answer to the same
+  /// order. Another order gets other noise and other batches, so no two answers differ only in
+  /// their sums. With a seed the noise stays the same, because everyone with the manifest knows it
+  /// anyway.
   void use_keys_of_round(const std::string& order) {
     if (manifest_.seed) return;
     const std::string bound = ground_ + "\n" + data_.value.value_or("no data") + "\n" + order;
@@ -320,7 +322,7 @@ class RemoteClient::Part {
     return std::tie(self.steps_in_round_, self.next_round_, self.last_order_, self.last_answer_);
   }
 
-  /// The state is written first: the round that it marks as begun may then be charged and released.
+  /// The state, which marks the round as begun, is written before the round is charged or released.
   void save(Phase phase) {
     StateWriter out;
     out.begin("a client's part");
@@ -345,7 +347,7 @@ class RemoteClient::Part {
 
   void take_up() {
     folder_.emplace(CheckpointFolder::open(wish_.state, folder_id()));
-    // Never the checkpoint before the last: its steps may have been made.
+    // The checkpoint before the last one is never used, because its steps may have been made.
     const auto found = folder_->read(/*fall_back=*/false);
     const std::string place = wish_.directory.string();
     if (!found) throw IoError(place + ": its private state is empty; give another directory");
@@ -379,9 +381,9 @@ class RemoteClient::Part {
       client_->restore(client);
       client.end();
       // If the state was saved during a round, the ledger's next lines charge for steps that are
-      // never made. If it was saved between rounds, there must be no further lines, unless an older
-      // state was restored: its steps would reuse the noise of released steps. If the client was
-      // leaving, the last line may follow.
+      // never made. If it was saved between rounds, the ledger must have no further lines. If it
+      // does, an older state was restored, and its steps would reuse the noise of released steps.
+      // If the client was leaving, the last line may follow.
       client_->reopen_ledger(ledger_file(), facts_for_ledger(), phase != Phase::between_rounds);
     }
     in.end();
@@ -398,7 +400,7 @@ class RemoteClient::Part {
     check_is_of_this_run(word.run);
     // the client never took part, or the farewell is repeated
     if (!folder_ || is_over_) return text;
-    is_broken_ = true;  // until everything is on the disk
+    is_broken_ = true;  // cleared once everything is on the disk
     end_ = word.status;
     save(Phase::leaving);
     close(std::string(to_text(end_)));
@@ -421,17 +423,17 @@ class RemoteClient::Part {
     lasting_.reset();
     key_.reset();
     client_.reset();
-    // In both checkpoint slots, so that the keys no longer exist anywhere.
+    // Overwrites both checkpoint slots, so that the keys no longer exist anywhere.
     save(Phase::over);
     save(Phase::over);
   }
 
-  /// An interrupted round may have got to any point, and may have been observed. It is paid for,
-  /// and not repeated: its noise may be in a model that the server receives.
+  /// Pays for an interrupted round without repeating it. The round may have come to any point, and
+  /// the server may have received a model with its noise.
   void give_up_round() {
     if (is_charged()) {
       client_->give_up(steps_in_round_);
-      // The round was the last one, unless an older state was restored.
+      // The ledger must end with this round; if it continues, an older state was restored.
       if (client_->ledger()->is_behind())
         throw PrivacyError(
             wish_.directory.string() +
@@ -484,7 +486,7 @@ class RemoteClient::Part {
   std::unique_ptr<Executor> executor_;
   OwnPart part_;
   std::string ground_;
-  // For a part that has begun.
+  // Set once a part has begun.
   std::optional<CheckpointFolder> folder_;
   std::string run_;
   std::optional<RunOutput> output_;

@@ -50,7 +50,7 @@ std::string hash_of_ground(const Plan& plan, const std::string& lock) {
 RemoteRounds::RemoteRounds(RemoteClients& clients, const Plan& plan, const std::string& lock)
     : remote_(clients),
       plan_(plan),
-      // A unique run, even if a seed fixes everything else.
+      // A random id makes the run unique even if a seed fixes everything else.
       run_(sha256_hex(RandomKey::from_operating_system().public_hex()).substr(0, 32)),
       ground_(hash_of_ground(plan, lock)) {
   if (const std::string why = why_not(Engine::remote_clients, plan); !why.empty())
@@ -105,8 +105,8 @@ void RemoteRounds::dismiss(RunStatus status) {
   remote_.ask(words);
 }
 
-/// Checks that an answer belongs to the order: only such models are averaged, or clipped and added
-/// up.
+/// Checks that an answer belongs to the order: only models from such answers are averaged, or
+/// clipped and added up.
 RemoteAnswer RemoteRounds::checked(const std::string& text, std::uint64_t round,
                                    const ClientTask& task, std::size_t parameters) const {
   RemoteAnswer answer = RemoteAnswer::of(text);

@@ -24,7 +24,7 @@ class RemoteRounds {
   /// \throws PrivacyError if clients cannot be separate programs.
   RemoteRounds(RemoteClients& clients, const Plan& plan, const std::string& lock);
 
-  /// \param round  its number.
+  /// \param round  the number of the round.
   /// \param model  the model that the clients receive.
   /// \param first_step  as Client::begin_at(); nothing if they continue.
   /// \returns for each task the client's message; nothing if it is lost, or if its ledger did not

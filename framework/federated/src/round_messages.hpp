@@ -12,7 +12,8 @@
 
 namespace privgrad::core {
 
-/// The version of orders and answers; it increases when one side would misunderstand the other.
+/// The version of orders and answers. A change that the other side would misunderstand increases
+/// it.
 inline constexpr std::uint64_t kRoundProtocol = 2;
 
 /// A server's order to a client that is a separate program. Its model is released; the fact that

@@ -44,11 +44,11 @@ struct ClientOrder {
 
 struct RoundOrder {
   RoundWish wish = RoundWish::end;
-  // For steps.
+  // The keys for steps.
   std::string keys{};
   std::vector<float> model{};
   std::optional<std::uint64_t> first_step{};
-  std::vector<ClientOrder> clients{};  ///< For estimates, the paid ones.
+  std::vector<ClientOrder> clients{};  ///< For estimates, the clients that paid for one.
 
   static auto state(auto& self) {
     return std::tie(self.wish, self.keys, self.model, self.first_step, self.clients);
@@ -80,7 +80,7 @@ void save_sent(StateWriter& out, const ClientRound& round, const Client& client)
   out.put(round, client.diverged(), state_of(client));
 }
 
-/// \param client  process 0's, which is updated to the other process's state.
+/// \param client  process 0's object, which is updated to the other process's state.
 ClientRound restored_sent(StateReader& in, Client& client) {
   ClientRound round;
   bool diverged = false;
@@ -98,8 +98,9 @@ std::vector<CommonPart> common_data(const Plan& plan, const RunData& data) {
           {"other examples for its clients", hash_of_shards(*plan.federated)}};
 }
 
-/// The process that makes the rounds of each client: in order of their numbers of examples, each
-/// client is assigned to the process with the fewest examples so far. A function of the plan.
+/// The process that makes the rounds of each client: in the order of their numbers of examples,
+/// each client is assigned to the process with the fewest examples so far. The result depends only
+/// on the plan.
 std::vector<std::size_t> owners_of(const FederatedPlan& federated, std::size_t processes) {
   std::vector<std::size_t> order(federated.clients.size()), owners(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -307,7 +308,7 @@ class FederatedWorker {
   std::unique_ptr<Executor> executor_;
   RunData data_;
   WorkbenchPool pool_;
-  std::optional<RunKeys> keys_;  // of this round; clients refer to it
+  std::optional<RunKeys> keys_;  // the keys of this round; clients refer to it
   // null if another process has the client, or it has not been asked yet
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<ClientRound> sent_;

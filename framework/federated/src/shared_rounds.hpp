@@ -29,8 +29,9 @@ struct ClientTask {
 ///
 /// Process 0 holds all ledgers. Once a round's charges are on its disk, it orders another process
 /// to make a client's round, gives up the receipts for it, and receives the client's message and
-/// state. Its own clients are therefore always as in a run on one process, and so are checkpoints.
-/// Threads: calls never overlap, and come from the thread that made the cluster.
+/// state. Process 0 therefore always has the same client states as in a run on one process, and
+/// writes the same checkpoints. Threads: calls never overlap, and come from the thread that made
+/// the cluster.
 class SharedRounds {
  public:
   /// Compares the processes, and lets the others make the same plan.
@@ -56,7 +57,7 @@ class SharedRounds {
                                                 std::span<const ClientTask> tasks,
                                                 WorkbenchPool& pool);
 
-  /// Must be called after clients were restored: the processes that make their rounds must then
+  /// Must be called after clients were restored, so that the processes that make their rounds
   /// receive their state.
   void begin_from_kept() { told_.assign(told_.size(), false); }
 
@@ -70,7 +71,7 @@ class SharedRounds {
 
   Cluster& cluster_;
   Executor& executor_;
-  std::vector<std::size_t> owners_;  // ranks, by client
+  std::vector<std::size_t> owners_;  // ranks of the processes, by client
   std::vector<bool> told_;           // whether a client's owner has its current state
 };
 

@@ -23,14 +23,15 @@ std::vector<Event> costs(const Plan& plan) {
   return events;
 }
 
-/// The event that costs most according to the filter: an example belongs to one client.
+/// The event that costs most according to the filter. One event is enough, because an example
+/// belongs to one client.
 Event largest(const std::vector<Event>& events, Accountant& filter, const AccountTerms& terms) {
   return *std::ranges::max_element(events, {}, [&](const Event& event) {
     return cost_by_filter(filter, terms.adjacency, event);
   });
 }
 
-/// An account's statement assumes noise that is secret, and outputs that are all paid for.
+/// An account's statement assumes that noise is secret and that all outputs are paid for.
 void refuse_what_is_not_secret(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
   const std::string pays = "privacy.account pays only for runs ";

@@ -9,8 +9,9 @@
 namespace privgrad::core {
 
 /// Checks an adaptive clipping. A clip norm that follows a released count must begin with a single
-/// number, which the noise follows. A clipping that scales coordinates must be resumable, and
-/// nothing in the plan may be in units of gradients if the noise is in units of scaled gradients.
+/// number, on which the noise depends. A clipping that scales coordinates must be resumable, and
+/// because its noise is in units of scaled gradients, no other value of the plan may be in units of
+/// gradients.
 /// \throws ManifestError if the schedules contradict this; PluginError for a clipping that breaks
 ///   the contract of CoordinateScaling.
 void check_clipping(const Manifest& manifest, const StepSchedules& schedules,

@@ -27,7 +27,7 @@ std::uint64_t steps_of_epoch(const Plan& plan) {
   return static_cast<std::uint64_t>(has_epochs ? std::ceil(epoch) : std::round(epoch));
 }
 
-/// The smallest noise multiplier of the steps; nothing if one releases something else.
+/// The smallest noise multiplier of the steps; nothing if a step releases something else.
 std::optional<double> least_noise(std::span<const Charge> steps) {
   double least = std::numeric_limits<double>::infinity();
   for (const Charge& step : steps) {
@@ -38,8 +38,8 @@ std::optional<double> least_noise(std::span<const Charge> steps) {
   return least;
 }
 
-/// Replaces the noises of epochs by at most kMostNoises values, none above the epoch's own: each
-/// value costs a sweep of the accountant, and a plan should not wait for hundreds of them.
+/// Replaces the noises of epochs by at most kMostNoises values, none above the epoch's own, because
+/// the accountant takes seconds for each different value.
 void round_down(std::span<double> noises) {
   if (std::set<double>(noises.begin(), noises.end()).size() <= kMostNoises) return;
   const auto [least, most] = std::minmax_element(noises.begin(), noises.end());
@@ -87,7 +87,7 @@ std::optional<AllocationPrice> price_of_allocation(const Plan& plan) {
     if (accountant->refuses(*cost)) return std::nullopt;
     accountant->compose(*cost, 1);
     price.epsilon = accountant->epsilon(manifest.target_delta).value;
-  } catch (const ConfigError&) {  // there is no such name, or several
+  } catch (const ConfigError&) {  // the name is unknown or ambiguous
     return std::nullopt;
   }
   if (!std::isfinite(price.epsilon)) return std::nullopt;

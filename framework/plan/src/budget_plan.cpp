@@ -35,7 +35,7 @@ class Affordable {
     return guard_answer(manifest_, beside_(count), charges_.first(count)).value;
   }
 
-  /// The budget is spent before or with the first step.
+  /// Refuses a budget that is spent before or with the first step.
   [[noreturn]] void refuse() const {
     const std::string budget = "a budget of " + format_number(*manifest_.target_epsilon);
     const std::vector<Charge> beside = beside_(0);
@@ -57,8 +57,8 @@ class Affordable {
   double target_;
 };
 
-/// Two proofs about the same number cannot contradict each other: one accountant's lower bound
-/// cannot exceed another's upper bound. If it does, one of them is wrong, and it is unknown which.
+/// If one accountant's lower bound exceeds another's upper bound, one of their proofs is wrong, and
+/// it is unknown which.
 void refuse_contradictions(const Manifest& manifest,
                            const std::vector<AccountantReport>& accountants) {
   constexpr double kRounding = 1e-9;

@@ -14,9 +14,10 @@ namespace privgrad::core {
 /// The steps that the budget pays for, and their proved cost.
 struct BudgetPlan {
   std::uint64_t affordable_steps = 0;
-  std::vector<Charge> beside;                 ///< Paid for before these steps.
-  std::vector<AccountantReport> accountants;  ///< For these steps; the guarding accountant first.
-  Event event = Event::nothing();             ///< The same steps as one event.
+  std::vector<Charge> beside;  ///< The charges paid before these steps.
+  /// The answers for these steps; the guarding accountant first.
+  std::vector<AccountantReport> accountants;
+  Event event = Event::nothing();  ///< The same steps as one event.
 };
 
 /// \param target  for epsilon; nothing: all steps are paid for.

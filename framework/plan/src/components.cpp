@@ -88,7 +88,7 @@ std::vector<double> start_sampler(const Manifest& manifest, Sampler& sampler, co
     for (std::uint64_t step = 0; step < facts.steps; ++step) {
       expected.push_back(sampler.expected_batch_size(step));
       if (batch_sizes.empty()) continue;
-      // Whole numbers only: the next one below.
+      // A sampler that only has whole sizes may use the next smaller one.
       if (expected[step] <= batch_sizes[step] && expected[step] > batch_sizes[step] - 1.0) continue;
       throw ConfigError(manifest.sampler.name() +
                         " decides about its batch sizes itself and does not follow "

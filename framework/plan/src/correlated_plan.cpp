@@ -22,7 +22,7 @@ std::vector<Charge> CorrelatedPlan::charges() const {
     Event price = Event::nothing();
     if (step % block == 0) {
       const double due = order->cost.worst_after[std::min(step + block, steps) - 1];
-      // Rounded down, for the difference, the root and the quotient.
+      // Rounded down by more than the errors of the difference, the root and the quotient.
       if (due > paid) price = Event::gaussian((1.0 - 0x1p-50) / std::sqrt(due - paid));
       paid = due;
     }

@@ -27,7 +27,8 @@ std::vector<CorrelatedPart> correlated_parts(const StepSetting& setting) {
   });
 }
 
-/// Refuses optimizers of prefix sums with other releases, which would train nothing.
+/// Refuses an optimizer of prefix sums if releases are not prefix sums, because it would train
+/// nothing.
 void refuse_other_than_sums(const StepSetting& setting, std::span<const CorrelatedPart> parts) {
   if (!setting.made.optimizer->takes_prefix_sums()) return;
   bool sums = parts.size() == 1 && parts.front().recipes.window() == 0;
@@ -44,8 +45,8 @@ void refuse_other_than_sums(const StepSetting& setting, std::span<const Correlat
   });
 }
 
-/// Noise of earlier steps that is reused is redrawn exactly; and the releases from which it is
-/// subtracted must have the same coordinates.
+/// Reused noise of earlier steps is drawn again with the same bits, and is subtracted from releases
+/// that must have the same coordinates.
 void refuse_unfit_for_windows(const StepSetting& setting) {
   const Manifest& manifest = setting.manifest;
   const std::string who = "aggregator " + manifest.aggregator.name();
@@ -126,8 +127,8 @@ bool draws_units_apart(const StepSetting& setting) {
   return true;
 }
 
-/// The rule concerns each client separately. The presence of other clients must not affect when it
-/// comes: under add_or_remove_one, removing one client would otherwise change the rounds of the
+/// The rule concerns each client separately, so the other clients must not affect a client's
+/// rounds: under add_or_remove_one, removing one client would otherwise change the rounds of the
 /// others.
 void require_separable(const StepSetting& setting, std::span<const CorrelatedPart> parts) {
   const Manifest& manifest = setting.manifest;

@@ -8,8 +8,8 @@
 namespace privgrad::core {
 
 /// The correlated part of the plan, if the started aggregator's releases share data or noise
-/// between steps; otherwise null. It contains the cost in the order of the started sampler, if that
-/// has one.
+/// between steps; otherwise null. It contains the cost in the order of the started sampler, if the
+/// sampler has a public order.
 /// \param steps  their values and batch sizes.
 /// \throws ManifestError, PrivacyError with the place, for anything that cannot be combined with
 ///   such releases.

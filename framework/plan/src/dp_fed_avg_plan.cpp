@@ -21,7 +21,7 @@ void refuse_adaptive(const Federated& wish, const FederatedPlan& federated) {
   });
 }
 
-/// Rounds in which no client has steps left would still be paid for.
+/// Refuses a plan that would pay for rounds in which no client has steps left.
 void refuse_rounds_without_steps(const Manifest& manifest, const LocalSteps& steps) {
   if (steps.most < manifest.steps || steps.in_all == manifest.steps) return;
   throw error_at(manifest, "steps",
@@ -68,8 +68,8 @@ std::optional<Separation> separation_of(const Federated& wish) {
   return Separation{wish.max_participations.value_or(wish.rounds), *wish.min_separation};
 }
 
-/// Whether participation reveals which clients exist, which is private if a client may be absent:
-/// the others' rounds would be the same without it, and its own would be missing.
+/// Whether participation reveals which clients exist, which is private if a client may be absent,
+/// because its rounds would then be missing.
 bool shows_who_is_there(const Plan& plan) {
   return plan.public_order() != nullptr && plan.public_order()->separation &&
          plan.manifest->adjacency == Adjacency::add_or_remove_one;

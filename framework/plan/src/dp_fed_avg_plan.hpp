@@ -9,7 +9,7 @@
 
 namespace privgrad::core {
 
-/// Plans dp_fed_avg: the server's steps, and those of the clients, who add no noise.
+/// Plans dp_fed_avg: the steps of the server, and the steps of the clients, which add no noise.
 /// \param federated  receives the clients' plans, and outlives the plan.
 /// \returns the plan of the server, whose examples are clients.
 Plan plan_dp_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setting>& setting,

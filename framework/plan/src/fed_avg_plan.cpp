@@ -38,8 +38,8 @@ void refuse_correlated(const Manifest& manifest, const Plan& plan) {
   });
 }
 
-/// A client that misses a round never makes some steps that it has paid for. The rest of an epoch
-/// of random allocation would then need coins that no longer exist.
+/// Refuses random allocation: a client that misses a round never makes some steps that it has paid
+/// for, and the rest of their epoch would need coins that no longer exist.
 void refuse_epochs(const Manifest& manifest, const Plan& plan) {
   if (!draw_epochs(plan.charges)) return;
   manifest.sampler.with_position([&] {
@@ -60,8 +60,8 @@ void take_larger(const std::vector<AccountantReport>& of_client,
   }
 }
 
-/// The batch size for the sampler of estimates in every round: the first step's; empty if there is
-/// none, or if a target determines it.
+/// The batch size for the sampler of estimates in every round: the first step's batch size; empty
+/// if the sampler has its own, or if a target determines it.
 std::vector<double> estimate_batch_size(const Manifest& manifest, std::uint64_t most_steps) {
   if (!manifest.batch_size.is_given()) return {};
   const ScheduleValues all =
@@ -136,8 +136,8 @@ class ClientPlanner {
     return chooser.start_rounds(wish_.rounds, federated_.paced_steps(wish_));
   }
 
-  /// Plans no estimates, and at most one step per round: after paying for estimates, the budget
-  /// would have no more steps, and then no rule requests estimates.
+  /// Plans no estimates, because the budget would pay for at most one step per round after them,
+  /// and no rule requests estimates then.
   void leave_out_estimates(PlansBySize& plans) {
     federated_.estimates = false;
     federated_.estimate_noise = 0.0;
@@ -145,7 +145,7 @@ class ClientPlanner {
     plans = plans_with({});
   }
 
-  /// The same for all clients: the smallest noise for which no client pays more than its share.
+  /// The smallest noise for which no client pays more than its share; the same for all clients.
   double estimate_noise() const {
     if (wish_.estimate_noise) return *wish_.estimate_noise;
     if (!manifest_.target_epsilon) {

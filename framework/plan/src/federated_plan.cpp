@@ -21,8 +21,8 @@ std::vector<Unaccounted> unaccounted(const Manifest& manifest, const Shards& sha
   const Federated& wish = *manifest.federated;
   std::vector<Unaccounted> list;
   const std::string& position = wish.partition.position;
-  // Without one example, later ones move up to other shards. Neighbours in the client unit have the
-  // same shards except one.
+  // If one example is removed, later examples move to other shards. With clients as units,
+  // neighbours have the same shards except one.
   if (!wish.shards_are_given &&
       (shards.looks_at_examples || (manifest.adjacency == Adjacency::add_or_remove_one &&
                                     wish.aggregation == Aggregation::fed_avg))) {
@@ -39,7 +39,7 @@ std::vector<Unaccounted> unaccounted(const Manifest& manifest, const Shards& sha
     list.push_back({"label histograms of the clients",
                     manifest.position_of("federated.label_histograms"), Reach::shown_values});
   }
-  // Release mode publishes neither.
+  // Release mode publishes neither of the two.
   if (participation_is_secret && manifest.mode == Mode::research) {
     list.push_back(
         {"who takes part in which round", wish.participation.position, Reach::shown_values});

@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kFrozenKey = "model.train";
 
-/// Large enough that the weights are read seldom, small enough to fit in a cache.
+/// A number that is large enough to read the weights rarely, and small enough for a cache.
 constexpr std::size_t kRowsOfFeatures = 256;
 
 bool all_numbers(std::span<const float> values) {
@@ -104,8 +104,8 @@ std::string hash_of(std::span<const float> values) {
   return hash.hex();
 }
 
-/// Everything from which outputs follow except the data: the layers of each value with their
-/// weights, and the code that computes.
+/// Everything except the data that determines the outputs: the layers of each value with their
+/// weights, and the code that computes them.
 nlohmann::json key_of_layers(const Manifest& manifest, const Setting& setting,
                              const FrozenFront& front, std::span<const float> whole) {
   nlohmann::json key = key_of_code("backend", *manifest.backend.component, manifest.backend.params);

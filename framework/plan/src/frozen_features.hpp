@@ -11,15 +11,16 @@
 
 namespace privgrad::core {
 
-/// Programs that make the values which layers behind the frozen ones use.
+/// The programs that compute the values which the trained layers read from the frozen layers.
 struct FrozenFront {
   struct Value {
-    Network network;                   ///< The layers that make it; without nodes for the features.
-    std::unique_ptr<Program> program;  ///< Null for the features.
+    /// The layers that compute it; no nodes if the value is the features.
+    Network network;
+    std::unique_ptr<Program> program;  ///< Null if the value is the features.
     std::size_t size = 0;              ///< Numbers per example.
   };
 
-  ComponentPtr<Backend> backend;  ///< Of the programs, which it outlives.
+  ComponentPtr<Backend> backend;  ///< The backend of the programs, which it outlives.
   std::vector<Value> values;
 };
 
@@ -31,11 +32,12 @@ FrozenFront compile_frozen_layers(const Manifest& manifest, const Setting& setti
 /// layer is frozen.
 ///
 /// Privacy: an example's outputs are a function only of that example and the weights, bit for bit
-/// (Outputs promises it, the conformance suite tests it), as with a transform by row. So data sets
-/// that differ in one example still do, and the proofs about the later layers are unaffected. An
-/// example that overflows, or was NaN before, becomes NaN; its gradient then counts as zero.
+/// (Outputs promises it, the conformance suite tests it), as with a transform by row. Data sets
+/// that differ in one example therefore still differ in one example, and the proofs about the later
+/// layers hold. An example that overflows, or was NaN before, becomes NaN; its gradient then counts
+/// as zero.
 /// \param cache  provides and stores the outputs; null: no cache. Cached outputs have the same
-///   bits: everything from which they follow is compared by its hash.
+///   bits: everything that determines them is compared by its hash.
 void apply_frozen_layers(const Manifest& manifest, const Setting& setting, RunData& data,
                          int threads, const FeatureCache* cache);
 

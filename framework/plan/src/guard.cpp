@@ -42,16 +42,16 @@ bool covers(const Event& paid, std::span<const Charge> steps) {
   });
 }
 
-/// Whether the steps that are charged together are as many as a whole epoch or cycle. Fewer may
-/// remain at the end of a run; elsewhere, examples would draw from fewer steps than are charged.
+/// Whether the steps that are charged together form a whole epoch or cycle. Only the last one of a
+/// run may be shorter; in any other, examples would draw from fewer steps than are charged.
 bool is_whole(const SamplingLaw& law, std::size_t charges) {
   const std::uint64_t steps = law.last - law.first + 1;
   return steps == law.steps || (law.last + 1 == charges && steps < law.steps);
 }
 
 /// A poisson_sampled that pays for several steps is for a cycle of them (Sampler::charges()). If
-/// there is one, all steps must be in cycles: a step of another kind could take rows of any group,
-/// between steps that rely on the distance between a row's steps.
+/// there is one, all steps must be in cycles: a step of another kind could use rows of any group,
+/// although the cycles rely on a distance between the steps of a row.
 void check_cycles(const std::string& sampler, std::span<const Charge> charges,
                   Adjacency adjacency) {
   const SamplingLaw first = charges.empty() ? SamplingLaw{} : sampling_law(charges, 0);
@@ -101,7 +101,7 @@ void check_epochs(const std::string& sampler, std::span<const Charge> charges) {
   }
 }
 
-/// \param accountant  made from this use.
+/// \param accountant  an accountant made from `use`.
 ComponentPtr<Accountant> accountant_after(ComponentPtr<Accountant> accountant,
                                           const ComponentUse& use, Adjacency adjacency,
                                           std::span<const Charge> beside,
@@ -155,7 +155,7 @@ PrivacyAnswer answer_of(const ComponentUse& accountant, const Manifest& manifest
   const auto made = accountant_after(make_accountant(accountant), accountant, manifest.adjacency,
                                      beside, charges);
   PrivacyAnswer answer = checked(made->epsilon(manifest.target_delta), accountant.name());
-  // An accountant's claim about its own error is not a proof, however small that error is.
+  // An accountant's claim about its own error is no proof, even if the claimed error is small.
   if (accountant.certifier != nullptr && answer.bound == BoundKind::exact)
     answer.bound = BoundKind::estimate;
   return answer;

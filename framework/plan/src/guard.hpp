@@ -13,23 +13,24 @@
 
 namespace privgrad::core {
 
-/// The charges besides this many steps, paid for before them.
+/// The charges that are paid before this many steps.
 using BesideCharges = std::function<std::vector<Charge>(std::uint64_t steps)>;
 
 /// The sampler's charges for these releases, one for each.
 /// \param what  the charges' name; "" for steps.
-/// \throws PluginError if it returns another number of them, or nothing for the first release.
+/// \throws PluginError if the sampler returns another number of charges, or charges nothing for the
+///   first release.
 std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sampler,
                                     std::span<const Event> releases, const std::string& what = {});
 
-/// An accountant's answer about the charges, composed one by one in this order: exactly the
-/// additions that the ledger will make, so that a run cannot differ from its plan by a rounding.
+/// An accountant's answer about the charges, composed one by one in this order: the ledger will
+/// make the same additions, so a run cannot differ from its plan by a rounding.
 /// \throws PrivacyError if it refuses one of them.
 PrivacyAnswer answer_of(const ComponentUse& accountant, const Manifest& manifest,
                         std::span<const Charge> beside, std::span<const Charge> charges);
 
 /// The proved answer about the charges from the manifest's accountant, which guards the budget, or
-/// from the one that certifies it.
+/// from the accountant that certifies it.
 /// \throws PrivacyError if it refuses one, or if its answer is an estimate.
 PrivacyAnswer guard_answer(const Manifest& manifest, std::span<const Charge> beside,
                            std::span<const Charge> charges);
@@ -42,22 +43,22 @@ using ChargesAtScale = std::function<std::vector<Charge>(double scale)>;
 /// smallest_scale(). If the manifest's own accountant only estimates, it finds the scale, which is
 /// then raised until the proof of its certifier meets the target.
 ///
-/// The target is undercut by a relative 1e-10, so that when the scale is reused on another
-/// processor, its roundings do not prove more than the budget: the accountants' answers differ by
-/// 1e-13 between processors that multiply and add in one instruction and those that do not.
+/// The search stays below the target by a relative 1e-10, so that another processor that reuses the
+/// scale does not exceed the budget by its roundings: the accountants' answers differ by 1e-13
+/// between processors that multiply and add in one instruction and those that do not.
 /// \param noise  the largest noise multiplier at a scale of 1, which scales with it; 0 if the scale
-///   is not of noise.
-/// \throws PrivacyError as guard_answer(), if no scale meets the target, or if any noise does.
+///   does not apply to noise.
+/// \throws PrivacyError as guard_answer(), if no scale meets the target, or if every scale does.
 double calibrated_scale(const Manifest& manifest, const ChargesAtScale& charges_at, double target,
                         std::span<const Charge> beside = {}, double noise = 1.0);
 
-/// Checks the sampler's charges against a lower bound on each step's cost. With batches of these
-/// expected sizes, however a sampler draws them, some example is in the batch of step t with
-/// probability at least batch_size[t] / dataset_size, the mean over examples. If all others
-/// contribute zeros, that step's release equals that of a Poisson-sampled one.
+/// Checks the sampler's charges against a lower bound on each step's cost. However a sampler draws
+/// batches of these expected sizes, some example is in the batch of step t with probability at
+/// least batch_size[t] / dataset_size, the mean over examples. If all other examples contribute
+/// zeros, that step's release has the law of a Poisson-sampled release.
 /// \param epsilon  the stated cost of the paid steps.
-/// \throws PluginError if one of them alone costs more, which means that the sampler's charges are
-///   too small.
+/// \throws PluginError if a single step costs more than that, which means that the sampler's
+///   charges are too small.
 void check_sampler_charges(const Manifest& manifest, std::uint64_t dataset_size,
                            std::span<const double> batch_size, std::span<const Charge> paid,
                            const PrivacyAnswer& epsilon);

@@ -12,7 +12,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Least-squares fits are the least exact: half of a number's digits.
+/// The least exact values are least-squares fits, of which half of the digits are exact.
 constexpr double kRoundings = 1e-6;
 
 /// The relative difference; 0 for equal numbers.

@@ -73,12 +73,12 @@ class MarginalCost {
   std::vector<Knot> hull_;  // cost and slope decrease
 };
 
-/// The marginal cost of one charge, measured with as many copies of it as the accountant needs to
-/// show a difference.
+/// The marginal cost of one charge. It is measured with several copies of the charge if one does
+/// not change the accountant's answer.
 /// \param copies  in: the initial number; out: the number that was needed.
 double cost_of_one(const Charge& charge, std::vector<Charge> beside, double without,
                    const CostOfCharges& cost_of, std::size_t& copies) {
-  constexpr double kRise = 0.01;  // of epsilon; far above the roundings of any accountant
+  constexpr double kRise = 0.01;  // rise of epsilon; far above any accountant's roundings
   const std::size_t most = beside.size();
   beside.insert(beside.end(), copies, charge);
   for (;;) {
@@ -92,7 +92,7 @@ double cost_of_one(const Charge& charge, std::vector<Charge> beside, double with
 MarginalCost marginal_cost(double uniform, std::size_t steps, const std::vector<Charge>& charges,
                            const ChargesOfNoise& charges_of, const CostOfCharges& cost_of,
                            KeptNumbers& kept) {
-  constexpr int kOctaves = 3;  // on each side of uniform noise
+  constexpr int kOctaves = 3;  // range of noise on each side of uniform noise
   constexpr int kOfAnOctave = 3;
   constexpr double kNone = 1e-300, kInfinite = 1e300;
   double without = 0.0;
@@ -110,7 +110,8 @@ MarginalCost marginal_cost(double uniform, std::size_t steps, const std::vector<
   return MarginalCost(knots);
 }
 
-/// The first step of each block: the following steps that cost nothing are paid for with it.
+/// The first step of each block. It also pays for the block's other steps, whose charges are
+/// nothing.
 std::vector<std::size_t> blocks_of(std::span<const Charge> charges) {
   std::vector<std::size_t> firsts;
   for (std::size_t t = 0; t < charges.size(); ++t) {

@@ -11,10 +11,11 @@
 
 namespace privgrad::core {
 
-/// The charges of all steps, made with these noise multipliers.
+/// Returns the charges of all steps with these noise multipliers.
 using ChargesOfNoise = std::function<std::vector<Charge>(const std::vector<double>& noise)>;
 
-/// The guarding accountant's proof for these charges of the steps, and for all other charges.
+/// Returns the epsilon that the guarding accountant proves for these charges of the steps and all
+/// other charges.
 using CostOfCharges = std::function<double(std::span<const Charge> charges)>;
 
 /// Whether the steps together cost as much as their sum of 1/sigma^2, by any accountant: each must
@@ -30,22 +31,21 @@ bool costs_inverse_square(std::span<const Charge> charges, std::span<const doubl
 /// of a step is not 1/sigma^2 (a sampled step costs much more as sigma falls below 1, and less as
 /// it grows).
 ///
-/// The accountant computes, for each of some noise multipliers, by how much an additional step
-/// raises the epsilon of a run with uniform noise that meets the target: its marginal cost
-/// m(sigma). Each step then gets the sigma that minimises q_t sigma^2 + lambda m(sigma),
-/// interpolated between these noise multipliers, with the lambda at which the marginal costs add up
-/// to those of uniform noise. Steps that are paid for together (an epoch, a cycle) get the same
-/// noise.
+/// For several noise multipliers sigma, the accountant computes the marginal cost m(sigma): the
+/// amount by which one more step with this noise raises the epsilon of a run with uniform noise
+/// that meets the target. Each step then gets the sigma that minimises q_t sigma^2 + lambda
+/// m(sigma), interpolated between these noise multipliers, with the lambda for which the marginal
+/// costs have the same sum as with uniform noise. Steps that are paid for together (an epoch, a
+/// cycle) get the same noise.
 ///
 /// Premise: costs add up, which is true to first order around uniform noise, and for an accountant
-/// of Renyi divergences at the order that is best for uniform noise. So the result is a proposal:
-/// its scale is still open and must be calibrated, and the caller must compare it with uniform
-/// noise.
+/// of Renyi divergences at the order that is best for uniform noise. The result is therefore only a
+/// proposal: the caller must calibrate its scale, and compare it with uniform noise.
 /// \param influence  one > 0 for each step.
 /// \param uniform    the uniform noise multiplier that meets the target.
 /// \param kept  stores the marginal costs, whose last digits depend on the processor.
-/// \returns noise multipliers up to their scale; all `uniform` if the accountant gives no costs to
-///   divide by.
+/// \returns noise multipliers up to their scale; all `uniform` if the accountant's answers show no
+///   marginal costs.
 std::vector<double> noise_by_cost(std::span<const double> influence, double uniform,
                                   const ChargesOfNoise& charges_of, const CostOfCharges& cost_of,
                                   KeptNumbers& kept);

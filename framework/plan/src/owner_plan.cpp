@@ -15,12 +15,12 @@ namespace privgrad::core {
 namespace {
 
 /// The charges besides the steps: measurements of adaptive noise, or statistics, a report and the
-/// owner's.
+/// owner's other charges.
 BesideCharges charges_beside(const std::optional<AdaptiveNoisePlan>& noise_adapts,
                              const OwnerSetting& owner,
                              const std::vector<PlannedStatistic>& statistics,
                              const std::optional<PlannedReport>& report) {
-  if (noise_adapts) {  // without statistics and report: plan_statistics(), plan_report()
+  if (noise_adapts) {  // neither combines with statistics and report
     return [adapts = *noise_adapts](std::uint64_t steps) { return adapts.check_charges(steps); };
   }
   return [before = charges_of(statistics), report, owners = owner.beside](std::uint64_t steps) {
@@ -32,10 +32,10 @@ BesideCharges charges_beside(const std::optional<AdaptiveNoisePlan>& noise_adapt
   };
 }
 
-/// The ledger adds up charges in the order of the releases, so with releases between the steps it
-/// may differ from the plan by roundings. A recreated plan with a calibrated scale was proved to be
-/// within the budget at calibration. If the noise is given, the budget determines the number of
-/// steps, and the same budget gives the same number each time.
+/// The ledger adds up charges in the order of the releases, so if there are releases between the
+/// steps, its sum may differ from the plan's by roundings. A calibrated scale was proved to meet
+/// the budget when it was found, so a repeated plan need not prove it again. If the noise is given,
+/// the budget determines the number of steps, which is the same in every repetition.
 std::optional<double> target_of(const Manifest& manifest, bool has_charges_between,
                                 bool is_calibrated_before) {
   std::optional<double> target = manifest.target_epsilon;
@@ -76,7 +76,7 @@ void check_clip_norms(const Manifest& manifest, const OwnerSetting& owner,
   manifest.clip_norm.with_position(check);
 }
 
-/// \param count  its auto_values get an entry for the learning rate, if that is `auto`.
+/// \param count  receives an entry in auto_values for the learning rate, if it is `auto`.
 std::vector<double> plan_learning_rate(const Manifest& manifest, const OwnerSetting& owner,
                                        const Optimizer& optimizer, StepCount& count) {
   const std::uint64_t steps = count.facts.steps;
@@ -106,7 +106,7 @@ void check_range(const Manifest& manifest, const PlanNumbers& numbers,
     check_exact_range(manifest, numbers, correlated);
 }
 
-/// The key from which a public order of examples is drawn.
+/// The key for drawing a public order of examples.
 RandomKey order_key(const Manifest& manifest, const Setting& setting, const OwnerSetting& owner) {
   if (!manifest.seed && setting.recorded && setting.recorded->order_key)
     return RandomKey::from_public_hex(*setting.recorded->order_key);

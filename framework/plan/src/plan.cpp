@@ -31,7 +31,7 @@ void check_engines(const Plan& plan, const Manifest& manifest) {
 
 Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& setting) {
   check_traits_are_known(manifest);
-  if (manifest.federated) {  // planned for their checks; check_engines() refuses them
+  if (manifest.federated) {  // still planned, for the checks; check_engines() refuses them
     plan_statistics(manifest, *setting);
     plan_report(manifest, *setting, manifest.steps);
   }
@@ -47,7 +47,7 @@ Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& se
 }
 
 /// How batches are chosen, according to the charges. A sampler's own summary says how it can be
-/// charged, not how it was.
+/// charged, not how it was charged in this plan.
 std::string charged_sampling(const Plan& plan) {
   const std::string each = plan.unit == PrivacyUnit::client ? "Each client" : "Each example";
   if (plan.charges.empty()) return "Nothing was charged for how they were drawn.";

@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// Larger examples do not occur, and planning for them would fill the memory of any verifier.
+/// Real examples are smaller, and a plan for larger ones would exhaust a verifier's memory.
 void check_sizes(const PublicFacts& facts) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 32;
   const bool fits = element_count(facts.shape.features) <= kMost && facts.shape.classes <= kMost &&
@@ -124,7 +124,8 @@ PublicFacts facts_from_json(std::string_view text) {
                        .target_delta = account.at("target_delta")};
     }
     if (json.contains("weights")) facts.weights = weights_from_json(json.at("weights"));
-    // Writing must reproduce the JSON that was read: no number was taken for one of another type.
+    // Writing must reproduce the JSON that was read, which shows that no number was read as another
+    // type.
     if (to_json(facts) != json) throw ConfigError("holds what no run writes");
     check_sizes(facts);
     return facts;

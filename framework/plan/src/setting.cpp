@@ -169,7 +169,8 @@ void plan_weights(const Manifest& manifest, const TensorFile* weights, Setting& 
   static_cast<void>(compile_frozen_layers(manifest, setting, *executor));
 }
 
-/// Refuses augmentation if altered copies are meaningless, or if steps do not support them.
+/// Refuses augmentation if altered copies of these examples make no sense, or if steps do not
+/// support them.
 void check_augmentation(const Manifest& manifest, const Setting& setting) {
   if (!manifest.augmentation) return;
   const auto refuse = [&](const std::string& what) {
@@ -270,7 +271,7 @@ void check_public_rows(const Manifest& manifest, const DataInfo& info) {
 
 namespace {
 
-/// What the source says about the rows before it reads one.
+/// The source's facts about the rows before it reads any.
 DataInfo foreseen_info(const Manifest& manifest, const ComponentUse& data) {
   DataInfo foreseen = data.with_position([&] {
     const auto source = data.make<DataSource>();
@@ -292,7 +293,7 @@ void foresee(const Manifest& manifest, const TensorFile* weights, Setting& setti
   refuse_foreseen(manifest, setting);
 }
 
-/// For a model that was planned before a row was read.
+/// Checks that the rows have the shape for which the model was planned.
 void check_foreseen_shape(const Manifest& manifest, const ExampleShape& foreseen,
                           const ExampleShape& shape) {
   if (foreseen.features == shape.features && foreseen.classes == shape.classes) return;
@@ -301,7 +302,7 @@ void check_foreseen_shape(const Manifest& manifest, const ExampleShape& foreseen
 }
 
 void check_rows(const Manifest& manifest, Setting& setting) {
-  // If the number of rows is declared or released, it must stay secret that there are none.
+  // If the number of rows is declared or released, the run must not reveal that there are no rows.
   if (setting.info.train_rows == 0 && (size_is_public(manifest) || !declared_size(manifest)))
     throw IoError(error_text(manifest, "data", "there are no training examples"));
   setting.dataset_size = public_size(manifest, setting.info);
@@ -357,7 +358,7 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
 
 std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFacts& recorded) {
   auto setting = std::make_shared<Setting>();
-  // The actual number of examples must stay secret, in either split.
+  // The actual number of examples in either split is secret.
   setting->info = {.shape = recorded.shape,
                    .train_rows = recorded.dataset_size,
                    .test_rows = recorded.has_test_rows ? std::size_t{1} : std::size_t{0},

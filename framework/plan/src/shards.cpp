@@ -27,7 +27,7 @@ void fill_clients(Shards& shards, const std::vector<std::uint32_t>& owners, cons
 }
 
 /// Neighbours that differ in only one shard require that an example's place does not depend on
-/// other examples: without one row, a draw assigns some of the others to other clients.
+/// other examples: if one row is removed, a draw assigns some of the other rows to other clients.
 void refuse_drawn_shards(const Manifest& manifest, const Partition& partition) {
   const Federated& wish = *manifest.federated;
   if (!wish.shards_are_given || !partition.is_drawn()) return;
@@ -64,8 +64,8 @@ void recorded_clients(Shards& shards, const Manifest& manifest, const PublicFact
       wish.label_histograms && recorded.shape.classes > 0 && manifest.mode == Mode::research;
 }
 
-/// Public sizes must be the actual ones: if a difference were noticed later, charges would already
-/// have used the wrong ones.
+/// Checks that public sizes are the actual sizes. A later check would find the difference only
+/// after charges that used the wrong sizes.
 void check_sizes(const Shards& shards, const Manifest& manifest) {
   if (!size_is_public(manifest)) return;
   for (std::size_t i = 0; i < shards.sizes.size(); ++i) {
@@ -88,7 +88,8 @@ bool are_public(const Manifest& manifest) {
   return !share_a_count;
 }
 
-/// The sizes from which sampling rates, divisors and weights follow: public ones if there are any.
+/// The sizes that determine sampling rates, divisors and weights: the public sizes, if there are
+/// any.
 void declare_sizes(Shards& shards, const Manifest& manifest, const Setting& setting,
                    const Partition& partition, const RandomSource& random) {
   const Federated& wish = *manifest.federated;
@@ -147,7 +148,7 @@ Shards foreseen_shards(const Manifest& manifest) {
     const auto made = wish.partition.make<Transform>();
     const Partition& partition = partition_in(wish.partition, *made);
     shards.looks_at_examples = partition.looks_at_examples();
-    // The number itself does not matter here, only whether sizes follow from it.
+    // Any number will do here, because only the question whether sizes follow from it matters.
     const std::uint64_t some = declared_size(manifest).value_or(wish.clients);
     const auto random = make_random_source(RandomKey::from_seed(0));
     const bool are_counted =

@@ -50,7 +50,7 @@ class StepCharger {
 };
 
 /// The facts for which numbers are optimised. With a rule for clients, the mean number of
-/// participants is not what the sampler draws, but at most what the rule allows.
+/// participants is at most the number that the rule allows, not the number that the sampler draws.
 RunFacts facts_for_optimizing(const StepSetting& setting) {
   RunFacts facts = setting.facts;
   if (!setting.separation) return facts;
@@ -61,7 +61,7 @@ RunFacts facts_for_optimizing(const StepSetting& setting) {
 }
 
 /// Gives the aggregator its optimised numbers, either computed or kept.
-/// \returns them; empty if there are none.
+/// \returns the numbers; empty if the aggregator optimises nothing.
 std::vector<double> use_optimized(const StepSetting& setting, const StepSchedules& schedules) {
   Aggregator& aggregator = *setting.made.aggregator;
   return setting.manifest.aggregator.with_position([&] {
@@ -80,7 +80,7 @@ std::vector<double> use_optimized(const StepSetting& setting, const StepSchedule
   });
 }
 
-/// At a scale of 1; 0 if the scale is of batches.
+/// The largest noise multiplier at a scale of 1; 0 if the scale applies to batches.
 double largest_noise(const StepSchedules& schedules) {
   if (schedules.batch_size.is_shape) return 0.0;
   const std::vector<double> noise = schedules.at(1.0).noise_multiplier;
@@ -162,7 +162,7 @@ ScaledSchedules scaled(const StepSetting& setting, const StepSchedules& schedule
   const double uniform_noise = scale_of(setting, uniform, target, beside);
   if (!noise.influence.suits_any_cost) return {schedules, as_given(), uniform_noise};
 
-  constexpr double kRounding = 1e-9;  // so that roundings of another processor decide nothing
+  constexpr double kRounding = 1e-9;  // covers the roundings of other processors
   const StepSchedules divided =
       with_noise(schedules, noise_by_guard(setting, schedules, beside, uniform_noise));
   const double scale = scale_of(setting, divided, target, beside);
@@ -193,7 +193,7 @@ StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,
 StepPlan plan_without_noise(const StepSetting& setting, const StepSchedules& schedules) {
   std::vector<double> optimized = use_optimized(setting, schedules);
   StepValues values = schedules.at(1.0);
-  // The rules for summing data still apply; the noise in the recipes is not made.
+  // The recipes' rules for summing data still apply, but no noise is drawn.
   values.noise_multiplier.assign(setting.facts.steps, 1.0);
   StepPlan plan = StepCharger(setting).started(std::move(values));
   plan.values.noise_multiplier.assign(setting.facts.steps, 0.0);

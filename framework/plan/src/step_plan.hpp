@@ -17,7 +17,7 @@ namespace privgrad::core {
 struct StepPlan {
   StepValues values;               ///< noise_multiplier: all zero without noise.
   std::vector<double> batch_size;  ///< Expected by the sampler.
-  std::vector<Charge> charges;     ///< One per step; none without noise.
+  std::vector<Charge> charges;     ///< One per step; empty without noise.
   std::shared_ptr<const CorrelatedPlan> correlated;
   bool clip_norm_adapts = false;
   std::vector<double> optimized;  ///< The aggregator's optimised numbers (Aggregator::optimized()).
@@ -35,7 +35,7 @@ struct StepSetting {
   const RunFacts& facts;
   const std::vector<double>& learning_rate;
   const Components& made;  ///< Restarted for every attempt, the last time for the plan.
-  const RandomKey& key;    ///< For drawing a public order of examples.
+  const RandomKey& key;    ///< The key for drawing a public order of examples.
   KeptNumbers& kept;
   const std::optional<Separation>& separation;  ///< OwnerSetting::separation.
 };
@@ -43,7 +43,7 @@ struct StepSetting {
 /// Finds the scale of the open schedule, if there is one: the smallest at which the guarding
 /// accountant proves the target for all steps.
 /// \param target  for epsilon.
-/// \param beside  paid for first.
+/// \param beside  the charges that are paid first.
 /// \throws ManifestError, PrivacyError with the place, for parts that do not fit together and for
 ///   costs that are not proved.
 StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,

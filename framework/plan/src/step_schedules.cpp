@@ -92,7 +92,7 @@ StepValues StepSchedules::at(double scale) const {
       values.noise_multiplier[t] /= values.clip_norm[t];
   }
   if (batch_size.is_shape) {
-    // A scale of 1 means the whole data set in the largest step, and no batch is larger.
+    // At a scale of 1 the largest batch is the whole data set, which no batch can exceed.
     const double size = static_cast<double>(dataset_size);
     const double most = *std::max_element(batch_size.at.begin(), batch_size.at.end());
     for (double& value : values.batch_size) value = std::min(size, value / most * size / scale);
@@ -114,7 +114,7 @@ StepSchedules plan_schedules(const Manifest& manifest, const OwnerSetting& owner
   schedules.clip_norm = values(manifest.clip_norm, "clip_norm");
   if (owner.clip_norm) schedules.clip_norm = {std::vector(steps, *owner.clip_norm), false};
   schedules.batch_size = values(manifest.batch_size, "batch_size");
-  // Calibrating another schedule's open scale already meets the target.
+  // If another schedule has an open scale, calibrating that scale already meets the target.
   schedules.noise_is_rescaled = manifest.scale_all_noise && !manifest.noise_off && !noise_adapts &&
                                 schedules.open(manifest) == nullptr;
   if (schedules.noise_is_rescaled) schedules.noise.is_shape = true;

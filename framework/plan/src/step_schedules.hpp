@@ -13,7 +13,7 @@ namespace privgrad::core {
 /// One hyper-parameter over time, according to the manifest's schedule.
 struct ScheduleValues {
   std::vector<double> at;
-  bool is_shape = false;       ///< Whether its scale is open, to be found for a target.
+  bool is_shape = false;       ///< Whether its scale is open, so that calibration must find it.
   NoiseInfluence influence{};  ///< Has no values if there was no influence.
 };
 
@@ -24,7 +24,7 @@ ScheduleValues schedule_values(const ComponentUse& use, const std::string& slot,
 /// The values of the steps; one per step.
 struct StepValues {
   std::vector<double> noise_multiplier, clip_norm;
-  std::vector<double> batch_size;  ///< Passed to the sampler; if empty, it decides itself.
+  std::vector<double> batch_size;  ///< Passed to the sampler; empty: the sampler decides.
 };
 
 /// The schedules that cost privacy, according to the manifest. At most one has an open scale,
@@ -42,8 +42,8 @@ struct StepSchedules {
   StepValues at(double scale) const;
 };
 
-/// \param noise_adapts  true: these values are only the initial noise, and privacy.calibrate: all
-///   has none to scale.
+/// \param noise_adapts  true: these values are only the initial noise, so privacy.calibrate: all
+///   has no noise to scale.
 /// \throws ManifestError for a value that is not allowed, and for open scales without a target.
 StepSchedules plan_schedules(const Manifest& manifest, const OwnerSetting& owner,
                              std::uint64_t steps, bool noise_adapts);

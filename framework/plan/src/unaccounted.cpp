@@ -89,26 +89,27 @@ class Lister {
          .remedy = "give schedules.noise_multiplier values, or an influence of public rows"});
   }
 
-  /// The proofs concern the rows that remain after selection. If one example affects the place of
-  /// another, or a size that its neighbours share, selection is a separate use of the data.
+  /// The proofs concern the rows that remain after selection. If one example affects another's
+  /// place, or a size that neighbouring data sets must share, selection is a separate use of the
+  /// data.
   void list_choice_of_rows(const DataInfo& info) {
     if (info.first_rows_only && manifest_.adjacency == Adjacency::add_or_remove_one) {
-      // Without one example, the next one moves up into the selected rows: two contributions to the
-      // sum change.
+      // If one example is removed, the next example moves into the selected rows, and two
+      // contributions change.
       list_.push_back({.what = "choice of the first examples",
                        .position = manifest_.data.position,
                        .remedy = "leave out data.limit"});
     }
     if (manifest_.sample && manifest_.adjacency == Adjacency::add_or_remove_one) {
-      // The draw depends on the number of rows, which is private: without one example all others
-      // may change their places.
+      // The draw depends on the number of rows, which is private: if one example is removed, all
+      // others may change their places.
       list_.push_back({.what = "choice of the sampled examples",
                        .position = manifest_.position_of("data.sample"),
                        .remedy = "use privacy.adjacency: zero_out or replace_one"});
     }
     if (info.rows_chosen_by_value && manifest_.adjacency == Adjacency::replace_one) {
-      // If an example is replaced by one of another class, or of another side of a split, the size
-      // changes, although it is taken for public.
+      // If an example is replaced by one of another class, or of the other side of a split, the
+      // size changes, although it counts as public.
       list_.push_back({.what = "number of examples that are chosen by what they hold",
                        .position = manifest_.data.position,
                        .remedy = "use privacy.adjacency: add_or_remove_one or zero_out"});
@@ -127,8 +128,8 @@ class Lister {
     }
   }
 
-  /// In these cases one example may affect the roundings of others, or the noise reveals the number
-  /// to which it was added.
+  /// In these cases one example may affect the roundings of others, or the bits of the noise reveal
+  /// the number to which it was added.
   void list_floating_sums() {
     if (manifest_.noise_off || manifest_.arithmetic != Arithmetic::floating) return;
     add_floating_point(manifest_.position_of("aggregator.arithmetic"),
@@ -172,7 +173,7 @@ class Lister {
                      std::move(remedy)});
   }
 
-  /// Release mode computes neither, so they are no reason for it to refuse.
+  /// Release mode computes neither, so it need not refuse them.
   void list_metrics(const Plan& plan) {
     if (manifest_.mode == Mode::release) return;
     add("training metrics", manifest_.position_of("mode"), Reach::shown_values);
@@ -184,8 +185,8 @@ class Lister {
   std::vector<Unaccounted> list_;
 };
 
-/// The remedies besides mode: research, which follows. A transform may take numbers in its optional
-/// parameters instead of fitting.
+/// The remedies other than mode: research, which is added after them. A transform may have optional
+/// parameters for the numbers that it would otherwise learn.
 std::string remedy(const Manifest& manifest, const Unaccounted& item) {
   if (!item.remedy.empty()) return item.remedy + ", or ";
   for (const ComponentUse& use : manifest.transforms) {
@@ -208,7 +209,7 @@ std::string remedy(const Manifest& manifest, const Unaccounted& item) {
     return "say in data.size which number is public, or have it released and paid for (data.size: "
            "{about: N, statistic: private, share: S}), or ";
   }
-  // A fact of a data source ends with its parameter.
+  // The text of a data source's fact ends with the name of its parameter.
   const std::size_t name = item.what.rfind('(') + 1;
   if (item.what.ends_with(')') && item.position == manifest.data.position)
     return "say data." + item.what.substr(name, item.what.size() - 1 - name) + ", or ";
@@ -228,7 +229,7 @@ std::string refusal(const Manifest& manifest, const Unaccounted& item) {
          remedy(manifest, item) + "use mode: research";
 }
 
-/// \param units  their number; nothing if only the rows can tell.
+/// \param units  the number of units; nothing if it is known only after reading rows.
 void refuse(const Manifest& manifest, const std::vector<Unaccounted>& list,
             std::optional<std::uint64_t> units) {
   std::string text;

@@ -8,20 +8,20 @@
 namespace privgrad::core {
 
 /// The uses of private rows for which no accountant is charged.
-/// \param more  further ones that the caller knows.
-/// \throws PrivacyError for any of them in release mode.
+/// \param more  further uses that the caller knows.
+/// \throws PrivacyError for any such use in release mode.
 std::vector<Unaccounted> list_unaccounted(const Plan& plan, std::vector<Unaccounted> more = {});
 
-/// In release mode, refuses what list_unaccounted() would refuse, as far as it is known before a
-/// row is read, so that the words do not depend on the rows. What remains for list_unaccounted()
-/// depends on calibrated noise, on a number of rows that is not declared, and on the shape of rows
-/// if the source does not foresee it.
-/// \param foreseen  its info is what the source returns from foreseen_info(); it has a model if
-///   that includes a shape, and weights if the manifest names some.
+/// In release mode, makes those refusals of list_unaccounted() that are known before a row is read,
+/// so that their words do not depend on the rows. The other refusals depend on calibrated noise, on
+/// a number of rows that is not declared, and on the shape of rows if the source does not foresee
+/// it.
+/// \param foreseen  its `info` comes from foreseen_info(); it has a model if `info` includes a
+///   shape, and weights if the manifest names any.
 /// \throws PrivacyError
 void refuse_foreseen(const Manifest& manifest, const Setting& foreseen);
 
-/// The unaccounted uses of private rows in a federated run that follow only from the manifest.
+/// The unaccounted uses of private rows that a federated run has because of its manifest alone.
 std::vector<Unaccounted> foreseen_of_clients(const Manifest& manifest);
 
 }  // namespace privgrad::core

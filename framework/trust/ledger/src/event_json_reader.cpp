@@ -50,8 +50,7 @@ class Reader {
       return of_name(std::type_identity<Event::Kind>{}, name, json, place);
     } catch (const PlacedError&) {
       throw;
-      // for example a number out of the range that Event checks
-    } catch (const ConfigError& problem) {
+    } catch (const ConfigError& problem) {  // e.g. a number out of the range that Event checks
       fail(place, problem.what());
     }
   }

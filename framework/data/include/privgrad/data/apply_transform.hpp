@@ -9,13 +9,14 @@
 
 namespace privgrad::core {
 
-/// \returns whether the transform's outputs follow only from the examples, its parameters and its
-///   code, and are costly to compute, so that a FeatureCache may keep them.
+/// \returns whether a FeatureCache may keep the transform's outputs: they are costly to compute,
+///   and depend only on the examples, its parameters and its code.
 bool is_worth_keeping(const Transform& transform);
 
-/// A transform's properties when the run was planned, by which it was charged and listed.
+/// The properties of a transform that decided, when the run was planned, how it was charged and
+/// listed.
 struct PlannedTransform {
-  std::size_t number = 0;  ///< Of the transform in the manifest.
+  std::size_t number = 0;  ///< The transform's number in the manifest.
   Statistic statistic = Statistic::none;
   bool is_by_row = false;
 };
@@ -31,7 +32,7 @@ struct PlannedTransform {
 /// a transform that takes several rows at once.
 /// \param executor  its threads transform rows one by one; the same bits for any number.
 /// \param cache  provides and stores the outputs of a costly transform; null: no cache. Cached
-///   outputs have the same bits: everything from which they follow is compared by its hash.
+///   outputs have the same bits: everything that determines them is compared by its hash.
 /// \param teacher  for a transform that learns from a released statistic instead of being fitted;
 ///   null: such a transform is refused.
 /// \returns the values that the transform has learnt.
@@ -43,25 +44,26 @@ FittedTransform apply_transform(const ComponentUse& use, const PlannedTransform&
 
 /// Lets a new transform learn before it is applied to a row: from a released statistic, for which
 /// the teacher uses other instances; from the training rows, if that is public knowledge
-/// (Statistic::unaccounted, declared_public); or from a row of zeros, if it needs none.
+/// (Statistic::unaccounted, declared_public); or from a row of zeros, if it learns nothing from
+/// rows.
 ///
-/// Privacy: if a transform claims to reveal no more than what was released or given, this instance
-/// has seen nothing else. So what it has learnt, and its outputs for public rows before it sees
-/// private ones, cannot reveal more by mistake.
+/// Privacy: if a transform claims to reveal only released or given numbers, this instance has seen
+/// nothing else. Its learnt values, and its outputs for public rows before it sees private rows,
+/// therefore cannot reveal more by mistake.
 /// \param teacher  as for apply_transform().
 /// \returns the values that it has learnt, as fitted_of().
 /// \throws as apply_transform().
 FittedTransform learn(const ComponentUse& use, const PlannedTransform& planned,
                       Transform& transform, Dataset& train, Teacher* teacher);
 
-/// \returns the values that a transform has learnt. They go into a file, whose readers make the
-///   same checks.
+/// \returns the values that a transform has learnt. They are written to a file, whose readers make
+///   the same checks.
 /// \throws PluginError for a tensor with an invalid name or shape, for learnt values without a
 ///   statistic, and for a released statistic without learnt values.
 FittedTransform fitted_of(const ComponentUse& use, const Transform& transform);
 
 /// Checks that an example transformed alone equals the same one transformed among others, bit for
-/// bit; one that overflows is NaN throughout.
+/// bit; an example that overflows consists of NaN only.
 /// \param shape  of the features.
 /// \param features  of the example.
 /// \param made  its features, as transformed among others.

@@ -13,16 +13,16 @@
 
 namespace privgrad::core {
 
-/// 256 random bits. They allow anyone to check to which data a commitment belongs and, by trial, to
-/// find out about any row of it. The owner of the data keeps them.
+/// 256 random bits. With them, anyone can check whether a commitment belongs to some data, and can
+/// thus confirm guesses about any row. The owner of the data keeps them.
 using Opening = std::array<std::uint8_t, 32>;
 
-/// The training data, as a ledger's first line identifies it.
+/// The identity of the training data in a ledger's first line.
 struct DataCommitment {
   std::optional<std::string> value;  ///< 64 hex digits; nothing if the run is bound to no data.
   std::string why_not;               ///< The reason if there is no value.
-  /// The hash of the test rows, which measurements use, and schedules that depend on these. Only
-  /// for a run that can be resumed, and private.
+  /// The hash of the test rows, which measurements, and schedules that depend on measurements, use.
+  /// Only for a run that can be resumed, and private.
   std::string test_rows = {};
 };
 
@@ -51,7 +51,8 @@ DataCommitment commit(const Manifest& manifest, const Dataset& train,
 
 /// The commitment of a resumed run to the current examples: the same if they have not changed.
 /// \param value  the run's commitment; nothing if it is bound to no data.
-/// \throws PrivacyError if it is to other examples; IoError if its opening is not in `state`.
+/// \throws PrivacyError if the run is bound to other examples; IoError if its opening is not in
+///   `state`.
 DataCommitment commit_again(const Manifest& manifest, const Dataset& train,
                             const std::filesystem::path& state,
                             const std::optional<std::string>& value);

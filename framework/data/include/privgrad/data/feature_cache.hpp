@@ -16,7 +16,7 @@ namespace privgrad::core {
 
 class PrivateFolder;
 
-/// Everything from which features follow, and their number.
+/// Everything that determines features, and their number.
 struct FeatureKey {
   std::string text;  ///< On one line: JSON that names data, layers, weights and code by hashes.
   std::string what;  ///< "outputs of frozen layers", for notes; not written to the file.
@@ -24,15 +24,16 @@ struct FeatureKey {
   std::size_t row_size = 0;  ///< Numbers per example.
 };
 
-/// Stores outputs of frozen layers and of costly transforms (Transform::is_costly()) beyond
-/// their run: a folder of files, each for one split of the data and one set of layers or one
-/// transform. The next run with the same ones reads the outputs instead of computing them.
+/// Stores outputs of frozen layers and of costly transforms (Transform::is_costly()) beyond their
+/// run: a folder of files, each for one split of the data and one set of layers or one transform.
+/// The next run with the same data and layers or transform reads the outputs instead of computing
+/// them.
 ///
 /// Privacy: features are computed from private rows, and are as private. So they are stored only at
 /// the user's request, in a folder that only the user can read (0700, files 0600), outside the
 /// output that may be shared. Features that are read back are bit for bit those that would have
-/// been computed; otherwise they are not used: the file's name and head contain everything from
-/// which they follow, and a hash covers every byte.
+/// been computed; otherwise they are not used: the file's name and head identify everything that
+/// determines them, and a hash covers every byte.
 ///
 /// A file KEY.features, where KEY is the SHA-256 of the key's text:
 ///
@@ -44,10 +45,10 @@ struct FeatureKey {
 class FeatureCache {
  public:
   /// \param folder  created if it is missing.
-  /// \param note  receives lines for the user: which features were stored or read and where, and
-  ///   which were not and why; may be empty.
-  /// \throws ConfigError if the folder belongs to or is open to others; IoError if it is a link or
-  ///   not a folder, or cannot be created.
+  /// \param note  receives lines for the user: each says which features were stored or read, and
+  ///   where, or why they were not; may be empty.
+  /// \throws ConfigError if the folder belongs to other users or is open to them; IoError if it is
+  ///   a link or not a folder, or cannot be created.
   FeatureCache(const std::filesystem::path& folder, std::function<void(const std::string&)> note);
   FeatureCache(const FeatureCache&) = delete;
   FeatureCache& operator=(const FeatureCache&) = delete;
@@ -75,13 +76,15 @@ class FeatureCache {
 struct KeptFeatures {
   std::uint64_t bytes = 0;
   std::time_t used = 0;  ///< When it was written or read last.
-      /// As its head says; 0 if it has no readable head, or was left by a killed process.
+      /// The number of rows in the file's head; 0 if the head is unreadable or a killed process
+      /// left the file.
   std::uint64_t rows = 0;
   std::size_t row_size = 0;
 };
 
 /// \returns the default folder of --cache and data.streaming for private copies of data:
-///   $XDG_CACHE_HOME/privgrad/features, else ~/.cache/privgrad/features; empty if neither is known.
+///   $XDG_CACHE_HOME/privgrad/features, or otherwise ~/.cache/privgrad/features; empty if neither
+///   is known.
 std::filesystem::path user_feature_folder();
 
 /// \returns the files of a cache, most recently used first; none if there is no such folder.

@@ -14,13 +14,13 @@
 namespace privgrad::core {
 
 /// The code that makes features, and its parameters. Outputs have the same bits on every processor
-/// if a component keeps its promise; the key also names the instruction set and the C library,
-/// whose elementary functions it may use, in case it does not.
+/// if a component keeps its promise; in case it does not, the key also names the instruction set
+/// and the C library, whose elementary functions it may use.
 /// \param role  "backend", "transform".
 nlohmann::json key_of_code(const std::string& role, const Component& component,
                            const Params& params);
 
-/// \param about  everything except the examples from which the outputs follow.
+/// \param about  everything except the examples that determines the outputs.
 /// \param what  "outputs of frozen layers", for notes.
 /// \param row_size  numbers per example.
 /// \param data  the input: its features are hashed in their present form, whatever source and
@@ -28,8 +28,8 @@ nlohmann::json key_of_code(const std::string& role, const Component& component,
 FeatureKey key_of_features(nlohmann::json about, std::string what, std::size_t row_size,
                            const Dataset& data);
 
-/// Examples that became NaN stay among the others, because stopping would reveal something about
-/// one row.
+/// Replaces the features. Examples that became NaN stay in place, because stopping would reveal
+/// something about one row.
 /// \param shape  of one example's output.
 /// \param outputs  [rows, shape].
 void replace_features(const Shape& shape, std::vector<float> outputs, Dataset& data);

@@ -38,8 +38,8 @@ class Descriptor {
 class PrivateFolder {
  public:
   /// Creates the folder if it is missing.
-  /// \throws ConfigError if it belongs to or is open to others; IoError if it is a link or not a
-  ///   folder, or cannot be created.
+  /// \throws ConfigError if it belongs to other users or is open to them; IoError if it is a link
+  ///   or not a folder, or cannot be created.
   explicit PrivateFolder(const std::filesystem::path& folder);
 
   /// \returns an existing folder; `get()` is invalid if there is none.

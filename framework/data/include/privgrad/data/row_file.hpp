@@ -31,7 +31,7 @@ struct RowPlace {
   /// The NAME of the file NAME.rows: 64 hex digits. "": the file has no name, and disappears once
   /// nothing maps it.
   std::string name;
-  /// Everything from which the rows follow, on one line; compared when the file is found.
+  /// Everything that determines the rows, on one line; compared when the file is found.
   std::string key;
 };
 
@@ -40,17 +40,16 @@ struct RowPlace {
 ///
 /// NAME.rows, of mode 0600, little-endian:
 ///
-///   "privgrad rows 1\n", a line of JSON that says where the description lies and what its BLAKE2b
-///   hash is, zeros up to byte 4096;
-///   four parts, each from a multiple of 64 on: training features, training targets, test features
-///   and test targets (float32, or bytes; row after row);
-///   the description, JSON: the key, how rows are stored, DataInfo, and of each part where it lies,
-///   how long it is, and its BLAKE2b-256 hash.
+/// "privgrad rows 1\n", a line of JSON with the offset and the BLAKE2b hash of the description,
+/// zeros up to byte 4096; four parts, each from a multiple of 64 on: training features, training
+/// targets, test features and test targets (float32, or bytes; row after row); the description,
+/// JSON: the key, the encoding of rows, DataInfo, and the offset, length and BLAKE2b-256 hash of
+/// each part.
 ///
 /// The head, the file's size, the hash of the description, and the key are checked when the file is
-/// found. A truncated file is thus detected before a byte of it is mapped, and only its owner could
-/// truncate it later: PrivGrad never writes to a file that has its name, but replaces it by another
-/// one. Only is_whole() checks the hash of each part, for which it reads the part once.
+/// found. A truncated file is thus detected before it is mapped. PrivGrad itself never truncates it
+/// later: it does not write to a file that has its name, but replaces it by another one. Only
+/// is_whole() checks the hash of each part, for which it reads the part once.
 ///
 /// Privacy: as private as the rows. Threads: const functions may run concurrently.
 class RowFile : public std::enable_shared_from_this<RowFile> {
@@ -114,8 +113,9 @@ class RowFileWriter {
   RowFileWriter& operator=(const RowFileWriter&) = delete;
   ~RowFileWriter();
 
-  /// \param block  of any size, with the row size and encoding of those before.
-  /// \throws IoError if the disk is full; PluginError if blocks differ in these.
+  /// \param block  of any size, with the row size and encoding of the earlier blocks.
+  /// \throws IoError if the disk is full; PluginError if its row size or encoding differs from the
+  ///   earlier blocks'.
   void add(const RowBlock& block);
 
   std::uint64_t rows(Split split) const noexcept;

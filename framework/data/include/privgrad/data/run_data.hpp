@@ -11,8 +11,8 @@
 
 namespace privgrad::core {
 
-/// Teaches transforms with released and paid statistics of private rows. Other instances compute
-/// each row's contribution; the instance that learns sees only the release.
+/// Teaches transforms from statistics of private rows that are charged and released. The instance
+/// that learns sees only the release; other instances compute the rows' contributions.
 class Teacher {
  public:
   virtual ~Teacher() = default;
@@ -22,14 +22,14 @@ class Teacher {
   virtual void teach(std::size_t number, Transform& transform, const Dataset& train) = 0;
 };
 
-/// Training and test examples, as the model sees them.
+/// The training and test examples that the model receives.
 struct RunData {
   Dataset train, test;
-  /// The values that the transforms have learnt, in their order; none before they were applied. As
-  /// private as each of them says (Statistic).
+  /// The values that the transforms have learnt, in their order; empty before they were applied.
+  /// Each is as private as its transform says (Statistic).
   std::vector<FittedTransform> preprocessing = {};
-  /// A name for exactly these rows if they are in a file; otherwise "". Changing examples makes
-  /// data without a name.
+  /// A name for exactly these rows if they are in a file; otherwise "". Data whose examples were
+  /// changed has no name.
   std::string kept_as = {};
 };
 

@@ -12,9 +12,9 @@ namespace privgrad::core {
 /// Draws `rows` of the training rows uniformly without replacement; they keep their order. Test
 /// rows stay as they are.
 ///
-/// Privacy: which places are drawn depends only on the seed and on the number of training rows, not
-/// on the rows. If that number is public, an example does not affect which other examples are
-/// drawn. Under add_or_remove_one it is not public, so the plan lists the draw as unaccounted.
+/// Privacy: the draw depends only on the seed and on the number of training rows, not on their
+/// content. If that number is public, an example does not affect which other examples are drawn.
+/// Under add_or_remove_one it is not public, so the plan lists the draw as unaccounted.
 /// \param seed  nothing: only info() can be called; read() throws.
 /// \throws (info) ConfigError if there are fewer rows.
 ComponentPtr<DataSource> sampled(ComponentPtr<DataSource> source, std::uint64_t rows,

@@ -18,10 +18,10 @@ PrivateFolder folder_of_rows(const Streaming& streaming);
 /// A source whose rows are in a memory-mapped file. They equal the original source's rows, bit for
 /// bit.
 ///
-/// The file is identified by everything from which the rows follow: the source's code and
-/// parameters, and the files that it reads, by their paths, devices, inode numbers, sizes and
-/// change times. A change that affects none of these goes unnoticed; setting an inode's change time
-/// (ctime) requires the right to set the clock.
+/// The file is identified by everything that determines the rows: the source's code and parameters,
+/// and the files that it reads, by their paths, devices, inode numbers, sizes and change times. A
+/// change that affects none of these goes unnoticed; setting an inode's change time (ctime)
+/// requires the right to set the clock.
 ///
 /// Privacy: the file is as private as the rows, and is kept because the manifest says so.
 class StreamedSource final : public DataSource {
@@ -32,7 +32,8 @@ class StreamedSource final : public DataSource {
   DataInfo info() override;
   Dataset read(Split split) override;
 
-  /// A name for all rows, as read; "" if the file has none, and then no file made from it has one.
+  /// A name for all rows before transforms; "" if the file has no name, and then files made from it
+  /// have none either.
   const std::string& content();
 
  private:
@@ -45,11 +46,11 @@ class StreamedSource final : public DataSource {
   Streaming streaming_;
   ComponentPtr<DataSource> source_;
   StreamedRows* streams_;
-  RowPlace place_;          // once it is known
-  std::string identities_;  // of the files that were read
+  RowPlace place_;          // set once it is known
+  std::string identities_;  // the identities of the files that were read
   std::shared_ptr<const RowFile> file_;
   std::string content_;
-  bool is_checked_ = false;  ///< true if its hashes need no further check
+  bool is_checked_ = false;  ///< true if the file's hashes need no further check
 };
 
 /// Finds the file, or makes it if it is missing or broken. If several processes need the same file,

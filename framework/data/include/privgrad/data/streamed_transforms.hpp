@@ -21,10 +21,10 @@ void check_streamable(const ComponentUse& use, const Transform& transform);
 /// number of threads.
 ///
 /// Successive transforms share a file if possible. A transform that learns from a released
-/// statistic needs the output of the preceding transforms, which is therefore written first. Rows
-/// after the first such transform differ in every run, so they are in an unnamed file that
-/// disappears with the process. All other files are kept, and identified by the rows' own hash and
-/// by the transforms' code and parameters.
+/// statistic needs the output of the preceding transforms, which is therefore written first. The
+/// rows after the first such transform differ in every run, so their file has no name and
+/// disappears with the process. All other files are kept, and identified by the hash of the rows
+/// and by the transforms' code and parameters.
 /// \param data  its `kept_as` names the rows; if it is "", nothing is kept.
 /// \param planned  one per transform.
 /// \throws as apply_transform()

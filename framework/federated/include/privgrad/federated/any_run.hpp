@@ -5,15 +5,15 @@
 
 namespace privgrad::core {
 
-/// Trains, and leaves in the directory: manifest.yaml (as resolved), privgrad.lock, facts.json,
+/// Trains, and writes to the directory: manifest.yaml (resolved), privgrad.lock, facts.json,
 /// schedules.json, statement.json, ledger.jsonl, metrics.jsonl, model.safetensors, summary.json.
 /// Nothing is written there before the data has been read. The ledger's first line contains the
-/// hashes of the files from before the first step, its last line those of the run's output
-/// (evidence.hpp); the summary, written last, implies that both exist.
+/// hashes of the files that were written before the first step, and its last line the hashes of the
+/// run's output (evidence.hpp). The summary is written last, so if it exists, both lines exist.
 ///
 /// In each step the ledger is charged and synced to the disk first; then a batch is drawn, and its
-/// clipped sum computed and released. A step that cannot be paid for ends the run, with the current
-/// model, before it touches the data.
+/// clipped sum computed and released. A step that exceeds the budget ends the run with the current
+/// model, before the step touches the data.
 ///
 /// With a state folder, it saves checkpoints there (CheckpointFolder), and until it is finished the
 /// directory contains resume.json with the name of its folder. Its results equal those of a run
@@ -25,7 +25,7 @@ RunResult run(const Plan& plan, const RunOptions& options);
 
 /// Replaces run() in every process of a cluster except process 0: computes whatever process 0
 /// requests until the run is finished. Writes nothing.
-/// \param options  threads, lock, features and cluster; process 0 has the others.
+/// \param options  threads, lock, features and cluster; only process 0 uses the others.
 /// \throws as run(), and IoError if process 0 is gone. The caller ends the other processes
 ///   (Cluster::end_all).
 void work_for_others(const Manifest& manifest, const RunOptions& options);

@@ -20,7 +20,8 @@
 
 namespace privgrad::core {
 
-/// Workbenches that clients share in turns: as many as are used at the same time.
+/// A pool of workbenches that clients use in turn. It grows to the number of workbenches in use at
+/// the same time.
 class WorkbenchPool {
  public:
   /// \param plan, executor  outlive the pool.
@@ -43,9 +44,9 @@ class WorkbenchPool {
 /// Threads: calls on one client never overlap; clients of different workbenches may run at once.
 class Client {
  public:
-  /// \param number  the client's, 0-based.
+  /// \param number  the number of the client, 0-based.
   /// \param data  all training examples; the client reads only its own. All outlive the client.
-  /// \param keys  the run's; see key_of(). If they change, they do so between rounds.
+  /// \param keys  the keys of the run; see key_of(). They change only between rounds.
   Client(std::size_t number, const FederatedPlan& federated, const Federated& wish,
          const Dataset& data, const RunKeys& keys, Executor& executor);
 
@@ -54,7 +55,7 @@ class Client {
   /// it.
   static RandomKey key_of(std::size_t number, const RandomKey& run_key);
 
-  /// \throws IoError; PluginError if the components are charged otherwise than planned.
+  /// \throws IoError; PluginError if the components' charges differ from the plan.
   void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
   /// The same for a restored client.
   /// \param may_repeat  LedgerReopening::may_repeat.
@@ -68,7 +69,8 @@ class Client {
 
   /// Saves the state of a client of fed_avg between rounds. Private.
   void save(StateWriter& out) const;
-  /// For a client that has made no round or, at process 0, whose rounds another process makes.
+  /// Restores a client that has made no round or, at process 0, a client whose rounds another
+  /// process makes.
   /// \throws IoError; PluginError as open_ledger().
   void restore(StateReader& in);
   /// For a client of dp_fed_avg that has made no round: restores the number of steps that it had
@@ -103,8 +105,8 @@ class Client {
   std::optional<ClientRound> train(std::span<const float> received, std::uint64_t steps,
                                    Workbench& bench);
 
-  // The parts of train(), for a round that two processes make together. Process 0 holds all
-  // ledgers: it pays, and hands the receipts over to another process, which does the rest.
+  // The parts of train(), for a round that two processes make together: process 0, which holds all
+  // ledgers, pays and hands the receipts over to another process, which does the rest.
 
   /// \returns whether the ledger pays for that many steps; their receipts are then in hand.
   bool pay_for(std::uint64_t steps);
@@ -126,7 +128,7 @@ class Client {
   void set_diverged(bool diverged) { diverged_ = diverged; }
 
   /// For a restored client: pays for a round's steps, and for its estimate if there may have been
-  /// one, without making any of them. Their noise is never used again.
+  /// one, without making any of them. Their noise is never used.
   void give_up(std::uint64_t steps);
   /// At the server, for a client that is a separate program: records the progress that the client
   /// reports.
@@ -164,7 +166,7 @@ class Client {
   std::unique_ptr<RandomSource> estimate_random_;
   std::vector<std::uint32_t> estimate_batch_;
   std::optional<SamplingWatch> estimate_watch_;
-  std::vector<Receipt> paid_estimates_;  // for the next estimate
+  std::vector<Receipt> paid_estimates_;  // the receipts for the next estimate
   bool is_paid_elsewhere_ = false;
   std::uint64_t next_step_ = 0, steps_done_ = 0, estimates_made_ = 0;
   bool diverged_ = false;

@@ -16,10 +16,11 @@ namespace privgrad::core {
 
 /// The drop-outs and stragglers in a round, which depend only on random numbers.
 struct Mishaps {
-  std::vector<bool> dropped;                ///< [clients]
-  std::vector<std::optional<double>> slow;  ///< [clients]: for stragglers, a number in [0, 1).
+  std::vector<bool> dropped;  ///< [clients]
+  /// [clients]: a number in [0, 1) for each straggler, nothing for others
+  std::vector<std::optional<double>> slow;
 
-  /// How many of `steps` a client makes: all of them; a straggler makes between 1 and all.
+  /// The number of steps that a client makes: `steps`, or between 1 and `steps` for a straggler.
   std::uint64_t steps_of(std::size_t client, std::uint64_t steps) const {
     if (!slow[client] || steps == 0) return steps;
     const auto made = static_cast<std::uint64_t>(*slow[client] * static_cast<double>(steps)) + 1;
@@ -28,7 +29,7 @@ struct Mishaps {
 };
 
 /// The mishaps of a round for all clients, whether they take part or not.
-/// \param key  the run's, as it began.
+/// \param key  the key with which the run began.
 Mishaps draw_mishaps(const Federated& wish, const RandomKey& key, std::uint64_t round);
 
 /// A program whose examples are clients. A client's gradient is the negative of the change that its
@@ -43,9 +44,9 @@ class ClientProgram final : public Program, public ReproducibleRows {
       : clients_(clients), parameters_(parameters), pool_(pool), executor_(executor) {}
 
   /// \param first_step  the number of the round's first local step, for every client. A client
-  ///   starts each round afresh: for samples of a fixed size, the proof requires contributions that
-  ///   depend on released models and not on earlier draws, because other clients' draws would
-  ///   reveal something about a client's.
+  ///   starts each round afresh: the proof for samples of a fixed size requires that contributions
+  ///   depend on released models and not on earlier draws, because the draws of other clients
+  ///   reveal something about the draw of one client.
   /// \param mishaps  the changes of dropped clients are lost, and count as zero.
   void begin_round(std::uint64_t first_step, std::uint64_t local_iterations,
                    const Mishaps& mishaps);
@@ -56,11 +57,12 @@ class ClientProgram final : public Program, public ReproducibleRows {
   }
   std::uint64_t first_step() const { return first_step_; }
   std::span<const float> model() const { return model_; }
-  /// Sets the results of rounds that clients have already made, and which are not trained again.
-  /// They must cover all clients that will be asked, except clients that make no steps.
+  /// Passes in the results of rounds that clients have already made, so that these clients are not
+  /// trained here. All clients of the batch must be included, except clients that make no steps.
   void know(std::map<std::size_t, ClientRound> rounds) { known_ = std::move(rounds); }
 
-  /// The numbers of clients in this round that were asked, that were lost, and that were slow.
+  /// The numbers of clients in this round that were asked to train, that dropped out, and that were
+  /// slow.
   std::uint64_t clients() const { return asked_; }
   std::uint64_t dropped() const { return lost_; }
   std::uint64_t stragglers() const { return slow_; }

@@ -21,13 +21,14 @@ struct ExactLosses {
   std::vector<float> gradient;       ///< grad F(before)
 };
 
-/// What a server knows about one client after a round.
+/// A server's knowledge about one client after a round.
 struct ClientRound {
   double weight = 0.0;  ///< Public; the weights of a round add up to 1.
   /// Released with fed_avg, as are all following members except `exact`.
   std::vector<float> model;
-  double rates = 0.0;           ///< Sum of the learning rates of its steps.
-  double noise_variance = 0.0;  ///< Of the noise in each coordinate of the model; see below.
+  double rates = 0.0;  ///< Sum of the learning rates of its steps.
+  /// The variance of the noise in each coordinate of the model; see LossEstimator.
+  double noise_variance = 0.0;
   /// Noisy means over the client's examples of l(w') - l(w) and l(w') - 2 l((w + w')/2) + l(w),
   /// where w is the received model and w' the sent one.
   std::optional<std::array<double, 2>> loss_changes;
@@ -68,10 +69,10 @@ struct LossEstimates {
 ///     convexity h    (<g - g', D> - m) / |D|^2,    m = d sum_i p_i^2 rates_i n'_i
 ///     smoothness^2   (|g - g'|^2 - d sum_i p_i^2 (n_i + n'_i) - 2 h m) / |D|^2
 ///
-/// The noise of g' is also part of D, and moves the model along itself, which changes the gradient
-/// by h times as much: hence m. Negative squares count as 0. With other optimizers the model
-/// reveals other means than those of gradients, and the numbers mean less. They cost nothing in
-/// either case.
+/// The noise of g' is also part of D. It moves the model along itself, which changes the gradient
+/// by h times as much; m corrects for this. Negative squares count as 0. With other optimizers the
+/// model does not reveal the mean of the gradients, and these numbers mean less. They cost nothing
+/// with any optimizer.
 ///
 /// `private`. From the noisy changes of the losses, a_i and b_i, with D_i = w'_i - w:
 ///
@@ -90,11 +91,11 @@ class LossEstimator {
 
   /// \param before  the model that the clients received, [parameters].
   /// \param clients  the clients whose models arrived, in a fixed order.
-  /// \returns nothing for a constant that cannot be known yet; no constants at all for a round in
-  ///   which a client's learning rates were 0, because its model then reveals no gradient.
+  /// \returns the constants; one that cannot be estimated yet is missing. If a client's learning
+  ///   rates were 0 in the round, all are missing, because its model then reveals no gradient.
   LossEstimates after_round(std::span<const float> before, const std::vector<ClientRound>& clients);
 
-  /// Saves the values from the last round.
+  /// Saves the values of the last round, on which the next estimates depend.
   void save(StateWriter& out) const;
   /// \throws IoError
   void restore(StateReader& in);

@@ -12,10 +12,11 @@
 
 namespace privgrad::core {
 
-/// How a client that is a separate program takes part in a federated run.
+/// The options of a client that is a separate program.
 struct RemoteClientOptions {
-  std::uint32_t number = 0;  ///< The client's, 0-based.
-  /// For its part in one run: its ledger and the files whose hashes it contains.
+  std::uint32_t number = 0;  ///< The number of the client, 0-based.
+  /// The folder for its part in one run, with its ledger and the files whose hashes are in the
+  /// ledger.
   std::filesystem::path directory;
   /// The user's state folder, for files that must not be in the directory; not empty.
   std::filesystem::path state;
@@ -29,16 +30,16 @@ struct RemoteClientOptions {
 /// One client of a federated run as a separate program: its examples, its noise and its ledger.
 /// Everything that leaves it is a release, except with dp_fed_avg, where the server is trusted.
 ///
-/// Its promise to the owner of its examples holds for any orders of the server, in any sequence,
-/// and however often this program is killed:
+/// It promises the following to the owner of its examples, whatever the server orders, in any
+/// sequence, and however often this program is killed:
 /// - The sequence of steps is fixed in advance, each with its noise; the server chooses when they
 ///   are made, from which models, and how many. The epsilon of the client's plan covers the whole
-///   sequence (FederatedPlan), and no step beyond it is made.
-/// - No step is made twice. Before an order is carried out, this is recorded in the state on the
-///   disk; a program that finds such a state pays for the steps and the estimate without making
-///   them. A repeated order gets the same answer, byte for byte.
-/// - The server's farewell closes the ledger and deletes the key. A server that sends it early only
-///   stops its own run.
+///   sequence (FederatedPlan), and no further step is made.
+/// - No step is made twice. Before the program carries out an order, it records this in its state
+///   on the disk. If it is restarted from such a state, it pays for the steps and the estimate
+///   without making them. A repeated order gets the same answer, byte for byte.
+/// - The server's farewell closes the ledger and deletes the key. If a server sends it early, it
+///   only stops its own run.
 /// - A directory takes part in one run. Another run would cost its epsilon again, which the owner
 ///   of the examples must decide, not the server.
 ///
@@ -46,11 +47,11 @@ struct RemoteClientOptions {
 /// locked).
 class RemoteClient {
  public:
-  /// \param manifest  the run's; outlives this.
+  /// \param manifest  the manifest of the run; outlives this.
   /// \param own  the source of this client's own examples; null: the manifest's data contains the
   ///   examples of all clients, and this client uses its share of the partition.
-  /// \throws ConfigError, PrivacyError for a run in which clients cannot be separate programs,
-  ///   or to which this client does not agree; IoError for data or state that cannot be read.
+  /// \throws ConfigError, PrivacyError for a run in which clients cannot be separate programs, or
+  ///   which this client does not accept; IoError for data or state that cannot be read.
   RemoteClient(const Manifest& manifest, const ComponentUse* own,
                const RemoteClientOptions& options);
   ~RemoteClient();

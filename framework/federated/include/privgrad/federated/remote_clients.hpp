@@ -19,7 +19,7 @@ struct OrderToClient {
 };
 
 /// Clients of a federated run that are separate programs, on other machines: each holds its
-/// examples, its noise and its ledger (RemoteClient); the run's server has none of them. An
+/// examples, its noise and its ledger (RemoteClient), and the server holds none of these. An
 /// implementation transports the messages.
 class RemoteClients {
  public:
@@ -40,8 +40,8 @@ class RemoteClients {
 };
 
 /// The facts on which server and clients must agree before anything is charged: "protocol",
-/// "program", "plugins" and "manifest", the latter without its section data, because each has its
-/// own.
+/// "program", "plugins" and "manifest", without its section `data`, because each client has data of
+/// its own.
 nlohmann::json common_ground_of(const Manifest& manifest, const std::string& lock);
 
 }  // namespace privgrad::core

@@ -12,8 +12,8 @@
 
 namespace privgrad::core {
 
-/// Checks that the account named in the manifest can pay for such a plan at all, however much is
-/// left in it.
+/// Checks that the account named in the manifest accepts this kind of plan, whatever its remaining
+/// budget.
 /// \throws PrivacyError, with the key, for another adjacency or unit, a plan without noise, events
 ///   for which the account's filter has no proof, noise that follows from a seed, and unaccounted
 ///   outputs.
@@ -47,7 +47,7 @@ class Reservation {
   /// \throws PrivacyError if the reservation was settled, or pays for other inputs; IoError.
   void resume(const std::string& bound) { account_.resume(id_, bound); }
 
-  /// The reservation as the first line of the run's ledger states it.
+  /// The reservation, in the form of the first line of the run's ledger.
   nlohmann::json facts() const;
 
   /// Returns the unspent part of the reservation to the account, if the run was never resumed.

@@ -34,13 +34,13 @@ struct AdaptiveNoisePlan {
   std::uint64_t checks_before(std::uint64_t steps) const {
     return is_charged() && steps > 0 ? (steps - 1) / measurement.every : 0;
   }
-  /// The charges of those measurements.
+  /// The charges of the measurements before the last of this many steps.
   std::vector<Charge> check_charges(std::uint64_t steps) const;
   /// \param at  the number of steps before the measurement, > 0.
   Charge check_charge(std::uint64_t at) const;
 };
 
-/// The adaptive noise that a manifest asks for; nothing if its noise is fixed in advance, or off.
+/// The adaptive noise that a manifest requests; nothing if its noise is fixed in advance, or off.
 /// \throws ManifestError, PrivacyError with the place, for anything that cannot be combined with
 ///   it.
 std::optional<AdaptiveNoisePlan> plan_adaptive_noise(const Manifest& manifest,

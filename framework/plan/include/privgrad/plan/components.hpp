@@ -16,7 +16,7 @@ namespace privgrad::core {
 /// instances and each trainer makes its own too.
 struct Components {
   ComponentPtr<Sampler> sampler;
-  /// Started. Receives private norms, and is only asked for factors.
+  /// Was started. Receives private norms, and is only asked for factors.
   ComponentPtr<Clipping> clipping;
   /// A second, started instance, which never receives a norm. A run publishes only the answers of
   /// this instance about the clipping (the abilities below).
@@ -35,7 +35,7 @@ struct Components {
 /// \param groups  the groups of the network's parameters.
 Components make_components(const Manifest& manifest, std::span<const ParameterGroup> groups);
 
-/// Makes them and starts them for a plan, so that they make exactly the planned releases.
+/// Makes and starts the components for a plan, so that they make exactly the planned releases.
 Components start_components(const Plan& plan);
 
 /// The charges of started components for releases that are independent of each other.

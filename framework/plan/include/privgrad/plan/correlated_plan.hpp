@@ -32,8 +32,8 @@ struct RhoOfExamples {
 struct DrawnOrder {
   std::shared_ptr<const RandomSource> random;          ///< The sampler's streams for that order.
   std::shared_ptr<const Participation> participation;  ///< Null: `separation` is charged instead.
-  /// The rule that clients follow, whoever takes part. The sampler then draws the intended
-  /// participants, from streams that need not be secret either.
+  /// The rule that all clients follow. The sampler then draws the intended participants, from
+  /// streams that need not be secret either.
   std::optional<Separation> separation;
   CorrelatedCost cost;
 
@@ -47,7 +47,7 @@ struct DrawnOrder {
 struct CorrelatedPlan {
   /// One part; three if the aggregator uses gradient differences, in the order of parts_of().
   std::vector<CorrelatedPart> parts;
-  /// Nothing: examples take part by coins, in cycles.
+  /// Nothing: in each cycle, coins decide when examples take part.
   std::optional<DrawnOrder> order = std::nullopt;
   /// Without an order: the noise multiplier that each step's draw amplifies (banded_multipliers()).
   std::vector<double> multipliers = {};
@@ -105,9 +105,9 @@ class CorrelatedPlanner {
                            const std::function<CorrelatedCost()>& computed);
 
   std::shared_ptr<const RandomSource> random_;
-  std::vector<double> batch_sizes_;  // for which participation_ was drawn
+  std::vector<double> batch_sizes_;  // the batch sizes for which participation_ was drawn
   std::shared_ptr<const Participation> participation_;
-  std::vector<CorrelatedPart> parts_;  // for which cost_ was computed
+  std::vector<CorrelatedPart> parts_;  // the parts for which cost_ was computed
   CorrelatedCost cost_;
 };
 

@@ -13,10 +13,10 @@ namespace privgrad::core {
 
 struct Plan;
 
-/// What the steps of a plan do that some engines do not support. Traits of components have the
+/// A behaviour of a plan's steps that some engines do not support. Traits of components have the
 /// names of privgrad/traits.hpp.
 enum class Trait {
-  // of components
+  // traits of components
   correlated = 1,
   gradient_differences,
   adaptive_clip_norm,
@@ -26,7 +26,7 @@ enum class Trait {
   epoch_coins,
   released_statistics,
   unreleased_statistics,
-  // of the manifest
+  // traits of the manifest
   no_noise,
   floating_sums,
   accuracy_report,
@@ -84,14 +84,14 @@ std::optional<std::string> why_not(Engine engine, Trait trait);
 /// \returns why the engine cannot make the steps of this plan; "" if it can.
 std::string why_not(Engine engine, const Plan& plan);
 
-/// The traits of the plan, derived from what its components do and what its manifest asks for.
+/// The traits of the plan, derived from the behaviour of its components and from its manifest.
 /// \throws PluginError for a component with an undeclared trait.
 std::vector<PlannedTrait> traits_of(const Plan& plan);
 
 /// Checks that every trait that a component of the manifest declares is listed in
 /// privgrad/traits.hpp.
-/// \throws ManifestError with the component's place for any other trait, which no engine can
-///   know.
+/// \throws ManifestError with the component's place for any other trait, because no engine can
+///   support it.
 void check_traits_are_known(const Manifest& manifest);
 
 /// The table of engines and traits, as Markdown: docs/engines.md has it.

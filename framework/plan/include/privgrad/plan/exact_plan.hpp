@@ -9,15 +9,15 @@ namespace privgrad::core {
 /// runs need no such check.
 /// \param correlated  null: releases are independent.
 /// \throws ManifestError for noise of more than kLargestRoundedSigma cells; for running sums that
-///   could exceed 64 bits with batches of twice the expected size (they would wrap, which is
-///   harmless but useless); for recipes whose roundings would need more than kLargestNoiseFactor of
-///   noise.
+///   could exceed 64 bits with batches of twice the expected size (an overflow does not harm
+///   privacy, but the result is useless); for recipes whose roundings would need noise enlarged by
+///   more than kLargestNoiseFactor.
 void check_exact_range(const Manifest& manifest, const PlanNumbers& plan,
                        const CorrelatedPlan* correlated);
 
-/// The largest number of examples in a step of a correlated plan, which refuses more: twice
-/// the expected number, or under `add_or_remove_one`, where the number is private,
-/// kMostBatchRows.
+/// The largest number of examples in a step of a correlated plan; a run refuses larger steps. It is
+/// twice the expected number, or kMostBatchRows under `add_or_remove_one`, where the number is
+/// private.
 std::uint64_t most_rows(const Manifest& manifest, const PlanNumbers& plan);
 
 }  // namespace privgrad::core

@@ -10,8 +10,9 @@
 
 namespace privgrad::core {
 
-/// Plans fed_avg, where every client pays for itself: the clients' plans, and the run's estimates.
-/// \param federated  receives them.
+/// Makes the clients' plans for fed_avg, where every client pays for its own steps, and plans the
+/// run's estimates.
+/// \param federated  receives the clients' plans and the estimates.
 /// \returns the plan of the client with the weakest guarantee.
 Plan plan_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setting>& setting,
                   const Shards& shards, const LocalSteps& steps, FederatedPlan& federated);

@@ -1,4 +1,4 @@
-// The plan of a federated run: its clients, their weights, and who is protected from what.
+// The plan of a federated run: its clients, their weights, and the guarantee that each example has.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,12 @@ struct ClientPlan {
 
 /// The part of a plan that only federated runs have.
 ///
-/// Who is protected from what. With `fed_avg` every client releases only its local models. An
-/// example belongs to one client, so the only releases about it are the steps (and estimates) of
-/// that client, each charged to that client's ledger; everything that the other clients and the
-/// server do follows from releases and from other examples. The run therefore guarantees to an
-/// example the cost in its client's ledger, and to all examples the largest of these costs
-/// (parallel composition: McSherry 2009, Theorem 4). Participation, drop-outs and weights follow
-/// from public and random numbers.
+/// With `fed_avg` every client releases only its local models. An example belongs to one client, so
+/// the only releases about it are the steps (and estimates) of that client, each charged to that
+/// client's ledger; all work of the other clients and of the server follows from releases and from
+/// other examples. The run therefore guarantees to an example the cost in its client's ledger, and
+/// to all examples the largest of these costs (parallel composition: McSherry 2009, Theorem 4).
+/// Participation, drop-outs and weights follow from public and random numbers.
 ///
 /// The number of steps of a client may depend on releases. Steps and estimates are two sequences of
 /// mechanisms, each with a length and an order that are fixed in advance. The run chooses
@@ -40,8 +39,8 @@ struct ClientPlan {
 /// 2023 for f-DP, from which the bounds of all accountants follow; Lyu 2022 for Renyi DP).
 ///
 /// With `dp_fed_avg` a client's whole update is one contribution to a noised sum, and the unit is
-/// the client; the steps of Plan are then the rounds, and sampler, clipping and optimizer of
-/// `manifest` are those that the server applies to clients.
+/// the client; the steps of Plan are then the rounds, and the server applies the sampler, clipping
+/// and optimizer of `manifest` to clients.
 struct FederatedPlan {
   Manifest manifest;        ///< For dp_fed_avg: the server's part, as a central run.
   Manifest local_manifest;  ///< For dp_fed_avg: the clients' part, without noise.
@@ -51,7 +50,7 @@ struct FederatedPlan {
                                 /// Local steps, one number per round; empty: chosen during the run.
   std::vector<std::uint64_t> local_iterations;
   bool estimates = false;       ///< Whether the choice of local steps needs estimates.
-  double estimate_noise = 0.0;  ///< Their noise multiplier; 0: none is added.
+  double estimate_noise = 0.0;  ///< The noise multiplier of the estimates; 0: no noise is added.
       /// The batch sizes given to the sampler of the estimates; empty: it decides.
   std::vector<double> estimate_batch_size;
   /// Local steps that every client's budget can pay for.
@@ -73,8 +72,9 @@ struct FederatedPlan {
   }
 };
 
-/// The key of the server of dp_fed_avg. It differs from the run's key, because that is also the
-/// first client's key, and this client's batches would then decide who takes part.
+/// The key of the server of dp_fed_avg. It differs from the run's key, because the run's key is
+/// also the first client's key, and the same random numbers would draw this client's batches and
+/// the participants.
 RandomKey server_key(const RandomKey& run_key);
 
 /// The started sampler of a client's estimates.
@@ -88,7 +88,8 @@ ComponentPtr<Sampler> start_participation(const Manifest& manifest);
 /// The started schedule that chooses the local iterations of adaptive federated runs.
 struct LocalIterationsRule {
   ComponentPtr<Schedule> schedule;
-  AdaptiveLocalIterations* rule = nullptr;  ///< The schedule's ability; null if it lacks it.
+  /// The schedule's ability; null if the schedule lacks it.
+  AdaptiveLocalIterations* rule = nullptr;
 };
 LocalIterationsRule start_local_iterations(const Federated& wish);
 

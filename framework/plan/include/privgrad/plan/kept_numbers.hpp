@@ -14,7 +14,8 @@ inline constexpr const char* kKeptSchedules = "schedules";
 
 /// The numbers of a plan whose last digits depend on the processor: the scales that a calibration
 /// found, and the values of schedules. The C library's `exp` and `pow` round differently on
-/// processors that multiply and add in one instruction, and then a search may end elsewhere.
+/// processors that multiply and add in one instruction, and a search may then end at another
+/// number.
 ///
 /// The first plan of a run computes these numbers. A repeated plan receives the same numbers, so
 /// that noise, charges and keys have the same bits on every processor. One thread at a time.
@@ -39,9 +40,9 @@ class KeptNumbers {
   const std::vector<double>& optimized(const std::function<std::vector<double>()>& search);
   /// The values of a schedule with which the run began.
   /// \param slot  "learning_rate", ...
-  /// \param values  as the schedule computes them on this machine; a first plan uses these. They
-  ///   are also returned if they differ from those of the run by more than rounding, which the
-  ///   caller must refuse.
+  /// \param values  as the schedule computes them on this machine; a first plan uses these. If they
+  ///   differ from the run's stored values by more than rounding, they are returned too, and the
+  ///   caller must refuse them.
   std::vector<double> schedule(const std::string& slot, std::vector<double> values);
 
   /// Whether this is a repeated plan, perhaps on another processor.
@@ -69,7 +70,7 @@ class KeptNumbers {
   bool is_made_again_ = false;
   std::vector<double> kept_, used_;
   std::vector<double> optimized_;
-  std::vector<Schedule> schedules_;  // stored, or computed
+  std::vector<Schedule> schedules_;  // the stored or computed schedules
 };
 
 }  // namespace privgrad::core

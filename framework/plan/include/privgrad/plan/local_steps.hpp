@@ -11,8 +11,9 @@ namespace privgrad::core {
 /// The numbers of steps that clients make.
 struct LocalSteps {
   std::vector<std::uint64_t> of_round;  ///< FederatedPlan::local_iterations.
-  std::uint64_t in_all = 0;             ///< Their sum; 0 if it is chosen during the run.
-  std::uint64_t most = 0;               ///< The largest number of steps of a client.
+  /// The sum of of_round; 0 if steps are chosen during the run.
+  std::uint64_t in_all = 0;
+  std::uint64_t most = 0;  ///< The largest number of steps of a client.
 };
 
 /// \throws ManifestError for numbers that are not whole or not above 0.

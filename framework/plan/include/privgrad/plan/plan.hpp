@@ -26,7 +26,7 @@ namespace privgrad::core {
 
 struct FederatedPlan;
 
-/// What an uncharged use of private rows affects.
+/// The extent of an uncharged use of private rows.
 enum class Reach {
   model = 1,     ///< The trained model depends on it.
   shown_values,  ///< Values that the run shows besides the model and that training does not use.
@@ -74,13 +74,13 @@ struct PlanNumbers {
   std::vector<PlannedAuto> auto_values;
   std::vector<double> optimized;  ///< The result of Aggregator::optimized().
 
-  /// One per step. noise_multiplier: all zero without noise; batch_size: the expected size, which
-  /// is the constant divisor of the noisy sum.
+  /// One per step. noise_multiplier is 0 in runs without noise; batch_size is the expected size,
+  /// the constant divisor of the noisy sum.
   std::vector<double> noise_multiplier, clip_norm, learning_rate, batch_size;
   /// The batch sizes given to the sampler; empty: the sampler decides.
   std::vector<double> sampler_batch_size;
   /// Set if the noise depends on releases. noise_multiplier, charges and beside then assume that
-  /// the noise never changes; epsilon() is the budget, and event has that cost.
+  /// the noise never changes; epsilon() is the budget, and `event` costs as much as the budget.
   std::optional<AdaptiveNoisePlan> noise_adapts;
   /// Whether the manifest's own noise values were multiplied by noise_factor to meet the target
   /// (privacy.calibrate: all).
@@ -88,7 +88,8 @@ struct PlanNumbers {
   double noise_factor = 1.0;
   /// The influence behind the noise schedule (Schedule::influence()), one per step; may be empty.
   std::vector<double> influence;
-  bool influence_is_unaccounted = false;  ///< It was computed from private rows without a charge.
+  /// The influence was computed from private rows without a charge.
+  bool influence_is_unaccounted = false;
   /// Whether steps cost their sum of 1/sigma^2.
   bool costs_inverse_square = false;
   /// The multiplier of uniform noise with the same guarantee, by the same accountant. Nothing: no
@@ -96,7 +97,7 @@ struct PlanNumbers {
   std::optional<double> uniform_noise;
   /// One per step if the clip norm follows a released count, otherwise empty: the noise of the
   /// count, in examples, and the share of the bound that is left for the sum; noise_multiplier is
-  /// then that of both releases together, and clip_norm that of the first step.
+  /// then the multiplier of both releases together, and clip_norm is the first step's.
   std::vector<double> count_noise, count_share;
   /// The arithmetic of the sums and their noise.
   Arithmetic arithmetic = Arithmetic::exact;
@@ -108,14 +109,14 @@ struct PlanNumbers {
   /// the measurements for adaptive noise.
   std::vector<Charge> beside;
   std::uint64_t affordable_steps = 0;  ///< The number of steps that the budget can pay for.
-  /// Whether releases decide how many steps are made. The proved cost is then that of all
-  /// affordable steps, however many are made: an upper bound.
+  /// Whether releases decide how many steps are made. The proved cost is then an upper bound: the
+  /// cost of all affordable steps, however many are made.
   bool is_accounted_in_full = false;
   /// Whether the charges are upper bounds on the cost of the releases, so that no accountant's
   /// answer about them is exact or has a lower bound.
   bool charges_are_bounds = false;
-  /// For the affordable steps; the guarding accountant first. For fed_avg, each is about the client
-  /// with the largest cost by that accountant.
+  /// For the affordable steps; the guarding accountant first. For fed_avg, each accountant's answer
+  /// is for the client that costs most according to it.
   std::vector<AccountantReport> accountants;
   Event event = Event::nothing();  ///< The affordable steps as one event.
 
@@ -149,8 +150,9 @@ struct Plan : PlanNumbers {
   std::shared_ptr<const CorrelatedPlan> correlated;
   std::shared_ptr<const FederatedPlan> federated;  ///< Null: the data have a single owner.
   std::vector<Unaccounted> unaccounted;
-  std::optional<std::string> order_key{};  ///< As in PublicFacts.
-  std::optional<AccountFacts> account{};   ///< The account that pays for the run, if any.
+  std::optional<std::string> order_key{};  ///< PublicFacts::order_key.
+  /// The account that pays for the run; nothing if the manifest names none.
+  std::optional<AccountFacts> account{};
 
   /// Whether the proof covers the exact bits that are released; false without noise.
   bool covers_bits() const;

@@ -30,7 +30,7 @@ struct AccountFacts {
 /// The facts from which a plan was made, apart from its manifest and its plugins: facts.json of a
 /// run directory. With them anyone can make the same plan again without the data.
 ///
-/// They contain nothing private that the run has not stated anyway: the size is the public one, and
+/// They contain only private facts that the run has stated anyway: the size is the public size, and
 /// if it was counted from the data, the statement and `unaccounted` say so.
 struct PublicFacts {
   ExampleShape shape;              ///< The shape of the examples as read.
@@ -42,14 +42,16 @@ struct PublicFacts {
   std::vector<std::string> class_names = {};    ///< As in DataInfo.
   std::vector<std::string> feature_names = {};  ///< As in DataInfo.
   Value reading = {};                           ///< As in DataInfo.
-  std::vector<std::uint64_t> shard_sizes;       ///< One per client of a federated run; else empty.
+  /// One per client of a federated run, otherwise empty.
+  std::vector<std::uint64_t> shard_sizes;
   /// The scales that the plan calibrated (KeptNumbers); nothing: not computed yet.
   std::optional<std::vector<double>> scales;
   std::vector<double> optimized = {};  ///< The numbers that the aggregator optimised (KeptNumbers).
   /// The key with which a public order of examples was drawn, in hex, if no seed determines it: the
   /// cost is that of this order, which is not secret, and the key draws nothing else.
   std::optional<std::string> order_key;
-  std::optional<AccountFacts> account;  ///< The account that paid for the run, if any.
+  /// The account that paid for the run; nothing if the manifest names none.
+  std::optional<AccountFacts> account;
   std::optional<WeightsFacts> weights;  ///< For runs that begin from trained weights.
 };
 

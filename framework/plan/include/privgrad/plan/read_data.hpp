@@ -13,8 +13,8 @@ namespace privgrad::core {
 ///   statistic that a run must release.
 RunData read_data(const Manifest& manifest, const Setting& setting);
 
-/// The two halves of read_data(): examples as the source returns them, and as the transforms and
-/// the frozen layers leave them.
+/// The two halves of read_data(): the first returns the source's examples, the second applies
+/// transforms and frozen layers to them.
 /// \param threads  for transforming rows and computing frozen layers; the same bits for any number.
 /// \param cache  for the outputs of frozen layers and of costly transforms; null: none.
 /// \param teacher  for transforms that learn from released statistics; null: there must be none.

@@ -1,4 +1,4 @@
-// Warnings about plans that keep their promises but are hardly intended: a large delta, a large
+// Warnings about plans that keep their promises but are probably a mistake: a large delta, a large
 // epsilon, a client that slows down all others, a schedule worse than none.
 #pragma once
 
@@ -27,7 +27,8 @@ std::optional<std::string> large_delta(const Manifest& manifest, std::uint64_t u
 /// 20; about the budget of one client that makes all clients exchange models after every step;
 /// about noise that is worse than uniform noise under its own influence; and about `steps: auto` if
 /// its theorem is about other steps. One sentence each.
-/// \param epsilon  the stated one; no remark is made about infinity, which every output mentions.
+/// \param epsilon  the stated epsilon. Infinity gets no remark here, because every output mentions
+///   it.
 std::vector<std::string> remarks(const Plan& plan, double epsilon);
 
 }  // namespace privgrad::core

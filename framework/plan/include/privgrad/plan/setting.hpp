@@ -34,7 +34,7 @@ struct ExactAbilities {
   bool rows = false;      ///< ReproducibleRows.
 };
 
-/// What a step needs of the program, for users who plan it.
+/// The memory that a step needs, for users who plan a run.
 struct PassFacts {
   std::size_t rows = 0;     ///< The most examples at once; 0 if the program has no passes.
   std::uint64_t bytes = 0;  ///< Their approximate memory; 0 if the program does not tell.
@@ -43,7 +43,8 @@ struct PassFacts {
 /// The model that a manifest trains and the data on which it trains: known from headers and counts
 /// before any row is read, and the same for all owners of data.
 struct Setting {
-  ComponentPtr<DataSource> data;  ///< Opened; null if the setting was made from recorded facts.
+  /// The opened source; null if the setting was made from recorded facts.
+  ComponentPtr<DataSource> data;
   ComponentPtr<Model> model;
   DataInfo info;
   std::vector<Statistic> statistics;  ///< One per transform: how it learns from private rows.
@@ -76,11 +77,11 @@ struct Setting {
   PassFacts pass;
   /// The recorded facts from which the setting was made, if not from the data.
   std::optional<PublicFacts> recorded;
-  /// The key for the plan's draws: public orders of examples, and which client has which
-  /// examples. From the seed or the operating system; for a resumed run, the original key. Always
-  /// set.
+  /// The key for the plan's draws: public orders of examples, and the assignment of examples to
+  /// clients. It comes from the seed or the operating system; for a resumed run, the original key.
+  /// Always set.
   std::optional<RandomKey> plan_key;
-  /// The numbers that a plan computes, or computed when the run began. Always set.
+  /// The numbers that this plan computes, or that the plan computed when the run began. Always set.
   std::shared_ptr<KeptNumbers> kept = std::make_shared<KeptNumbers>();
 };
 
@@ -88,7 +89,8 @@ struct Setting {
 ///   be read, or if there are no training examples.
 std::shared_ptr<Setting> make_setting(const Manifest& manifest);
 
-/// Makes it from the facts that a run has recorded, without the data: for plans that are not run.
+/// Makes the setting from the facts that a run has recorded, without the data, for plans that are
+/// not run.
 /// \throws ManifestError
 std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFacts& recorded);
 
@@ -102,7 +104,7 @@ std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting
 /// The declared number of training rows: data.size, or the sum of federated.sizes.
 std::optional<std::uint64_t> declared_size(const Manifest& manifest);
 
-/// The unit whose presence the guarantee hides.
+/// The privacy unit of the manifest's guarantee.
 PrivacyUnit unit_of(const Manifest& manifest);
 
 /// Whether neighbouring data sets have equally many rows, so that the number may be stated. A

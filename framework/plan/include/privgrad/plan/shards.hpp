@@ -10,15 +10,15 @@ namespace privgrad::core {
 
 /// The assignment of examples to clients.
 struct Shards {
-  std::vector<ClientPlan> clients;   ///< Rows and labels; their plans are made later.
-  std::vector<std::uint64_t> sizes;  ///< One per client, > 0: public sizes if there are any.
+  std::vector<ClientPlan> clients;   ///< Their rows and labels; their plans are made later.
+  std::vector<std::uint64_t> sizes;  ///< One per client, > 0; the public sizes if sizes are public.
   std::vector<double> weights;       ///< FederatedPlan::weights.
   bool sizes_are_public = false;
   bool looks_at_examples = false;  ///< Whether the partition depends on examples.
   bool has_histograms = false;     ///< Whether labels were counted.
 };
 
-/// What is known about the shards before any row is read: whether the partition depends on
+/// The facts about shards that are known before any row is read: whether the partition depends on
 /// examples, and whether sizes are public.
 Shards foreseen_shards(const Manifest& manifest);
 

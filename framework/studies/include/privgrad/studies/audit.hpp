@@ -25,12 +25,12 @@
 /// guessed from the releases and from public facts: the law of the sampler, or the order itself if
 /// it is public. Everything from the sampler to the ledger is the run's own code.
 ///
-/// The coin of a canary decides between neighbours under the plan's adjacency, so that the theorems
-/// on guesses apply to it:
+/// The coin of a canary chooses between two neighbours under the plan's adjacency, so that the
+/// theorems on guesses apply to it:
 /// - add_or_remove_one: the row is present, or absent (and later rows move up);
 /// - zero_out: its gradient is present, or zero;
-/// - replace_one: its gradient, or the opposite gradient, as of another example in its place. The
-///   distance of the two is the largest between two contributions.
+/// - replace_one: its gradient is present, or the opposite gradient, as if another example had
+///   replaced it. No two contributions are further apart.
 namespace privgrad::core {
 
 /// The ways to audit.
@@ -47,8 +47,8 @@ enum class AuditNeighbours {
   /// contributions of a whole clip norm, followed by many that are just under half a unit in the
   /// last place of such a sum.
   rounding,
-  /// Rows of which only one has a gradient, in all coordinates: if noise was rounded before it was
-  /// added, its steps show in released numbers near 0 when that row is absent (Mironov 2012).
+  /// Rows of which only one has a gradient, in all coordinates. If noise was rounded before it was
+  /// added, released numbers near 0 show the rounding steps when that row is absent (Mironov 2012).
   lattice,
 };
 
@@ -61,12 +61,13 @@ enum class AuditRows {
 struct AuditOptions {
   AuditKind kind = AuditKind::one_run;
   AuditRows rows = AuditRows::of_the_data;
-  /// All but `canary` are for repeated runs, make all rows themselves, and use only the first step.
+  /// All values except `canary` are for repeated runs; they make all rows themselves, and use only
+  /// the first step.
   AuditNeighbours neighbours = AuditNeighbours::canary;
   /// one_run: the number of canaries; 0: as many as there are examples, at most 1000. repeated: the
   /// number of places for the canary, from the first row to the last. If it is above 1, the first
-  /// two thirds of the runs choose one of them and the statistic, and the last third is guessed (0:
-  /// one place, in the middle).
+  /// two thirds of the runs choose one place and the statistic, and guesses are made for the last
+  /// third (0: one place, in the middle).
   std::uint64_t canaries = 0;
   std::uint64_t runs = 1000;  ///< For `repeated`.
   double confidence = 0.99;   ///< In (0, 1).
@@ -75,7 +76,8 @@ struct AuditOptions {
   std::optional<RandomKey> key = {};
   int threads = 1;
   std::function<void(std::uint64_t run, std::uint64_t runs)> on_run = {};  ///< May be empty.
-  const std::atomic<bool>* stop = nullptr;  ///< Once true, the audit ends with an error.
+  /// Ends the audit with an error once it is true; may be null.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 /// A lower bound by one method.
@@ -83,7 +85,7 @@ struct AuditBound {
   std::string method;  ///< "one_run", "one_run_f_dp", "one_run_gaussian", "repeated", ...
   /// Whether it holds only for Gaussian releases (with any noise), or for releases of any law.
   bool assumes_gaussian = false;
-  /// Whether these Gaussian releases are sampled, with the charged probabilities.
+  /// Whether it holds only for Gaussian releases that are sampled with the charged probabilities.
   bool assumes_sampling = false;
   Guesses guesses;
   double epsilon = 0.0;  ///< At the plan's delta; 0 if nothing was found.
@@ -105,8 +107,9 @@ AuditBound bound_by(const std::string& method, const Guesses& guesses, double de
                     double confidence, const std::optional<SampledFamily>& family);
 
 struct AuditResult {
-  /// The first is the audit's. Its method was fixed before the coins were flipped, so no correction
-  /// is needed. The others are for comparison: each holds individually at the confidence.
+  /// The first bound is the audit's. Its method was fixed before the coins were flipped, so no
+  /// correction is needed. The other bounds are for comparison; each holds individually at the
+  /// confidence.
   std::vector<AuditBound> bounds;
   Adjacency adjacency = Adjacency::add_or_remove_one;
   double epsilon_upper = 0.0;  ///< From the plan's accountant; infinite without noise.
@@ -116,7 +119,7 @@ struct AuditResult {
   double seconds = 0.0;
 
   const AuditBound& bound() const { return bounds.front(); }
-  /// Whether, at the confidence, the code is less private than was proved.
+  /// Whether the audit shows, at its confidence, that the code is less private than was proved.
   bool contradicts() const { return bound().epsilon > epsilon_upper; }
 };
 
@@ -128,10 +131,10 @@ std::optional<std::string> refuses_audit(const Plan& plan);
 
 /// Trains on the manifest's own rows, except those that canaries replace, and keeps nothing: the
 /// models are discarded, the ledgers are in a temporary directory that is deleted, and no account
-/// is charged, because nothing is released. The result depends on the coins of the canaries and on
-/// noise, and on the private rows no more than a release of the run does: if it is published, the
-/// rows have been used by as many runs as were made. With drawn rows there are no private rows, and
-/// the plan may have been made from recorded facts.
+/// is charged, because nothing is released. The result depends on the canaries' coins, on noise,
+/// and on the private rows as much as the releases of the runs do: if it is published, it costs the
+/// rows as much as all runs that were made. With drawn rows there are no private rows, and the plan
+/// may have been made from recorded facts.
 /// \throws ConfigError for numbers out of range and plans that refuses_audit(); as run().
 AuditResult audit(const Plan& plan, const AuditOptions& options);
 

@@ -27,7 +27,7 @@ struct CountedPlan {
 /// best run: the composition of all runs, because the choice may depend on each. Choosing by any
 /// rule from the released models is post-processing.
 ///
-/// \param plans  under one adjacency and accountant (the first one's is used).
+/// \param plans  all with the same adjacency; the first plan's accountant is used.
 ChoiceCost composed_cost(const std::vector<CountedPlan>& plans, double delta);
 
 /// The cost of a random number K of runs, each of a uniformly drawn candidate with fresh noise, as

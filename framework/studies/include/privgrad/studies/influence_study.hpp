@@ -16,7 +16,7 @@ namespace privgrad::core {
 /// noise of a single step is multiplied by a factor, with everything else unchanged.
 struct InfluenceQuestion {
   const Manifest* manifest = nullptr;
-  std::vector<double> noise_multiplier;  ///< The plan's, one per step.
+  std::vector<double> noise_multiplier;  ///< The plan's noise multipliers, one per step.
   std::vector<std::uint64_t> steps;      ///< The steps to measure; increasing.
   std::vector<double> factors;           ///< Above 1, all different, at least one.
   std::uint64_t repeats = 0;             ///< Runs of each kind, at least 1.
@@ -41,11 +41,10 @@ Study influence_study(const InfluenceQuestion& question);
 std::vector<InfluenceEstimate> estimated_influence(const InfluenceQuestion& question,
                                                    const StudyRuns& runs);
 
-/// A warning if estimates do not show whether a step's noise matters at all, or more than that of
-/// another step. Simultaneous 95 % intervals around all estimates are computed (Student's t,
-/// divided evenly: Bonferroni). If one value lies in all intervals, steps of equal influence could
-/// have produced such estimates; if the steps are equal, at least 95 % of measurements give the
-/// warning.
+/// A warning if the estimates do not show that one step's noise matters more than another's.
+/// Simultaneous 95 % intervals around all estimates are computed (Student's t, divided evenly:
+/// Bonferroni). If one value lies in all intervals, steps of equal influence could have produced
+/// such estimates; if the steps are equal, at least 95 % of measurements give the warning.
 /// \param repeats  the number of runs behind each estimate.
 /// \returns a sentence; "" if the estimates distinguish steps.
 std::string within_noise(std::span<const InfluenceEstimate> estimates, std::uint64_t repeats);

@@ -13,10 +13,11 @@
 /// Audits of finished runs: audit.json, beside the run's own files.
 ///
 /// The plan is recreated from the run's manifest.yaml and facts.json, so the proved epsilon is the
-/// one that the run states. The rows are drawn from a public law and no data is read: the audit
-/// attacks the code, canaries are the worst case beside any rows, and the result may be shared with
-/// the run, because it has no privacy cost. Coins, noise and rows derive from the hash of the
-/// ledger's last line, which was fixed before: anyone who has the directory can repeat the audit.
+/// one that the run states. The rows are drawn from a public law, and no data is read. This is
+/// enough to attack the code, because canaries are the worst case among any rows, and the result
+/// has no privacy cost, so it can be published with the run. Coins, noise and rows derive from the
+/// hash of the ledger's last line, which was fixed before the audit, so anyone with the directory
+/// can repeat the audit.
 namespace privgrad::core {
 
 struct RunAudit {
@@ -29,13 +30,13 @@ struct RunAudit {
 
 /// \param options  its rows and its key are ignored.
 /// \throws PrivacyError if the run does not verify (verify_run()); ConfigError if it did not make
-///   all steps that its budget pays for, because the proof is then about fewer steps than the
-///   audit; as audit() and RecordDirectory.
+///   all steps that its budget pays for, because the audit would then cover more steps than the
+///   proof; as audit() and RecordDirectory.
 RunAudit audit_run(const RecordDirectory& directory, const Catalog& catalog, AuditOptions options);
 
 /// Checks audit.json, if it exists: that it belongs to this run, that its bound follows from its
-/// guesses, and that the bound is not above the proved epsilon. The guesses are believed; only
-/// repeat_audit() checks them.
+/// guesses, and that the bound is not above the proved epsilon. It trusts the guesses, which only
+/// repeat_audit() checks.
 /// \param verified  the run's verification. Problems and notes are added.
 void check_audit(const RecordDirectory& directory, Verification& verified);
 

@@ -14,7 +14,7 @@
 
 namespace privgrad::core {
 
-/// The largest study: a larger number is a mistake, such as an axis too many.
+/// The most arms of a study; more are probably a mistake, such as an axis too many.
 inline constexpr std::size_t kMaxArms = 1000;
 inline constexpr std::size_t kMaxSeeds = 10'000;
 
@@ -28,10 +28,10 @@ struct StudyMetric {
 struct AxisValue {
   std::string label;  ///< Unique on its axis; may be part of a file name.
   std::vector<Value> values;
-  std::vector<std::string> labels;  ///< One for each key's value.
+  std::vector<std::string> labels;  ///< One label for each key's value.
 };
 
-/// One manifest key that varies, or several that vary together.
+/// One manifest key that varies, or several keys that vary together.
 struct Axis {
   std::vector<std::string> keys;  ///< Dotted.
   std::vector<AxisValue> values;
@@ -43,7 +43,7 @@ struct Arm {
   std::string variant;  ///< The name used for comparisons; the same at each level.
   std::size_t level = 0;
   std::map<std::string, std::string>
-      labels{};  ///< The names of its values, by varying key; for a named arm, only the level's.
+      labels{};  ///< The labels of its values, by key; a named arm only has the label of its level.
   std::vector<ManifestChange> changes{};
 };
 
@@ -57,24 +57,25 @@ struct SeedRule {
 
 /// Hyper-parameters that are searched for each arm, before arms are compared.
 struct StudySearch {
-  std::vector<Axis> over;                               ///< Their grid, for every arm.
+  std::vector<Axis> over;                               ///< The grid that every arm searches.
   std::map<std::string, std::vector<Axis>> of_variant;  ///< More axes for single variants.
   /// At least one; disjoint from the seeds that the comparison may use.
   std::vector<std::uint64_t> seeds;
-  StudyMetric score;  ///< The best mean over the seeds is chosen.
-  /// Changes only for the search, such as other rows for scoring.
+  /// The search chooses the candidate with the best mean of this metric over the seeds.
+  StudyMetric score;
+  /// Changes of the manifest that only the search makes, such as other rows for scoring.
   std::vector<ManifestChange> sets;
 };
 
 /// The result of a search for one arm.
 struct Choice {
-  std::string candidate;             ///< Its values' names, joined by '+'.
+  std::string candidate;             ///< The labels of its values, joined by '+'.
   std::vector<ManifestChange> set;   ///< The changes with which the arm is compared.
   double score = 0.0;                ///< Mean over the search's seeds.
   std::vector<std::string> at_edge;  ///< Keys whose best number is at the end of its range.
-  std::size_t runs = 0;              ///< Of the arm's search.
+  std::size_t runs = 0;              ///< The number of runs of the arm's search.
   std::optional<double> epsilon;     ///< The cost of choosing by these runs, at the arm's delta.
-  std::string why;                   ///< Why no epsilon is proved.
+  std::string why;                   ///< The reason why no epsilon is proved.
 };
 
 /// The rows on which a search scored, and how many of them the comparison also uses, that is, rows
@@ -82,8 +83,10 @@ struct Choice {
 struct ScoredRows {
   std::string split;  ///< "test" or "training".
   std::uint64_t rows = 0, also_trained_on = 0, also_tested_on = 0;
-  std::uint64_t training_in_common = 0;  ///< Of the rows on which the search trains.
-  /// The number of data sets among the arms; each number is the largest over them.
+  /// The number of the search's training rows that the comparison also uses.
+  std::uint64_t training_in_common = 0;
+  /// The number of different data sets that the arms use; the other members are the largest numbers
+  /// over these.
   std::uint64_t data_sets = 0;
   /// Whether the search reads rows as the comparison does. If not, the same row has different
   /// features in each, and the numbers count only rows that happen to be equal.
@@ -96,23 +99,26 @@ struct ScoredRows {
 /// A study file, with its arms written out. Nothing in it has been checked against plugins yet.
 struct Study {
   std::filesystem::path file;
-  Value source;  ///< As read.
+  Value source;  ///< The file as read.
   std::string name;
   std::filesystem::path base_file;   ///< "" if the base is inline.
   Value base;                        ///< The inline base.
   std::vector<ManifestChange> sets;  ///< `set`: changes of the base, in all arms.
-  /// The levels at which arms have equal privacy and are compared: each of its values is a
-  /// comparison of its own.
+  /// The axis of privacy levels. Arms are compared with each other separately at each of its
+  /// values.
   std::optional<Axis> levels;
-  std::vector<Axis> axes;  ///< Without the levels.
-  std::vector<Arm> arms;   ///< The grid, the last axis fastest, then the named ones; at least one.
-  std::vector<std::size_t> baselines;  ///< Index of an arm, for each level; all of one variant.
-  std::map<std::string, std::string> titles;  ///< Of keys, for pages and charts.
+  std::vector<Axis> axes;  ///< The other axes.
+  /// The arms of the grid, in which the last axis varies fastest, then the named arms; at least
+  /// one.
+  std::vector<Arm> arms;
+  /// For each level, the index of the baseline arm; all have the same variant.
+  std::vector<std::size_t> baselines;
+  std::map<std::string, std::string> titles;  ///< The titles of keys, for pages and charts.
   std::vector<std::string> curves;            ///< Variants that charts over the steps must show.
-  /// At least one; all different. With a rule, the seeds so far.
+  /// At least one; all different. With a SeedRule, the seeds so far.
   std::vector<std::uint64_t> seeds;
   std::optional<SeedRule> seed_rule;
-  /// Per metric: smaller differences do not matter, so that arms are equivalent.
+  /// Per metric: arms that differ by less are equivalent.
   std::map<std::string, double> equivalence;
   std::vector<StudyMetric> metrics;  ///< At least one; arms are chosen by the first.
   std::optional<StudySearch> search;
@@ -136,8 +142,8 @@ std::vector<Axis> varied_axes(const Study& study);
 /// \throws ManifestError with a line "FILE:LINE:COLUMN: error: ..." for each problem; IoError.
 Study read_study(const std::filesystem::path& file);
 
-/// The same for a text in memory; `file` is its name in errors, and `base` is looked up relative to
-/// it.
+/// Parses a study from a text in memory; `file` is its name in errors, and `base` is looked up
+/// relative to it.
 Study parse_study(std::string_view text, const std::filesystem::path& file);
 
 }  // namespace privgrad::core

@@ -17,8 +17,9 @@ struct RunRecord {
   std::optional<double> epsilon;  ///< Nothing if infinite.
   double delta = 0.0;
   std::map<std::string, std::optional<double>> metrics;  ///< train_loss, ...
-  double seconds = 0.0;                                  ///< In the training loop; 0 if unknown.
-  std::string data_commitment = {};                      ///< From its ledger; "" if there is none.
+  /// The time of the training loop; 0 if unknown.
+  double seconds = 0.0;
+  std::string data_commitment = {};  ///< From its ledger; "" if there is none.
 };
 
 /// \returns nothing for a run that did not reach its end by itself.
@@ -52,8 +53,8 @@ class StudyDirectory {
   /// \returns nothing if the run did not reach its end by itself.
   std::optional<RunRecord> finished(const std::string& arm, std::uint64_t seed) const;
 
-  /// Removes the files of an unfinished run. With its seed the new run makes the same releases,
-  /// number for number, so their payments do not add up.
+  /// Removes the files of an unfinished run. The new run has the same seed and thus makes exactly
+  /// the same releases, so the two payments do not add up.
   void clear(const std::string& arm, std::uint64_t seed) const;
 
  private:
