@@ -30,7 +30,7 @@ namespace {
 
 /// Longer than any realistic clip norm, and its square is far from overflowing a double.
 constexpr float kCanaryGradient = 1e18f;
-/// Slots are float32 features, which represent all integers only up to this one.
+/// Slots are float32 features, which represent all integers only up to this number.
 constexpr std::uint64_t kMostCanaries = 1u << 24;
 
 /// The plan with spare parameters.
@@ -86,7 +86,7 @@ class Audit {
                        .steps = original_.affordable_steps,
                        .seconds = 0.0};
     std::vector<AuditGuess> guesses;
-    std::vector<RunSeen> seen;  // used by audits that choose, which need the steps of all runs
+    std::vector<RunSeen> seen;  // only for audits that choose, which need the steps of all runs
     for (std::uint64_t run = 0; run < runs(); ++run) {
       check_not_stopped(options_);
       RunSeen one = see_run(run);
@@ -129,7 +129,7 @@ class Audit {
     return coins;
   }
 
-  /// The rows with canaries according to the coins.
+  /// The rows, with the canaries that the coins select.
   Dataset marked(const std::vector<bool>& coins) const {
     std::vector<Role> roles(data_.train.rows());
     for (std::size_t i = 0; i < coins.size(); ++i) {
@@ -172,7 +172,7 @@ class Audit {
     return {coins, {scores.values().begin(), scores.values().end()}, scores.moved()};
   }
 
-  /// All steps that the budget pays for.
+  /// Makes all steps that the budget pays for.
   void train(Trainer& trainer, const RandomKey& key, const std::filesystem::path& ledger) {
     bench_.memory = {};
     std::vector<float> parameters(layout_.outer_parameters(), 0.0f);
@@ -198,7 +198,7 @@ class Audit {
   Dataset test_;
   ComponentPtr<Backend> backend_;
   std::unique_ptr<Program> program_;  // runs the plan's network
-  Workbench bench_;                   // with the wrapper of that program
+  Workbench bench_;                   // has the wrapper of that program
   std::vector<std::uint32_t> canary_rows_;
   ScratchFolder ledgers_{"audit"};
 };

@@ -27,7 +27,7 @@ bool is_gaussian(const Event& event) {
 
 /// The most kinds of releases, for reasons of time; decaying noise has one for each step.
 constexpr std::size_t kMostKinds = 64;
-/// The precision for planning the number of guesses: curves take long.
+/// The precision for planning the number of guesses; it is low because curves take long.
 constexpr double kPlanningStep = 0x1p-5;
 
 /// The release that a charge pays for; nothing if it is of another kind.

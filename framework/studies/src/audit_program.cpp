@@ -11,11 +11,11 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-constexpr std::size_t kRoleFeatures = 2;  // features
+constexpr std::size_t kRoleFeatures = 2;  // features for the role
 
 /// A batch, separated into its parts.
 struct Parted {
-  std::vector<std::uint32_t> rows;  // of the batch; those that are examples of the data
+  std::vector<std::uint32_t> rows;  // numbers of the data's examples within the batch
   std::vector<float> features, targets;
   struct Canary {
     std::uint32_t row;
@@ -100,7 +100,7 @@ class ByPasses : public ByRows, public ExactClipping {
   std::unique_ptr<Pass> make_pass(std::size_t most_rows) const override {
     auto made = std::make_unique<AuditPass>();
     made->inner = exact_.make_pass(most_rows);
-    if (made->inner == nullptr) return nullptr;  // the core reports it
+    if (made->inner == nullptr) return nullptr;  // the core reports the missing ability
     return made;
   }
 

@@ -29,7 +29,7 @@ PublicParts::PublicParts(const Plan& plan, std::span<const std::uint32_t> rows,
   is_known_ = made.order != nullptr;
   if (!is_known_) return;
   // If rows may be missing, every batch contains all present rows (full_batch); other orders are
-  // refused, because rows would shift.
+  // refused, because a missing row would shift the others.
   const std::uint64_t size = plan.dataset_size;
   std::vector<std::uint32_t> batch;
   parts_.resize(plan.steps() * canaries_);
@@ -118,7 +118,8 @@ void AuditScores::add_correlated(std::uint64_t step, std::span<const double> mov
              (parts_.takes_part(step, i) ? 1.0 : 0.0);
   }
   std::vector<double> fresh(moved.begin(), moved.end());  // q_t
-  std::vector<double> added = sum;                        // to the sum, by a present canary
+  // to the sum, by each canary if it is present
+  std::vector<double> added = sum;
   for (const EarlierNoise& earlier : recipes.earlier(step)) {
     double factor = earlier.share;
     for (std::uint64_t t = earlier.step + 1; t <= step; ++t) factor *= recipes.keep(t);

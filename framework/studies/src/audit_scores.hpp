@@ -12,7 +12,7 @@
 
 namespace privgrad::core {
 
-/// Which canaries take part in each step, for a sampler whose order is public.
+/// The steps in which each canary takes part, for a sampler whose order is public.
 class PublicParts {
  public:
   /// \param rows  the canaries' rows in the data.
@@ -32,13 +32,13 @@ class PublicParts {
   bool is_known_ = false;
   const Plan& plan_;
   std::size_t canaries_;
-  std::vector<std::uint32_t> rows_;  // of the canaries
+  std::vector<std::uint32_t> rows_;  // the canaries' rows
   std::vector<std::uint8_t> parts_;  // [steps, canaries]
 };
 
 /// For each canary, the evidence about its coin: the logarithm of the likelihood ratio of the
-/// releases in its coordinates, for releases as the plan describes them. (If they differ from that,
-/// guesses are worse, and the bound is what these guesses give.)
+/// releases in its coordinates, for releases as the plan describes them. (If the releases have
+/// another law, guesses are worse, but the bound from these guesses is still valid.)
 ///
 /// Released values are in units of their noise, so a canary that takes part in a step has shifted
 /// its coordinate by a = 1 / noise_multiplier. With q the probability of taking part, step t adds
@@ -50,7 +50,7 @@ class AuditScores {
  public:
   /// \param plan, layout, parts  must outlive this object.
   /// \param exchanged  whether the coin's other side means the opposite gradient.
-  /// \param keeps_steps  for moved().
+  /// \param keeps_steps  whether moved() will be called.
   AuditScores(const Plan& plan, const SpareLayout& layout, const PublicParts& parts, bool exchanged,
               bool keeps_steps);
 
@@ -74,7 +74,7 @@ class AuditScores {
   const PublicParts& parts_;
   bool exchanged_;
   std::vector<double> scores_;
-  std::vector<std::vector<float>> moved_;  // empty unless they are kept
+  std::vector<std::vector<float>> moved_;  // empty unless steps are kept
   /// For correlated releases: each step's release, and the canaries' sums s if they are present, in
   /// units of the clip norm; [steps][canaries].
   std::vector<std::vector<double>> released_, sums_;

@@ -11,11 +11,12 @@ namespace {
 
 /// Weights of steps, and the threshold for the weighted sum.
 struct Learned {
-  std::vector<double> weights;  // empty: the plan's likelihood
+  std::vector<double> weights;  // empty: the plan's likelihood is used instead
   double middle = 0.0;
 };
 
-/// The difference of the steps between the two sides of the coin, divided by their variance.
+/// Learns as weights the mean difference of each step between the two sides of the coin, divided by
+/// its variance.
 Learned learned_from(std::span<const RunSeen> runs, std::size_t canary) {
   const std::size_t steps = runs.front().moved[canary].size();
   std::vector<double> sums[2] = {std::vector<double>(steps), std::vector<double>(steps)};

@@ -17,19 +17,20 @@ struct RunSeen {
 
 /// The guesses about the most detectable canary, with its best statistic.
 ///
-/// The plan does not tell where a fault is: a sampler that always takes the first row is fair to
-/// all others, and one that always draws the same batches betrays a row by its steps, which no
-/// likelihood under the plan considers. So the runs are divided. The first third shows, for each
-/// place, how each step's release changes with the coin. The second third chooses the place, and
-/// either the plan's likelihood or these weights, by the number of right guesses. The last third is
-/// guessed with that choice, and only these guesses count. Its coins are independent of everything
-/// before, so the bound holds for any choice: given all other coins and runs, flipping the coin of
-/// the chosen canary yields a neighbour.
+/// The plan does not tell where a fault is. A sampler that always takes the first row is fair to
+/// all other rows; a sampler that always draws the same batches betrays a row by its steps, which
+/// the likelihood under the plan ignores. Therefore the runs are divided. The first third shows,
+/// for each place, how each step's release changes with the coin. The second third chooses the
+/// place, and either the plan's likelihood or these weights, by the number of right guesses.
+/// Guesses with that choice are made for the last third, and only these count. Its coins are
+/// independent of everything before, so the bound holds for any choice: given all other coins and
+/// runs, flipping the coin of the chosen canary yields a neighbour.
 /// \param runs  at least 3, each with the same number of canaries.
 /// \returns a guess for each of the last guessed_runs() runs.
 std::vector<AuditGuess> guesses_of_the_best(const std::vector<RunSeen>& runs);
 
-/// \returns how many of the repeated runs are guessed: all of them if there is only one place.
+/// \returns the number of repeated runs for which guesses are made: all of them if there is only
+///   one place.
 std::uint64_t guessed_runs(std::uint64_t runs, std::uint64_t canaries);
 
 }  // namespace privgrad::core

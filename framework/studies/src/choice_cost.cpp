@@ -71,7 +71,7 @@ PrivacyAnswer proof(ComponentPtr<Accountant> accountant, const std::string& name
 }
 
 /// The smallest proof of any loaded accountant with its default parameters, and its name.
-/// \throws PrivacyError if none proves anything.
+/// \throws PrivacyError if no accountant has a proof.
 std::pair<PrivacyAnswer, std::string> least_proof(const Catalog& catalog, Adjacency adjacency,
                                                   const Event& event, double delta) {
   std::optional<std::pair<PrivacyAnswer, std::string>> least;
@@ -85,7 +85,7 @@ std::pair<PrivacyAnswer, std::string> least_proof(const Catalog& catalog, Adjace
                                    adjacency, event, delta);
       if (!least || answer.value < least->first.value) least.emplace(std::move(answer), name);
     } catch (const PrivacyError&) {
-      continue;  // it refuses the event, or has only an estimate
+      continue;  // the accountant refuses the event, or only estimates
     } catch (const ConfigError&) {
       continue;  // a parameter has no default
     }

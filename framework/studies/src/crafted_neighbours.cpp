@@ -26,13 +26,12 @@ constexpr float kFar = -1e4f;
 constexpr std::uint64_t kRehearsals = 64;
 /// The score of a release that only one of the two data sets can have made.
 constexpr double kCertain = 1e6;
-/// Binary digits after the first of a float32.
+/// The binary digits of a float32 after the first one.
 constexpr int kFloatDigits = 23;
 /// Noise in floating point is a multiple of its standard deviation divided by this (NormalStream).
 constexpr double kNoiseSteps = 0x1p24;
-/// Releases of fewer standard deviations than this are float32 numbers that are spaced more closely
-/// than the noise's steps: a rounded release of noise only is within a quarter of a step of a whole
-/// number of steps.
+/// Below this number of standard deviations, float32 numbers are closer together than the noise's
+/// steps, so a release that is only noise is within a quarter of a step of a multiple of a step.
 constexpr double kNearZero = 0x1p-2;
 
 std::string refusal(const Plan& plan) {
@@ -58,7 +57,7 @@ Dataset without_first(const Dataset& data) {
   std::iota(rows.begin(), rows.end(), 0u);
   data.gather(rows, features, targets);
   std::fill_n(features.begin(), data.row_size(), 0.0f);
-  // equal to the prediction of a network with biases of 0: no residual, no gradient
+  // the network with biases of 0 predicts this target, so there is no gradient
   targets.front() = 0.0f;
   return {data.shape(), std::move(features), std::move(targets)};
 }
@@ -66,8 +65,8 @@ Dataset without_first(const Dataset& data) {
 /// The features are 0, so only the bias has a gradient. 2^k + 1 rows are clipped to the clip norm;
 /// a float32 sum of them resolves 2^(k - 23) clip norms below 2^(k + 1), and half of that below
 /// 2^k. The following rows contribute, in the opposite direction, a little less than half of the
-/// former: this changes nothing while the sum is above 2^k, but a whole unit each if the sum lacks
-/// one row.
+/// former: each of them changes nothing while the sum is above 2^k, but a whole unit if the sum
+/// lacks one row.
 Dataset rounding_rows(const Plan& plan) {
   const std::size_t count = plan.setting->info.train_rows;
   const int k = std::ilogb(static_cast<double>(count) / 2.0);
@@ -78,7 +77,7 @@ Dataset rounding_rows(const Plan& plan) {
   return {shape, std::vector<float>(count * element_count(shape.features)), std::move(targets)};
 }
 
-/// One row has the same gradient in all coordinates: the release is that number plus noise, or only
+/// One row has the same gradient in all coordinates: a release is that gradient plus noise, or only
 /// noise, whose steps are then visible.
 Dataset lattice_rows(const Plan& plan) {
   const ExampleShape& shape = plan.setting->network.input;
@@ -137,7 +136,7 @@ class CraftedAudit {
   };
 
   /// Floating-point leaks follow no law that is known beforehand, so the bound for arbitrary
-  /// releases comes first. If there is a lattice, two of five runs show it.
+  /// releases comes first. A lattice shows in about two of five runs.
   std::vector<AuditBound> planned() const {
     std::vector<AuditBound> bounds = planned_bounds(plan_, options_, 1, std::nullopt);
     std::stable_partition(bounds.begin(), bounds.end(),
@@ -200,7 +199,7 @@ class CraftedAudit {
       const double steps = deviations * kNoiseSteps;
       const double rounding = 1.001 * std::exp2(-kFloatDigits - 1) * std::max(1.0, steps);
       if (std::fabs(steps - std::round(steps)) > rounding) return kCertain;
-      score -= std::log(0.5 / rounding);  // with the row, a release is this near only by chance
+      score -= std::log(0.5 / rounding);  // the row makes such a near release only by chance
     }
     return score;
   }

@@ -1,14 +1,15 @@
-// Audits with two data sets crafted such that noise added in floating point would reveal which is
-// used.
+// Audits with two crafted data sets, of which noise added in floating point would reveal the one in
+// use.
 #pragma once
 
 #include "privgrad/studies/audit.hpp"
 
 namespace privgrad::core {
 
-/// An audit by repeated runs with two data sets crafted to expose floating-point noise, with as
-/// many rows as the plan's. They differ in row 0, which has a gradient in one and none in the other
-/// (under add_or_remove_one it is missing there), and are neighbours under every adjacency.
+/// An audit by repeated runs with two data sets that are crafted to expose floating-point noise,
+/// and have as many rows as the plan's data. They differ in row 0, which has a gradient in one and
+/// none in the other (under add_or_remove_one it is missing there), and are neighbours under every
+/// adjacency.
 ///
 /// Only the first step is made: its release is part of the plan's releases, so its cost bounds the
 /// plan's epsilon from below. The adversary knows both data sets and the code, and has run it on

@@ -10,7 +10,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Enough for schedules that follow a loss on test examples.
+/// The most test rows, which are enough for schedules that follow a loss on test examples.
 constexpr std::size_t kMostTestRows = 100;
 
 }  // namespace

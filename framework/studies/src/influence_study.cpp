@@ -69,7 +69,7 @@ Study influence_study(const InfluenceQuestion& question) {
   study.name = "influence-" + question.manifest->name;
   study.base = question.manifest->resolved;
   study.sets = question.changes;
-  // The noise is given, and the rows are public or declared as used, so no budget is guarded.
+  // The noise is given, and the rows are public or declared as used, so the runs have no budget.
   for (const char* key : {"privacy.target_epsilon", "privacy.also", "schedules.noise_std"})
     study.sets.push_back(change(key, Value()));
   study.sets.push_back(change("mode", "research"));

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMostFeatures = 2000;
 
 /// The effect of a unit of noise in each step's gradient on the last iterate, for one eigenvalue.
-/// Works backwards: how the last iterate depends on (theta, v) after step t.
+/// Works backwards with the last iterate's dependence on (theta, v) after step t.
 std::vector<double> effects(const QuadraticDescent& descent, double eigenvalue) {
   const std::size_t steps = descent.learning_rate.size();
   std::vector<double> effect(steps);

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kFile = "audit.json";
-// The files of audits and runs are far smaller.
+// The most bytes to read; files of audits and runs are far smaller.
 constexpr std::size_t kMostRecord = std::size_t{1} << 20;
 constexpr std::size_t kMostOfRun = std::size_t{64} << 20;
 constexpr int kDeepest = 32;
@@ -158,7 +158,7 @@ void repeat_audit(const RecordDirectory& directory, const Catalog& catalog, int 
   if (options.runs > kMostCoins)
     throw IoError(std::string(kFile) + ": has numbers that no audit writes");
   Json again = audit_run(directory, catalog, options).record;
-  // Rebuilt plugins are other files, but give the same numbers.
+  // Rebuilt plugins are different files, but give the same numbers.
   if (record.contains("versions")) again["versions"] = record.at("versions");
   if (nearly_equal(record, again)) {
     verified.notes.emplace_back("audit.json: was made again, and is the same");

@@ -19,8 +19,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The keys of `data` that select rows, or concern rows after reading. Any other key may change the
-/// numbers that a row becomes.
+/// The keys of `data` that select rows, or apply to rows after reading. Any other key may change
+/// the numbers that are read from a row.
 constexpr std::array<std::string_view, 15> kWhichRows{
     "train",     "test",       "split",          "name",        "limit",
     "sample",    "test_limit", "test_skip",      "seed",        "rows",
@@ -43,7 +43,7 @@ std::string data_without(const Manifest& manifest, std::span<const std::string_v
 
 std::string data_of(const PlannedArm& arm) { return data_without(*arm.manifest, {}); }
 
-/// One for each row.
+/// A hash of each row.
 std::vector<std::string> hashes_of(const Dataset& rows) {
   std::vector<std::string> hashes;
   std::vector<float> features(rows.row_size()), target(1);
@@ -56,7 +56,7 @@ std::vector<std::string> hashes_of(const Dataset& rows) {
   return hashes;
 }
 
-/// How many of the first rows are also among the second.
+/// The number of rows in the first data set that are also in the second.
 std::uint64_t shared_by(const std::vector<std::string>& rows,
                         const std::vector<std::string>& others) {
   const std::set<std::string> known(others.begin(), others.end());

@@ -169,8 +169,8 @@ class StudyReader {
     study.search = std::move(search);
   }
 
-  /// A search finds an arm's hyper-parameters: it must not turn the arm into another arm, nor may
-  /// the search's own changes replace what is compared.
+  /// A search finds an arm's hyper-parameters. It must not turn the arm into another arm, and the
+  /// changes that only the search makes must not replace a setting that is compared.
   void check_search(const Value& node, const Study& study, const StudySearch& search) {
     for (const Arm& arm : study.arms) {
       for (const ManifestChange& own : arm.changes) {
@@ -231,7 +231,8 @@ class StudyReader {
     }
   }
 
-  /// Refuses seeds that the comparison may use: it must be independent of the choices.
+  /// Refuses seeds that the comparison may use, because the comparison must be independent of the
+  /// choices.
   void read_search_seeds(const Value& node, const Study& study, StudySearch& search) {
     search.seeds = listed_seeds(node);
     for (const std::uint64_t seed : search.seeds) {
@@ -244,7 +245,7 @@ class StudyReader {
     }
   }
 
-  /// Margins and widths must be about metrics that are compared.
+  /// Checks that margins and widths belong to metrics that are compared.
   void check_compared(const Study& study, const std::map<std::string, double>& amounts,
                       const std::string& where) {
     for (const auto& [name, amount] : amounts) {

@@ -31,7 +31,7 @@ class ConditionReader {
   ConditionReader(const StudyAxes& axes, ManifestProblems& problems)
       : axes_(axes), problems_(problems) {}
 
-  /// \returns nothing if it is wrong, after reporting the problem.
+  /// \returns nothing if the condition is wrong, after reporting the problem.
   std::optional<Condition> read(const Value& node, const std::string& where) {
     Condition condition;
     bool is_right = true;
@@ -89,7 +89,7 @@ class ConditionReader {
     for (std::size_t i = 0; i < found.size(); ++i) {
       found[i] = axis.values[i].label == label || same_value(axis.values[i].values[key], value);
     }
-    // A component's kind selects all values of that kind.
+    // The kind of a component selects all values with that kind.
     if (std::find(found.begin(), found.end(), true) == found.end()) {
       const auto* kind = std::get_if<std::string>(&value.data());
       for (std::size_t i = 0; kind != nullptr && i < found.size(); ++i) {
@@ -249,7 +249,7 @@ std::vector<Arm> make_arms(const Value& root, const std::string& file, const Stu
                  "the study has " + std::to_string(arms.size()) + " arms, allowed are at most " +
                      std::to_string(kMaxArms));
   }
-  if (!problems.empty()) return arms;  // later problems may be consequences
+  if (!problems.empty()) return arms;  // later problems may be consequences of these
   for (std::size_t i = 0; i < arms.size(); ++i) {
     if (arms[i].name.size() > 200) {
       problems.add(root.mark, "",

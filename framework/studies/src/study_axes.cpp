@@ -96,7 +96,8 @@ class AxesReader {
     }
   }
 
-  /// The group has the names of its first key if they differ; otherwise those of all keys.
+  /// A value of the group has the name from the first key if these names differ, otherwise the
+  /// joined names from all keys.
   void read_group(const Value& node, const std::string& where) {
     Axis axis;
     std::vector<Labelled> rows;
@@ -145,8 +146,8 @@ class AxesReader {
     read_.marks.push_back(mark);
   }
 
-  /// Later axes are applied later: an axis that sets the whole of a value, of which an earlier one
-  /// sets a part, would make the earlier one ineffective.
+  /// Later axes are applied later, so an axis that sets a whole value would undo an earlier axis
+  /// that sets a part of it.
   void check_order() {
     for (std::size_t later = 0; later < read_.axes.size(); ++later) {
       for (std::size_t earlier = 0; earlier < later; ++earlier) {

@@ -24,7 +24,7 @@ constexpr std::size_t kMostSummaryBytes = std::size_t{16} << 20;
 
 std::string last_error() { return std::generic_category().message(errno); }
 
-/// Runs of a study that was just killed may need a moment to end.
+/// Waits a moment for the lock, because the runs of a study that was just killed need time to end.
 bool take_lock(int descriptor) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return true;
@@ -84,7 +84,7 @@ StudyDirectory::StudyDirectory(fs::path path) : path_(std::move(path)) {
   fs::create_directories(path_, failure);
   if (failure) throw IoError(path_.string() + ": cannot be made: " + failure.message());
   const fs::path holder = path_ / kHolder;
-  // Without O_CLOEXEC: runs inherit it, and with it the lock.
+  // Without O_CLOEXEC, runs inherit the descriptor and thus the lock.
   descriptor_ = ::open(holder.c_str(), O_RDWR | O_CREAT, 0666);
   if (descriptor_ < 0) throw IoError(holder.string() + ": cannot be opened: " + last_error());
   if (take_lock(descriptor_)) return;
@@ -110,7 +110,7 @@ std::optional<RunRecord> StudyDirectory::finished(const std::string& arm,
   } catch (const IoError&) {
     return std::nullopt;
   } catch (const Json::exception&) {
-    return std::nullopt;  // Not written by a run, so the run is repeated.
+    return std::nullopt;  // No run wrote this summary, so the run is repeated.
   }
 }
 

@@ -12,7 +12,7 @@ namespace privgrad::core {
 namespace {
 
 using Json = nlohmann::json;
-using Values = std::vector<double>;  // one per seed
+using Values = std::vector<double>;  // a value for each seed
 
 std::optional<std::vector<std::size_t>> place_of(const Arm& arm, const std::vector<Axis>& factors) {
   std::vector<std::size_t> place;
@@ -67,7 +67,7 @@ Margins margins_of(const FactorGrid& grid, const std::vector<std::size_t>& chose
   return margins;
 }
 
-/// The p of all contrasts being 0 on average: Bonferroni over t tests.
+/// The p for the hypothesis that the means of all contrasts are 0: Bonferroni over t tests.
 std::optional<double> joint_p(const std::vector<Values>& contrasts, std::size_t looks) {
   std::optional<double> least;
   for (const Values& contrast : contrasts) {

@@ -25,7 +25,7 @@ std::string type_of(const Value& node) {
   return kTypes[node.data().index()];
 }
 
-/// In messages: "a list or an object".
+/// The types that a schema allows, for messages: "a list or an object".
 std::string words_of(const Json& schema) {
   if (schema.contains("if")) return words_of(schema["then"]) + " or " + words_of(schema["else"]);
   static const std::map<std::string, std::string> words{

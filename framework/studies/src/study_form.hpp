@@ -1,5 +1,5 @@
-// The allowed content of study files, declared once as a JSON Schema, with which files are checked
-// on reading and which editors receive.
+// Declares the allowed content of study files once, as a JSON Schema for both the reader of these
+// files and editors.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -121,7 +121,7 @@ bool same_value(const Value& a, const Value& b) {
     return *text == std::get<std::string>(b.data());
   }
   if (const auto* truth = std::get_if<bool>(&a.data())) return *truth == std::get<bool>(b.data());
-  return true;  // null
+  return true;  // reads null
 }
 
 }  // namespace privgrad::core

@@ -1,4 +1,4 @@
-// Short names for the values of a study's axes, and which texts may be names.
+// Short names for the values of a study's axes, and the rule for such names.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,8 @@ namespace privgrad::core {
 bool is_label(std::string_view text);
 
 /// \returns a short name for each value of an axis: the value itself, or the kind of a component,
-///   with its parameters if two would otherwise have the same name. "" for a value without one.
+///   with its parameters if two would otherwise have the same name. "" for a value that has no
+///   short name.
 std::vector<std::string> labels_of(const std::vector<Value>& values);
 
 /// The number that a name represents; nothing if it is not a number.

@@ -170,7 +170,7 @@ void check_target(const Manifest& manifest, const Manifest& first, bool has_leve
     return "is " + own + " here and " + other + " in the first arm" +
            (has_levels ? " of this level" : "");
   };
-  if (manifest.noise_off) return;  // a reference
+  if (manifest.noise_off) return;  // an arm without noise is a reference
   if (!manifest.target_epsilon) refuse("privacy.target_epsilon", "is missing");
   if (first.target_epsilon && *manifest.target_epsilon != *first.target_epsilon) {
     refuse("privacy.target_epsilon",
@@ -186,7 +186,7 @@ void check_target(const Manifest& manifest, const Manifest& first, bool has_leve
   }
 }
 
-/// The condition of equal privacy on a plan: never above the target, and hardly below it. With
+/// Checks that a plan has equal privacy: an epsilon not above the target, and hardly below it. With
 /// adaptive noise, the guarantee is the target itself, however much of it is spent.
 void check_guarantee(const Plan& plan) {
   if (plan.noise_adapts) return;
@@ -218,7 +218,8 @@ void check_is_measured_often(const Plan& plan) {
                      " for a study that asks for mean_gradient_norm");
 }
 
-/// The rows that a search and its comparison share are known only if all seeds use the same rows.
+/// The number of rows that a search and its comparison share is known only if all seeds use the
+/// same rows.
 void check_sample(const Manifest& manifest, const Study& study) {
   if (!manifest.sample || manifest.sample->seed || !study.search) return;
   throw error_at(manifest, "data.sample",
@@ -278,11 +279,12 @@ Json arm_json(const Study& study, const PlannedArm& planned) {
           {"unaccounted", unaccounted_names(plan)}};
 }
 
-/// The keys that only affect what is proved about the model.
+/// The keys that affect only the proofs about the model.
 constexpr std::array kProofKeys{"accountant",   "also",    "target_epsilon",
                                 "target_delta", "account", "calibrate"};
 
-/// The manifest of an arm without these keys, and without its noise, which is compared in the plan.
+/// The manifest of an arm without these keys and without its noise; the noise is compared in the
+/// plan.
 Value trained_by(const Manifest& manifest) {
   Value trained = manifest.resolved;
   const auto drop = [](Value* section, auto is_dropped) {
@@ -320,7 +322,7 @@ void find_same_runs(StudyPlan& plan) {
   }
 }
 
-/// Baselines must have the privacy of their level.
+/// Checks that baselines have the privacy of their level.
 void check_baselines(const StudyPlan& plan) {
   for (const std::size_t baseline : plan.study->baselines) {
     const PlannedArm& first = first_of_level(plan, plan.arms[baseline].arm->level);
@@ -340,7 +342,7 @@ std::size_t StudyPlan::run_count() const {
 }
 
 bool train_alike(const Plan& a, const Plan& b) {
-  // Runs that are ended by the budget end at a step that depends on the accountant.
+  // If the budget ends a run, the last step depends on the accountant.
   const auto is_whole = [](const Plan& plan) { return plan.affordable_steps == plan.steps(); };
   const auto values = [](const Plan& plan) {
     return std::tie(plan.noise_multiplier, plan.clip_norm, plan.learning_rate, plan.batch_size,
@@ -363,7 +365,7 @@ std::unique_ptr<Manifest> arm_manifest(const Study& study, const Arm& arm,
                                        const Catalog& catalog, DataFiles data_files) {
   std::vector<ManifestChange> changes = study.sets;
   changes.insert(changes.end(), arm.changes.begin(), arm.changes.end());
-  // Each run gets a seed of the study.
+  // The study gives each run its seed, so the manifest must not have one.
   const std::string file = study.file.string();
   Value none, all{"all"};
   none.mark = all.mark = {1, 1};
@@ -429,8 +431,8 @@ std::vector<std::string> stains_of(const StudyPlan& plan) {
   return stains;
 }
 
-/// Says whether the seeds share one training set. "" if no arm draws a part of the rows, because
-/// the seeds then share all rows.
+/// Says in words whether the seeds share a training set; "" if no arm draws a part of the rows,
+/// because the seeds then share all rows.
 std::string training_sets_words(const StudyPlan& plan) {
   const auto is_drawn = [](const PlannedArm& arm) {
     return arm.manifest->sample && !arm.manifest->sample->seed;

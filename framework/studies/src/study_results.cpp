@@ -80,10 +80,10 @@ Json interval_json(const std::optional<std::array<double, 2>>& interval) {
 
 /// The comparisons of all arms in one metric, with Holm's correction over them.
 struct Family {
-  /// Nothing for the baseline, or without values.
+  /// Nothing for a baseline, and for an arm without values.
   std::vector<std::optional<PairedComparison>> arms;
   std::vector<std::optional<double>> p_holm, p_sign_flip_holm;
-  std::optional<double> margin;  ///< For equivalence, if the study has one.
+  std::optional<double> margin;  ///< The margin for equivalence, if the study has one.
   std::vector<std::optional<double>> p_equivalent, p_equivalent_holm;
 };
 
@@ -197,7 +197,7 @@ bool is_precise(const StudyPlan& plan, const StudyRuns& runs) {
 
 std::string short_text(double value) { return short_number(value, 3); }
 
-/// A p is never rounded down.
+/// The text of a p, which is never rounded down.
 std::string p_text(const std::optional<double>& p) {
   if (!p) return "none";
   if (*p < 0.0001) return "below 0.0001";
@@ -209,7 +209,7 @@ constexpr double kLevel = 0.05;
 
 bool is_small(const std::optional<double>& p) { return p && *p < kLevel; }
 
-/// Both tests, and the limits of the second for so few pairs.
+/// The results of both tests in words, and the limits of the second test for few pairs.
 std::string tests_text(const Family& family, std::size_t arm, std::size_t pairs,
                        std::size_t looks) {
   const PairedComparison& one = *family.arms[arm];
@@ -222,9 +222,9 @@ std::string tests_text(const Family& family, std::size_t arm, std::size_t pairs,
   return text + ")";
 }
 
-/// Student's t assumes normal differences, which a few of them cannot show, so a claim must be
-/// confirmed by sign flips. With many pairs no flips are tried, because the normal approximation is
-/// good enough.
+/// Student's t assumes normal differences. A few differences cannot show this, so sign flips must
+/// confirm a claim. With many pairs no flips are tried, because the normal approximation is good
+/// enough.
 std::string verdict(const Family& family, std::size_t arm) {
   const PairedComparison& one = *family.arms[arm];
   if (!is_small(one.p)) return "chance can explain it";
@@ -234,7 +234,7 @@ std::string verdict(const Family& family, std::size_t arm) {
   return "after Holm's correction Student's t finds it, and sign flips do not";
 }
 
-/// The meaning of a difference that was not detected.
+/// Explains in words a difference that was not detected.
 std::string power_text(const Family& family, std::size_t arm) {
   const PairedComparison& one = *family.arms[arm];
   const double effect = effect_of(family, arm);
@@ -253,7 +253,7 @@ std::string power_text(const Family& family, std::size_t arm) {
          " seeds to find it with a probability of 0.8";
 }
 
-/// An arm's name, and those of the arms with the same runs.
+/// The name of an arm, followed by the names of arms with the same runs.
 std::string names_of(const StudyPlan& plan, std::size_t arm) {
   std::string names = plan.arms[arm].arm->name;
   for (std::size_t a = arm + 1; a < plan.arms.size(); ++a)
@@ -290,7 +290,7 @@ std::string sentence(const StudyPlan& plan, const StudyMetric& metric, const Fam
          power_text(family, arm) + ".";
 }
 
-/// What a rule of seeds did, and its cost; "" without one.
+/// The effect of the study's SeedRule in words, and its cost; "" without a rule.
 std::string rule_text(const StudyPlan& plan, const StudyRuns& runs) {
   const Study& study = *plan.study;
   if (!study.seed_rule) return "";
@@ -355,8 +355,8 @@ Json random_json(const char* name, double expected, double delta, const ChoiceCo
 }
 
 /// Adds the cost of choosing to `choice`.
-/// \param search  the search that counts, because it trained on the same rows; nullptr if none
-///   does.
+/// \param search  the search whose cost counts because it trained on the same rows; nullptr if
+///   there is none.
 void add_costs(const StudyPlan& plan, const StudyPlan* search, Json& choice, Json& words) {
   std::vector<CountedPlan> all;
   std::vector<const Plan*> arms;

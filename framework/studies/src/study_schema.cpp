@@ -25,7 +25,7 @@ Json list_of(Json items, std::size_t least = 1) {
   return {{"type", "array"}, {"items", std::move(items)}, {"minItems", least}};
 }
 
-/// The schema depends on the value's type, so that a message concerns only one of the two.
+/// Chooses between two schemas by the value's type, so that messages concern only one of them.
 Json if_type(const char* type, Json fits, Json otherwise) {
   return {{"if", {{"type", type}}}, {"then", std::move(fits)}, {"else", std::move(otherwise)}};
 }

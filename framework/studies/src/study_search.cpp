@@ -58,7 +58,7 @@ std::vector<Candidate> candidates_of(const Study& study, const std::string& vari
   return all;
 }
 
-/// The candidate's own changes of searched keys, the last of each key.
+/// The candidate's own changes of the searched keys; for each key, the last change.
 std::vector<ManifestChange> candidate_changes(const std::vector<Axis>& axes, const Arm& arm) {
   std::vector<ManifestChange> set;
   for (const Axis& axis : axes) {
@@ -71,7 +71,7 @@ std::vector<ManifestChange> candidate_changes(const std::vector<Axis>& axes, con
   return set;
 }
 
-/// The mean score of an arm of the search; nothing if it cannot be chosen.
+/// The mean score of an arm of the search; nothing if the arm cannot be chosen.
 std::optional<double> score_of(const std::vector<RunRecord>& runs, const std::string& metric) {
   double sum = 0.0;
   for (const RunRecord& run : runs) {
@@ -145,7 +145,7 @@ Study search_study(const Study& study) {
   made.equal_privacy = study.equal_privacy;
   made.training_data_is_public = study.training_data_is_public;
   made.levels = Axis{.keys = {"for_arm"}, .values = {}};
-  std::set<std::string> names;  // The names are used for folders.
+  std::set<std::string> names;  // The names are used for folders, so they must be different.
   for (const Arm& arm : study.arms) {
     made.baselines.push_back(made.arms.size());
     for (const Candidate& candidate : candidates_of(study, arm.variant)) {

@@ -12,12 +12,12 @@
 
 namespace privgrad::core {
 
-/// \returns null if it is not an object.
+/// \returns null if the value is not an object.
 inline const Value::Object* members_of(const Value& node) {
   return std::get_if<Value::Object>(&node.data());
 }
 
-/// \returns null if it is not a list.
+/// \returns null if the value is not a list.
 inline const Value::List* items_of(const Value& node) {
   return std::get_if<Value::List>(&node.data());
 }

@@ -30,8 +30,8 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMostDocument = std::size_t{64} << 20;
 constexpr int kDeepest = 32;
-constexpr std::size_t kMostRuns = 1'000'000;  // per arm
-/// For all runs together; more would bury the first ones.
+constexpr std::size_t kMostRuns = 1'000'000;  // the most runs of an arm
+/// The most problems reported for all runs together; more would hide the first ones.
 constexpr std::size_t kMostProblems = 200;
 
 Json object_of(const RecordDirectory& directory, const std::string& name) {
@@ -43,8 +43,8 @@ Json object_of(const RecordDirectory& directory, const std::string& name) {
   return json;
 }
 
-/// A lock file's entry for each plugin without its traits, mapped to the traits, which depend on
-/// the components that runs use.
+/// The entries of a lock file, one per plugin: each without the plugin's traits, mapped to these
+/// traits, which depend on the components that runs use.
 using LockedPlugins = std::map<std::string, std::set<std::string>>;
 
 LockedPlugins locked_plugins(const std::string& lock) {
@@ -61,7 +61,7 @@ LockedPlugins locked_plugins(const std::string& lock) {
       std::istringstream words(
           line.substr(line.find('"') + 1, line.rfind('"') - line.find('"') - 1));
       for (std::string word; words >> word;) traits.insert(word);
-    } else if (!line.empty() && !line.starts_with("plugins = ")) {  // the number of plugins
+    } else if (!line.empty() && !line.starts_with("plugins = ")) {  // skips the number of plugins
       plugin += line + "\n";
     }
   }
@@ -142,11 +142,11 @@ class StudyVerifier {
     const auto& arms = plan_.study->arms;
     const bool all_have_noise = std::none_of(arms.begin(), arms.end(),
                                              [&](const Arm& arm) { return is_without_noise(arm); });
-    if (!all_have_noise) result_.epsilon.reset();  // No epsilon covers all arms.
+    if (!all_have_noise) result_.epsilon.reset();  // no single epsilon covers all arms
     return std::move(result_);
   }
 
-  /// The runs of all seeds; with a rule, as many as it requires.
+  /// Checks the runs of all seeds; with a rule, the number of seeds that it requires.
   bool check_runs() {
     Study& study = *plan_.study;
     for (std::size_t done = 0;;) {
@@ -240,13 +240,14 @@ class StudyVerifier {
 
   /// The arm whose runs this arm uses, according to study.json; "" if it has its own.
   std::string same_as_in_json(const std::string& arm) const {
-    const Json arms = json_.value("arms", Json::array());  // what else it says is compared later
+    const Json arms = json_.value("arms", Json::array());  // the other members are compared later
     for (const Json& one : arms)
       if (one.at("name") == arm) return one.value("same_as", std::string());
     return "";
   }
 
-  /// Checks that the study's lock file lists the plugins of its runs, which the ledgers bind.
+  /// Checks that the study's lock file lists the plugins of its runs. The ledgers of the runs
+  /// contain hashes of these.
   void check_lock() {
     LockedPlugins locked = locked_plugins(directory_.read("privgrad.lock", kMostDocument));
     // The proof of an arm that uses another arm's runs may need plugins that no run has used.
@@ -336,9 +337,9 @@ class StudyVerifier {
     plan_.search = std::shared_ptr<const StudyPlan>(search_, &search_->plan_);
   }
 
-  /// Only the data can show which rows were scored. This checks what follows from the manifests:
-  /// arms on the data of their search were scored on their own rows, and rows that are read
-  /// differently cannot be distinguished from those of the comparison.
+  /// Only the data can show which rows were scored. This checks two facts that follow from the
+  /// manifests: an arm that uses its search's data was scored on its own rows, and rows that are
+  /// read differently cannot be told apart from the comparison's rows.
   void check_scored_rows() {
     Study& study = *plan_.study;
     const Json& search = json_.at("search");
@@ -428,7 +429,7 @@ Verification verify_study(const RecordDirectory& directory, const Catalog& catal
   try {
     const std::string text = directory.read("study.yaml", kMaxYamlBytes);
     Study study = parse_study(text, "study.yaml");
-    // A file that it names is not in this directory.
+    // A base file that the study names is not in this directory.
     if (!study.base_file.empty()) throw IoError("study.yaml: names a base instead of holding it");
     return StudyVerifier(directory, catalog, std::move(study)).verify();
   } catch (const ConfigError& failure) {

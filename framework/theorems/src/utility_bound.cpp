@@ -22,7 +22,7 @@ BestSteps least(const std::function<double(std::uint64_t)>& bound, std::uint64_t
                 std::uint64_t high) {
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
-    // On a plateau of equal doubles the minimum is to the left, because late values no longer
+    // If the doubles are equal, the minimum is to the left, because only late values no longer
     // change.
     if (bound(middle) <= bound(middle + 1)) {
       high = middle;
@@ -123,8 +123,9 @@ double sampling_term(double parameters, double gradient_noise, double pl_constan
 }
 
 BestSteps best_steps(const Descent& descent, BudgetSplit split, std::uint64_t most) {
-  // Both have a single minimum. uniform: the derivative has the sign of alpha kappa (gamma^-T - 1)
-  // + ln(gamma) (1 - alpha kappa T), which is increasing. dynamic: a parabola in gamma^(T/2).
+  // Both splits have a single minimum. uniform: the derivative has the sign of alpha kappa
+  // (gamma^-T - 1) + ln(gamma) (1 - alpha kappa T), which is increasing. dynamic: a parabola in
+  // gamma^(T/2).
   return least([&](std::uint64_t steps) { return descent.bound(steps, split); }, 1, most);
 }
 

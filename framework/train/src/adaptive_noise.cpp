@@ -69,7 +69,7 @@ std::vector<double> AdaptiveNoise::bounded_losses(const Program& program) const 
   return losses;
 }
 
-/// Pays first; unless that succeeds, the losses are not computed.
+/// Pays first; if the budget does not suffice, the losses are not computed.
 std::optional<double> AdaptiveNoise::release_change(std::uint64_t step, const Workbench& bench,
                                                     Ledger& ledger) {
   const Charge charge = adapts_.check_charge(step);

@@ -54,15 +54,16 @@ std::string hash_of_numbers(const Plan& plan) {
   for (const Charge& charge : plan.beside) hash.add(to_json(charge.cost).dump());
   const Plan* last = nullptr;
   for (const ClientPlan& client : plan.federated ? plan.federated->clients : no_clients) {
-    // The rest of a client's plan is the manifest's, or follows from its examples.
+    // The rest of a client's plan follows from the manifest or from the client's examples.
     if (client.plan.get() != last) hash.add(to_json(client.plan->event).dump());
     last = client.plan.get();
   }
   return hash.hex();
 }
 
-/// Everything that decides the releases of a run except its rows, which are read later. The keys of
-/// steps, the second protection against a copied state, hash the same list (Checkpoints::bound_to).
+/// Everything that decides the releases of a run, except its rows, which are read later. The keys
+/// of steps depend on the same list (Checkpoints::bound_to), as a second protection against copied
+/// states.
 std::array<Bound, 5> bound_parts(const Plan& plan, const std::string& lock) {
   const Manifest& manifest = *plan.manifest;
   const std::optional<WeightsFacts>& weights = plan.setting->weights;
@@ -229,7 +230,7 @@ std::string name_to_resume(const RunOptions& options) {
 constexpr std::size_t kMostLedgers = 1'000'000;
 constexpr std::size_t kMostFirstLine = std::size_t{1} << 20;
 
-/// Whether a ledger of the run contains a charge; one that cannot be read may.
+/// Whether a ledger of the run contains a charge; true for a ledger that cannot be read.
 bool is_charged(const fs::path& directory) {
   std::vector<std::string> ledgers{"ledger.jsonl"};
   const RecordDirectory run(directory);
@@ -238,7 +239,7 @@ bool is_charged(const fs::path& directory) {
   return std::any_of(ledgers.begin(), ledgers.end(), [&](const std::string& name) {
     if (!run.has(name)) return false;
     try {
-      // Charges come only after the first line, which is not complete.
+      // The first line is not complete, so there is no charge after it.
       if (run.read_beginning(name, kMostFirstLine).find('\n') == std::string::npos) return false;
       return !read_ledger(directory / name).releases.empty();
     } catch (const Error&) {
@@ -280,10 +281,11 @@ RoomForRun::RoomForRun(const RunOptions& options) {
   const fs::path& where = options.directory;
   std::error_code failure;
   if (!fs::exists(where, failure)) make_directories(where);
-  if (!fs::is_directory(where, failure)) return;  // make_run_directory() reports it
+  if (!fs::is_directory(where, failure)) return;  // make_run_directory() reports the failure
   descriptor_ = ::open(where.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // Every run takes this lock when it begins, until its first file exists and is locked, so what is
-  // found here does not belong to a run that is just beginning. Without locks nothing is removed.
+  // Every run holds this lock from its beginning until its first file exists and is locked, so
+  // files found here do not belong to a run that is just beginning. Without locks nothing is
+  // removed.
   if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX) != 0) return;
   if (fs::is_empty(where, failure) || failure || !is_cut_off_early(options)) return;
   discard_state(options);
@@ -313,13 +315,13 @@ std::string discard_state(const RunOptions& options) {
   try {
     name = folder_name(RecordDirectory(options.directory));
   } catch (const IoError&) {
-    return "";  // it names no folder
+    return "";  // the file names no folder
   }
   if (name.empty()) return "";
   const std::string here = place_of(options.directory);
   std::string home = here;
   if (CheckpointFolder::is_there(options.state, name)) {
-    // A folder records the place of its run before it contains anything that can be resumed.
+    // A folder records the place of its run before it contains a checkpoint.
     const auto said = CheckpointFolder::kept(options.state, name, kHome);
     const bool is_new = !said && !CheckpointFolder::has_checkpoints(options.state, name);
     home = is_new ? here : said.value_or("a place not named there");

@@ -19,7 +19,8 @@ std::span<std::byte> bytes_of(std::string& text) {
   return std::as_writable_bytes(std::span(text.data(), text.size()));
 }
 
-/// The size into which most texts fit after their length: one message instead of two.
+/// The size of a message that holds the length and most texts, so that one message suffices instead
+/// of two.
 constexpr std::size_t kEnvelope = 1024;
 
 }  // namespace
@@ -81,7 +82,8 @@ std::string hash_of_examples(const RunData& data) {
   for (const Dataset* split : {&data.train, &data.test}) {
     examples.word(split->rows());
     if (!data.kept_as.empty()) {
-      // Streamed rows are identified by a hash, and no process reads all rows for another one.
+      // Streamed rows are identified by the hash of their file, so that no process reads all rows
+      // for this.
       examples.bytes(privgrad::to_text(split->shape().features));
       examples.word(split->shape().classes);
       continue;

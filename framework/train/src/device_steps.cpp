@@ -62,7 +62,7 @@ bool DeviceSteps::take(const DrawnStep& drawn, Workbench& bench) {
     ResidentSum sum =
         run_.sum(drawn.step, {state_.data, drawn.batch, clip, state_.manifest.microbatch_size},
                  bench.memory, check ? &*check : nullptr);
-    // The receipt's charge is on the disk; before that there is no key to pass on.
+    // The receipt shows that the charge is on the disk; without it there is no key to pass on.
     const PaidNoise noise = state_.mechanism.pay_for_noise(clip.clip_norm, state_.receipts.take(),
                                                            state_.plan.batch_size[drawn.step]);
     run_.release(std::move(sum), noise);
@@ -86,7 +86,7 @@ void DeviceSteps::bring_home(Workbench& bench) {
   if (run_.is_ahead()) in_run_of(state_.program, [&] { run_.bring_parameters(bench.parameters); });
 }
 
-/// With the vectors as they are in the program.
+/// Saves the vectors that the program holds.
 void DeviceSteps::save_optimizer(StateWriter& out) const {
   const auto vectors = vectors_of(*state_.made.optimizer);
   in_run_of(state_.program, [&] {

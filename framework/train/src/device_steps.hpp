@@ -14,13 +14,14 @@ namespace privgrad::core {
 /// have the same bits as steps made in this process.
 class DeviceSteps final : public StepEngine {
  public:
-  /// \returns whether program and optimizer support it, and there is no witness of the releases.
+  /// \returns whether program and optimizer support such steps, and there is no witness of the
+  ///   releases.
   static bool can_make(const StepState& state, Program& program);
 
   /// From now on the program holds the vectors of the optimizer's state.
   /// \param bench  of all later steps; outlives the engine.
   /// \param key  chooses the places that are checked.
-  /// \throws PluginError for an optimizer whose state is not as it said.
+  /// \throws PluginError for an optimizer whose state does not match its own description.
   DeviceSteps(StepState& state, Workbench& bench, const RandomKey& key);
 
   bool take(const DrawnStep& drawn, Workbench& bench) override;

@@ -43,7 +43,7 @@ GradientDifferences::Prepared GradientDifferences::prepare(const Step& now) {
     anchor_->load_parameters(now.parameters);
   }
   const std::span<const CorrelatedPart> parts = plan_.correlated->parts;
-  // As planned: the aggregator may now answer differently about anchors, but the bounds are fixed.
+  // Uses the planned bounds, even if the aggregator now gives other answers about anchors.
   const bool has_last = parts.size() > 2 && now.step >= parts[2].first_step;
   const double unit = now.clip.clip_norm;
   return {

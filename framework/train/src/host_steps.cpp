@@ -12,7 +12,7 @@
 namespace privgrad::core {
 namespace {
 
-/// A step whose contributions are clipped, as an engine below sums them up.
+/// A step whose contributions are clipped, in the form that the engines below need.
 struct ClippedStep {
   const DrawnStep& drawn;
   const Clip& clip;
@@ -54,15 +54,14 @@ class HostSteps : public StepEngine {
   }
 
  protected:
-  /// Sums up and releases. Afterwards nothing depends on the rows except through the returned
-  /// releases.
+  /// Sums up and releases. After this function, only the returned releases depend on the rows.
   virtual std::vector<Released> release_sums(const ClippedStep& now) = 0;
   virtual std::optional<Released> gradient_of(std::uint64_t, const Clip& clip,
                                               std::span<const Released> released) {
     return state_.gradient_of(clip, released.front());
   }
 
-  /// Checks the chosen example, for sums that do not do so themselves.
+  /// Checks the chosen example, for kinds of sums that do not check it themselves.
   void look(const ClippedStep& now) const {
     if (now.check != nullptr) check_row(now.program, state_.data, now.drawn.batch, *now.check);
   }

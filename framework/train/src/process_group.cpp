@@ -54,8 +54,8 @@ Plan shared_plan(const Manifest& manifest, const RunOptions& options) {
 }
 
 std::vector<CommonPart> common_ground(const RunData& data) {
-  // All examples, even if a resumed run trusts its commitment and the transforms' promise: the
-  // other processes have not committed to anything.
+  // Hashes all examples, even if a resumed run trusts its commitment and the transforms' promise,
+  // because the other processes have not committed to anything.
   return {{"other examples", hash_of_examples(data)}};
 }
 

@@ -25,7 +25,7 @@ class Worker {
     processes_.emplace(*options.cluster, plan, *bench_.program);
     learn(processes_->learnt());
     const std::string state = processes_->joined(common_ground(data_));
-    // It receives every key with which it draws.
+    // Process 0 sends every key with which this process draws.
     trainer_.emplace(plan, data_.train, std::nullopt, RandomKey::from_seed(0), *executor_,
                      &*processes_);
     trainer_->expect_receipts();
@@ -60,7 +60,7 @@ class Worker {
           processes_->halves(*bench_.program, data_.train, *executor_);
           break;
         case Wish::state: {
-          StateWriter own;  // complete at process 0
+          StateWriter own;  // process 0 completes it
           trainer_->save(own, Trainer::Between::steps);
           break;
         }
@@ -72,7 +72,7 @@ class Worker {
 
  private:
   /// Applies the transforms, unless they learn from statistics that are not yet released.
-  /// \param learnt  what they have learnt from these; "" if nothing.
+  /// \param learnt  the values learnt from statistics; "" if there are none.
   void learn(const std::string& learnt) {
     const auto apply = [this](Teacher* teacher) {
       apply_transforms(*plan_.manifest, *plan_.setting, data_, options_.threads, options_.features,

@@ -20,7 +20,7 @@ class Receipts {
   std::size_t size() const noexcept { return left_.size(); }
   void add(Receipt receipt) { left_.push_back(std::move(receipt)); }
 
-  /// \throws PrivacyError if there is none.
+  /// \throws PrivacyError if there is no receipt.
   void need_one() const {
     if (left_.empty()) throw PrivacyError("a step is about to be made that was not charged");
   }

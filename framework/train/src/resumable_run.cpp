@@ -18,14 +18,14 @@ using Json = nlohmann::json;
 namespace {
 
 /// The data of a server whose clients are separate programs: no examples, only the values of
-/// transforms that need none.
+/// transforms that need no rows.
 DataCommitment without_rows(const Plan& plan, RunData& data) {
   data.train = Dataset(plan.setting->info.shape, std::vector<float>{}, {});
   apply_transforms(*plan.manifest, *plan.setting, data);
   return {.value = std::nullopt, .why_not = "the clients hold the examples, and commit to them"};
 }
 
-/// A text of a checkpoint that goes into the run's output, or names a file.
+/// Reads a text that is written to the run's output, or names a file.
 std::string plain_text(StateReader& in) {
   constexpr std::size_t kLongest = 64;
   std::string text = in.bytes();
@@ -77,7 +77,7 @@ bool ResumableRun::wants_checkpoints(const DataCommitment& data) {
   std::string why = options_.clients == nullptr
                         ? why_no_checkpoints(options_.state)
                         : "its clients are programs of their own, which keep what is theirs";
-  // Otherwise nothing would show whether a resumed run has the same rows as before.
+  // Without a commitment, nothing shows whether a resumed run has the same rows as before.
   if (why.empty() && !manifest_.noise_off && !data.value)
     why = "its training rows are not committed to: " + data.why_not;
   if (why.empty()) return true;
@@ -89,8 +89,8 @@ bool ResumableRun::wants_checkpoints(const DataCommitment& data) {
 
 void ResumableRun::start_keys(bool leaves_checkpoints) {
   const RandomKey key = run_key(manifest_);
-  // With a seed, which is not secret, the key stays: studies then compare arms under the same
-  // noise.
+  // With a seed, which is not secret, the key stays the same, so that studies compare arms under
+  // the same noise.
   keys_ = leaves_checkpoints && !manifest_.seed ? RunKeys::chain(key, bound_with_rows())
                                                 : RunKeys::constant(key);
 }
@@ -104,12 +104,14 @@ void ResumableRun::know_rows_made() {
   rows_made_ = is_transformed_ ? transformed_hash(plan_, data_.train) : "";
 }
 
-/// A hash for the account, which is less private than the folder, so it must not confirm guesses.
+/// The hash for the account. The account is less private than the folder, so the hash must not
+/// confirm guesses about rows.
 std::string ResumableRun::bound_for_account() const {
   return keys_->lasting().derive("account\n" + bound_to_).public_hex();
 }
 
-/// If checkpoints are only the default, a folder that cannot be written does not prevent training.
+/// If the user has not requested checkpoints, a folder that cannot be written does not prevent
+/// training.
 void ResumableRun::begin_checkpoints() {
   try {
     checkpoints_.emplace(Checkpoints::begin(plan_, options_));
@@ -119,7 +121,8 @@ void ResumableRun::begin_checkpoints() {
   }
 }
 
-/// Made before the first charge, so that a run can be resumed wherever it is killed.
+/// The first checkpoint is made before the first charge, so that a run can be resumed wherever it
+/// is killed.
 void ResumableRun::first_checkpoint() {
   if (!checkpoints_) return;
   try {
@@ -200,9 +203,10 @@ DataCommitment ResumableRun::read_data_again(std::string committed) {
 
 // ---- released statistics that transforms learn from
 
-/// Released before the first step, with keys of their own: the draws of the rest of the run reveal
-/// nothing about this noise. A run that repeats the release, from the checkpoint before it, has the
-/// same rows and key, and so makes the same release; later checkpoints contain the learnt values.
+/// Statistics are released before the first step, with keys of their own, so other draws of the run
+/// reveal nothing about this noise. A run that is resumed from the checkpoint before the release
+/// has the same rows and key, and repeats the same release. Later checkpoints contain the learnt
+/// values.
 void ResumableRun::release_statistics() {
   last_shown_.clear();
   const auto show_release = [&](const PlannedStatistic& one, std::span<const float> values) {
@@ -250,8 +254,8 @@ void ResumableRun::take_up_statistics(StateReader& in) {
   apply_transforms(manifest_, *plan_.setting, data_, options_.threads, options_.features, &teacher);
 }
 
-/// Receipts in hand may be used only if nothing was done after the checkpoint, or if repeated steps
-/// are identical.
+/// Receipts in hand may be used only if the run did nothing after the checkpoint, or if repeated
+/// steps are identical.
 void ResumableRun::reopen(bool was_orderly) {
   const bool may_repeat = steps_are_repeatable(plan_);
   if (!may_repeat && !was_orderly && receipts_to_take_up() > 0) {
@@ -263,7 +267,7 @@ void ResumableRun::reopen(bool was_orderly) {
   }
   if (reservation_) reservation_->resume(bound_for_account());
   reopen_records(may_repeat);
-  // Steps are made after this checkpoint.
+  // Steps follow this checkpoint, which shows that nothing was done before it.
   if (!may_repeat) save(Stop::none);
 }
 

@@ -63,7 +63,7 @@ class Training final : ResumableRun {
     trainer_->look_again_by(second_look_);
   }
 
-  /// Only if there is no witness of each release.
+  /// Lets steps stay on the device if there is no witness of the releases.
   void let_steps_stay() {
     if (options_.witness == nullptr) trainer_->let_steps_stay(bench_);
   }
@@ -74,7 +74,7 @@ class Training final : ResumableRun {
     return bench_.parameters;
   }
 
-  /// \param state  of the trainers, from which to resume; "" if the run begins.
+  /// \param state  the trainers' state from which to resume; "" if the run begins.
   /// \throws ConfigError if the steps cannot be shared, or a process differs from this one.
   void gather_processes(std::string_view state) {
     if (options_.cluster == nullptr) return;
@@ -138,8 +138,8 @@ class Training final : ResumableRun {
     let_steps_stay();
   }
 
-  /// All paid charges as one event; nothing for plans whose charges do not show the cost of a part
-  /// of them, such as steps that share noise.
+  /// All paid charges as one event; nothing if the cost of a part of the plan's charges is unknown,
+  /// as for steps that share noise.
   std::optional<Event> charged() {
     const std::size_t reports =
         plan_.report ? plan_.report->charges(plan_.affordable_steps).size() : 0;
@@ -155,7 +155,7 @@ class Training final : ResumableRun {
       return compose_runs(costs);
     }
     const std::uint64_t steps = steps_paid();
-    // The reports' charges come last, and are all alike.
+    // The charges of reports come last, and are all equal.
     for (const Charge& charge : std::span(plan_.beside).first(ledger()->releases() - steps))
       costs.push_back(charge.cost);
     for (const Charge& charge : std::span(plan_.charges).first(steps)) costs.push_back(charge.cost);
@@ -172,8 +172,8 @@ class Training final : ResumableRun {
     return ledger()->releases() - std::min(beside_paid(), ledger()->releases());
   }
 
-  /// A failing run reports its own reason, even if the account cannot be written, too; the
-  /// reservation then stays. The reservation of a run that may be resumed also stays.
+  /// If the account cannot be written either, the run still reports its own failure, and the
+  /// reservation stays. It also stays if the run may be resumed.
   void settle_after_failure() noexcept {
     if (!reservation_ || checkpoints_) return;
     try {
@@ -184,7 +184,7 @@ class Training final : ResumableRun {
 
   // ---- the loop
 
-  /// Drawn before the first step, so it reveals nothing about the data.
+  /// The step is drawn before the first step, so it reveals nothing about the data.
   std::uint64_t step_of_output() const {
     const std::uint64_t steps = std::max<std::uint64_t>(1, plan_.affordable_steps);
     return make_random_source(keys_->lasting().derive("output"))->stream(0)->uniform_below(steps);
@@ -213,7 +213,7 @@ class Training final : ResumableRun {
       measured_at_.reset();
     }
     if (manifest_.keeps_average) {
-      if (measured_at_ != result_.steps) report_progress();  // the last parameters, in addition
+      if (measured_at_ != result_.steps) report_progress();  // also shows the last parameters
       trainer_->load(bench_, average_->parameters());
       measured_at_.reset();
     }
@@ -221,7 +221,7 @@ class Training final : ResumableRun {
     result_.status = output_.status_of_model(result_.status);
   }
 
-  /// \returns false if it was the last step, or could not be made.
+  /// \returns false if this was the last step, or if the step could not be made.
   bool make_step(std::uint64_t step) {
     if (manifest_.random_iterate && step == chosen_) kept_ = parameters();
     if (keys_->ratchets()) trainer_->use_key_of_step(keys_->of_step());
@@ -247,9 +247,9 @@ class Training final : ResumableRun {
     return true;
   }
 
-  /// Releases the accuracy of the model after the last step, if that is due. Nothing follows from
-  /// it before it is bound, together with the progress.
-  /// \returns whether it was due.
+  /// Releases the accuracy of the model after the last step, if a report is due. Nothing depends on
+  /// the accuracy until it is bound, together with the progress.
+  /// \returns whether a report was due.
   bool report_on_the_way() {
     if (!plan_.report || !plan_.report->is_due(result_.steps, plan_.affordable_steps)) return false;
     const auto made = release_report(plan_.report->charge_behind(result_.steps));
@@ -261,7 +261,8 @@ class Training final : ResumableRun {
   }
 
   std::optional<ReportedAccuracy> release_report(const Charge& charge) {
-    trainer_->bring_home(bench_);  // evaluated parameters were checked, and can be published
+    // the evaluated parameters, which were checked and may be published
+    trainer_->bring_home(bench_);
     const auto made = release_accuracy(
         plan_, charge, divisor_of(plan_, result_.counts), [&] { return halves(); },
         bench_.parameters, keys_->of_step().derive(kReportPurpose), ledger(),
@@ -287,7 +288,7 @@ class Training final : ResumableRun {
 
   void report_progress() {
     Json more{{"clip_norm", trainer_->clip_norm()}};
-    // Released with the gradients, and charged; otherwise the clipped share is private.
+    // With a released count the clipped share is charged and may be shown; otherwise it is private.
     if (plan_.releases_count())
       more["clipped_fraction"] = optional_json(trainer_->clipped_fraction());
     if (const AdaptiveNoise* noise = trainer_->adaptive_noise())
@@ -318,9 +319,8 @@ class Training final : ResumableRun {
   }
 
   /// Reports the accuracy of the kept model, and pays for it here: the steps have left enough
-  /// budget. A run that its user ends early has no report: copies of its state, each ended at
-  /// another step, would otherwise each release the accuracy of a different model for the price of
-  /// one.
+  /// budget. A run that its user ends early has no report. Otherwise copies of its state that end
+  /// at different steps would release the accuracies of different models for one charge.
   void report_accuracy() {
     if (!plan_.report || (options_.finish && result_.status == RunStatus::interrupted)) return;
     reported_.kept = release_report(plan_.report->charge());
@@ -368,7 +368,7 @@ class Training final : ResumableRun {
 
   bool is_accounted_in_full() const { return core::is_accounted_in_full(plan_, result_.status); }
 
-  /// For adaptive noise: the guarantee is the budget, whatever was spent within it.
+  /// Records adaptive noise. The guarantee is the budget, however much of it was spent.
   void record_noise() {
     NoiseRecord record = trainer_->adaptive_noise()->record();
     record.spent_epsilon = ledger()->spent().value;
@@ -379,15 +379,16 @@ class Training final : ResumableRun {
 
   Ledger* ledger() { return trainer_ ? trainer_->ledger() : nullptr; }
 
-  std::optional<ProcessGroup> processes_;  // the other processes, if there are any
+  // the cluster's other processes; nothing without a cluster
+  std::optional<ProcessGroup> processes_;
   Workbench bench_;
-  std::optional<Trainer> trainer_;        // destroyed before the bench, which its steps may use
+  std::optional<Trainer> trainer_;        // destroyed before bench_, which its steps may use
   std::optional<MovingAverage> average_;  // if the manifest requests one
   std::uint64_t chosen_ = 0;              // the step whose model is kept, if a random one is
-  std::vector<float> kept_;               // that model
+  std::vector<float> kept_;               // the parameters of that model
   ReportedAccuracies reported_;           // if the manifest requests them
   bool has_reported_ = false;             // whether the report of the kept model was paid for
-  // a run that is stopped before the chosen step keeps the last model
+  // whether that step was made; otherwise the last model is kept
   bool has_random_iterate_ = false;
 };
 

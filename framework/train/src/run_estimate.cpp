@@ -19,9 +19,9 @@
 namespace privgrad::core {
 namespace {
 
-/// Large enough that a pass costs much more than its setup, and small enough to be quick.
+/// A number of rows for which a pass takes much longer than its setup, but is still quick.
 constexpr std::size_t kMostRows = 256;
-/// Noise, optimizer and the copies of the parameters, per parameter and step.
+/// The time of noise, optimizer and copies, per parameter and step.
 constexpr double kSecondsPerParameter = 2e-8;
 
 template <class Action>
@@ -85,7 +85,7 @@ double estimated_seconds(const Plan& plan) {
       clipped_sum(summed, data, batch, clip, *executor);
     }
   };
-  step();  // the first one also makes what later ones reuse
+  step();  // the first step also makes memory that later ones reuse
   const double per_row = seconds_of(step) / static_cast<double>(rows);
   const double per_measured_row =
       seconds_of([&] { evaluate(*program, data, *executor); }) / static_cast<double>(rows);

@@ -71,13 +71,13 @@ void RunOutput::open(const DataCommitment& data) {
   data_ = data;
   const RoomForRun room(options_);
   make_run_directory(options_.directory);
-  // The first of all files: the process that creates it owns the directory; a process that comes
-  // later has written nothing.
+  // This file is created first. The process that creates it owns the directory, and any other
+  // process has written nothing.
   metrics_file_.emplace(options_.directory / "metrics.jsonl");
   try {
     write_atomically(options_.directory / "manifest.yaml", to_yaml(manifest.resolved));
   } catch (...) {
-    // This run has written nothing yet, so the directory is restored.
+    // This run has written nothing else, so this restores the directory.
     metrics_file_.reset();
     std::error_code ignored;
     std::filesystem::remove(options_.directory / "metrics.jsonl", ignored);
@@ -95,7 +95,7 @@ void RunOutput::put(const char* name, const std::string& text) const {
   write_atomically(options_.directory / name, text);
 }
 
-/// Writes the plan's statement. It is what an interrupted run leaves, and it says so.
+/// Writes the plan's statement, for the case that the run is interrupted; the statement says so.
 void RunOutput::write_promise() const {
   Outcome so_far = outcome_of_all(plan_);
   so_far.data = data_;
@@ -186,7 +186,7 @@ RunStatus RunOutput::status_of_model(RunStatus status) const {
   return has_finite_losses(last_metrics_) ? status : RunStatus::diverged;
 }
 
-/// Exact metrics on private rows are releases of their own, so release mode has none.
+/// Exact metrics on private rows are releases that nobody pays for, so release mode has none.
 Metrics RunOutput::measure(const RunData& data, Workbench& bench, Executor& executor) const {
   const Manifest& manifest = *plan_.manifest;
   Metrics metrics;
@@ -271,8 +271,8 @@ void RunOutput::close(RunResult& result, const std::vector<float>& parameters,
   write_atomically(options_.directory / "summary.json", text);
 }
 
-/// The hashes of all files left; all except the summary, which is still to be written, are on the
-/// disk.
+/// The hashes of all files of the run. All are on the disk except the summary, which is written
+/// later.
 Json RunOutput::left_files(const std::string& summary) const {
   const RecordDirectory directory(options_.directory);
   Json files = Json::object();

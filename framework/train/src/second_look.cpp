@@ -145,11 +145,11 @@ class Answering {
   ComponentPtr<Clipping> clipping_;
 };
 
-/// After the fork only this thread exists: it must not end, write or wait for anything that belongs
-/// to the parent process.
+/// Runs in the child after the fork, where only this thread exists. It must not end, write or wait
+/// for anything that belongs to the parent process.
 [[noreturn]] void answer_all(const Plan& plan, int socket) noexcept {
   constexpr int kSocket = 3;
-  ::signal(SIGINT, SIG_IGN);  // from a terminal, meant for the parent process
+  ::signal(SIGINT, SIG_IGN);  // a signal from the terminal is meant for the parent process
   ::signal(SIGTERM, SIG_IGN);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);

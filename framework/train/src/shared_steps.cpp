@@ -74,7 +74,7 @@ bool SharedSteps::take(const DrawnStep& drawn, Workbench& bench) {
 }
 
 void SharedSteps::take_part(const StepOrder& order, Workbench& bench) {
-  // Process 0 has the receipt; a step has only one.
+  // Process 0 has the step's only receipt.
   if (state_.correlated) state_.correlated->use_secret_key(order.noise);
   std::optional<ContributionCheck> check;
   if (order.checked < order.batch.size())
@@ -87,7 +87,7 @@ void SharedSteps::take_part(const StepOrder& order, Workbench& bench) {
   if (takes_slices()) bench.program->load_parameters(bench.parameters);
 }
 
-/// From here on the step is paid for, and its noise is fixed.
+/// Makes the order of a step. From here on the step is paid for, and its noise is fixed.
 StepOrder SharedSteps::order_of(const DrawnStep& drawn, const Clip& clip,
                                 const ContributionCheck* check) {
   const auto augmentation = state_.augmentation_key.secret_bytes();
@@ -112,7 +112,7 @@ StepOrder SharedSteps::order_of(const DrawnStep& drawn, const Clip& clip,
   return order;
 }
 
-/// \param check  with the example's place in the whole batch.
+/// \param check  contains the example's place in the whole batch.
 SharedSteps::Made SharedSteps::make_slice(const StepOrder& order, Workbench& bench,
                                           ContributionCheck* check) {
   const Cluster& cluster = processes_.cluster();

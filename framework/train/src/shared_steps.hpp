@@ -25,7 +25,7 @@ class SharedSteps final : public StepEngine {
 
   /// At process 0.
   bool take(const DrawnStep& drawn, Workbench& bench) override;
-  /// At the others, with the step's receipt in hand if the noise is correlated.
+  /// At the other processes, with the step's receipt in hand if the noise is correlated.
   /// \throws as take(); IoError if a process is gone.
   void take_part(const StepOrder& order, Workbench& bench);
 
@@ -39,7 +39,7 @@ class SharedSteps final : public StepEngine {
     /// At process 0, if the optimizer needs whole gradients: the releases.
     std::vector<Released> whole;
     double noise_stddev = 0.0;
-    double unclipped = 0.0;      // as released, if the clip norm is adaptive
+    double unclipped = 0.0;      // the released share, if the clip norm is adaptive
     bool check_differs = false;  // in the process that has the checked example
   };
   bool takes_slices() const;

@@ -21,7 +21,7 @@ const PlannedStatistic& planned_for(const Plan& plan, std::size_t number) {
                      " learns from a statistic that was not planned");
 }
 
-/// The check of some random examples' contributions, alone and among others.
+/// Draws a check that compares some examples' contributions alone and among others.
 ContributionCheck drawn_check(const RandomKey& key, std::size_t number, std::size_t rows,
                               std::string_view who) {
   const auto random = make_random_source(key.derive("contribution checks"))->stream(number);
@@ -42,7 +42,8 @@ PiecesOf pieces_of(const BoundedStatistic& transform, const Shape& shape) {
   };
 }
 
-/// The sum for a count: a row adds 1 to the single number (StatisticOf::rows), or to its class's.
+/// The sum for a count: a row adds 1 to the single number (StatisticOf::rows), or to the number of
+/// its class.
 BoundedOnGrid sum_of_count(const PlannedStatistic& planned, const Dataset& train,
                            Executor& executor) {
   if (planned.of == StatisticOf::rows)

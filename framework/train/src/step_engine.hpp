@@ -30,7 +30,7 @@ class StepEngine {
   StepEngine& operator=(const StepEngine&) = delete;
   virtual ~StepEngine() = default;
 
-  /// \returns false if the parameters are no longer finite; the last finite ones are kept.
+  /// \returns false if the parameters are no longer finite; the last finite parameters are kept.
   /// \throws PluginError if a check proves a plugin faulty; nothing is then released for the step.
   virtual bool take(const DrawnStep& drawn, Workbench& bench) = 0;
 

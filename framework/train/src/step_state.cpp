@@ -19,8 +19,8 @@
 namespace privgrad::core {
 namespace {
 
-/// Two copies of a state whose scalings differ, for example by a rounding on another processor,
-/// would release other sums, so their noise must be unrelated.
+/// If two copies of a state have different scalings, for example by a rounding on another
+/// processor, they release different sums, so their noise must be unrelated.
 RandomKey key_of_scaled(const RandomKey& noise_key, const Scaling& scaling) {
   const auto bytes = [](std::span<const float> numbers) {
     const auto raw = std::as_bytes(numbers);

@@ -23,8 +23,8 @@
 
 namespace privgrad::core {
 
-/// The state of one owner's steps: the components, the mechanism with its noise, and what follows
-/// only from releases, such as the next clip norm.
+/// The state of one owner's steps: the components, the mechanism with its noise, and values that
+/// follow only from releases, such as the next clip norm.
 struct StepState {
   /// \param slice  the part of sums, noise and optimizer in this process; nothing: all.
   StepState(const Plan& plan, const Dataset& data, const RandomKey& key, Executor& executor,
@@ -75,13 +75,13 @@ struct StepState {
   Components made;
   Mechanism mechanism;
   RandomKey augmentation_key;
-  // used instead of mechanism, except for windows of noise
+  // used instead of mechanism for correlated noise without a window
   std::optional<CorrelatedMechanism> correlated;
   std::optional<GradientDifferences> differences;  // for an aggregator that uses them
   ContributionChecks contribution_checks;
   Receipts receipts;
 
-  // of the last step
+  // the clip norm of the last step
   double clip_norm;
   std::optional<double> clipped_fraction;
   double gradient_noise = 0.0;

@@ -21,16 +21,16 @@
 namespace privgrad::core {
 namespace {
 
-/// Steps that are paid for together: one answer of the accountant and one flush to the disk. Apart
-/// from reports in between, this happens at most 64 times per run, so neither a slow accountant nor
-/// a slow disk delays the steps. An interrupted run may have paid for steps that it never made, but
-/// never the reverse.
+/// The number of steps that are paid for together, with one answer of the accountant and one flush
+/// to the disk. Apart from reports in between, a run has at most 64 payments, so neither a slow
+/// accountant nor a slow disk delays the steps. An interrupted run may have paid for steps that it
+/// never made, but never the reverse.
 std::uint64_t steps_per_payment(std::uint64_t steps) {
   return std::max<std::uint64_t>(1, (steps + 63) / 64);
 }
 
-/// Two copies of a state whose coins differ, because one was edited, would release other sums in
-/// the rest of the epoch, so their noise must be unrelated.
+/// If one of two copies of a state was edited and has other coins, the two release different sums
+/// in the rest of the epoch, so their noise must be unrelated.
 RandomKey key_with_coins(const RandomKey& key, const RandomKey& coins) {
   const auto bytes = coins.secret_bytes();
   return key.derive("coins\n" + std::string(bytes.begin(), bytes.end()));
@@ -128,7 +128,7 @@ void Trainer::save(StateWriter& out, Between where) const {
 }
 
 void Trainer::restore(StateReader& in, Between where) {
-  check_charges(plan_, state_->made);  // before adaptive noise changes them
+  check_charges(plan_, state_->made);  // before adaptive noise changes the charges
   in.begin("trainer");
   in.get(restored_.at, restored_.in_hand);
   if (where == Between::steps) engine_->restore_optimizer(in);
@@ -156,8 +156,8 @@ bool Trainer::pay_for(std::uint64_t step, std::uint64_t at_least) {
     return state_->receipts.size() >= at_least;
   }
   const std::uint64_t from = step + state_->receipts.size();
-  // A block ends where the planned budget ends, which the ledger checks again. Steps after a report
-  // are not paid for before it, because it decides whether they are made.
+  // A block ends at the last step that the plan's budget pays for; the ledger checks this again.
+  // Steps after a report are paid for after it, because it decides whether they are made.
   std::uint64_t limit =
       from < plan_.affordable_steps ? plan_.affordable_steps : plan_.charges.size();
   if (plan_.report && plan_.report->every > 0)
@@ -275,7 +275,7 @@ void Trainer::take_any_rows() {
                                  .steps = plan_.steps(),
                                  .adjacency = plan_.manifest->adjacency,
                                  .batch_sizes = batches});
-  } catch (const std::exception&) {  // an error text about this number would reveal it
+  } catch (const std::exception&) {  // the text of the error would reveal this number
     takes_all_rows_ = true;
   }
 }

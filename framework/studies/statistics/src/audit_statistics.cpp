@@ -9,7 +9,8 @@
 namespace privgrad::core {
 namespace {
 
-/// Computed probabilities have a smaller relative error; it is rounded to the safe side.
+/// A bound on the relative error of computed probabilities, which are rounded to the safe side by
+/// it.
 constexpr double kSlack = 1e-9;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -106,29 +107,30 @@ double TradeOff::least_probability(double y) const {
 /// x between them, (1 - f)(x) = max over x1 + x2 = 2 x of half the sum of 1 - f_1(x1) and 1 -
 /// f_2(x2).
 ///
-/// Proof. Given all coins but i, the releases for the two sides of coin i have the trade-off f, and
-/// a guess about i that is right for one side is wrong when the same is released for the other.
-/// Consider the event "i is guessed to be this side, and at least j - 1 of the others are right",
-/// whose second part does not depend on coin i. Its probabilities x, when the guess is wrong, and
-/// y, when it is right, satisfy y <= 1 - f(x), for the side's direction. So do their means over
-/// both sides and, because 1 - f is concave, over the other coins and all m canaries (Jensen). The
-/// mean of the y is the expected share of canaries that are guessed rightly when at least j are
-/// right: R_j. The mean of the x is the share guessed wrongly when at least j - 1 are right:
-/// H_{j-1}.
+/// Proof. Given all coins except coin i, the releases for the two sides of coin i have the
+/// trade-off f, and a guess about i that is right for one side is wrong for the other side if the
+/// release is the same. Consider the event "i is guessed to be this side, and at least j - 1 of the
+/// others are right", whose second part does not depend on coin i. Its probabilities x, when the
+/// guess is wrong, and y, when it is right, satisfy y <= 1 - f(x), for the side's direction. So do
+/// their means over both sides and, because 1 - f is concave, over the other coins and all m
+/// canaries (Jensen). The mean of the y is R_j, the expected share of right guesses, counted only
+/// if at least j are right. The mean of the x is H_{j-1}, the expected share of wrong guesses,
+/// counted only if at least j - 1 are right.
 ///
-/// Can P[k >= v] be `level`? Put all of it at v, and then, going down from j = v, let p_{j-1} be
-/// the smallest value that (1) allows for the R_j so far. If the total exceeds 1, no distribution
-/// achieves it. Proof: let M_j = sum over k >= j of p_k, for a distribution that satisfies (1), and
-/// let D denote differences to the values computed here. By induction DM_j >= 0 and DR_j >= (j-1)/m
-/// DM_j. This is true at v, because DM = 0 and no k is below v. H_{j-1} is at least max(H_j,
-/// least_probability(R_j)), and equal to it here; R_j is not smaller than here. If p_{j-1} is 0
-/// here, DM can only grow. Otherwise H_{j-1} is not smaller than here, and with x = (j-1)/(r-j+1),
-/// R - x H does not change with p_{j-1}, so that D(R_{j-1} - x H_{j-1}) = (1 + x)(DR_j - (j-1)/m
-/// DM_j) >= 0: R_{j-1} is not smaller either, and neither is M_{j-1} = (m/r)(R_{j-1} + H_{j-1}). In
-/// both cases DR_{j-1} = DR_j + (j-1)/m Dp >= (j-1)/m DM_{j-1}.
+/// Whether P[k >= v] can be `level` is decided by the following construction. Put all of this
+/// probability at v, and then, going down from j = v, let p_{j-1} be the smallest value that (1)
+/// allows for the R_j so far. If the total exceeds 1, no distribution achieves it. Proof: let M_j =
+/// sum over k >= j of p_k, for a distribution that satisfies (1), and let D denote differences to
+/// the values computed here. By induction DM_j >= 0 and DR_j >= (j-1)/m DM_j. This is true at v,
+/// because DM = 0 and no k is below v. H_{j-1} is at least max(H_j, least_probability(R_j)), and
+/// equal to it here; R_j is not smaller than here. If p_{j-1} is 0 here, DM can only grow.
+/// Otherwise H_{j-1} is not smaller than here, and with x = (j-1)/(r-j+1), R - x H does not change
+/// with p_{j-1}, so that D(R_{j-1} - x H_{j-1}) = (1 + x)(DR_j - (j-1)/m DM_j) >= 0: R_{j-1} is not
+/// smaller either, and neither is M_{j-1} = (m/r)(R_{j-1} + H_{j-1}). In both cases DR_{j-1} = DR_j
+/// + (j-1)/m Dp >= (j-1)/m DM_{j-1}.
 ///
-/// The distributions that satisfy (1) form a convex set, which contains the one without right
-/// guesses: if `level` cannot be achieved, neither can more.
+/// The distributions that satisfy (1) form a convex set, which contains the distribution without
+/// right guesses, so if `level` cannot be achieved, no larger probability can.
 bool excludes(const Guesses& guesses, const std::function<double(double y)>& least_probability,
               double level) {
   const auto m = static_cast<double>(guesses.canaries);
@@ -198,7 +200,7 @@ double gaussian_mu(double epsilon, double delta) {
 }
 
 double expected_accuracy(double mu, double share) {
-  // The clearest have |x - mu/2| above t; x - mu/2 is N(-mu/2, 1) or N(mu/2, 1).
+  // The clearest guesses have |x - mu/2| above t; x - mu/2 is N(-mu/2, 1) or N(mu/2, 1).
   double low = 0.0, high = mu / 2.0 + 40.0;
   for (int i = 0; i < 100; ++i) {
     const double t = 0.5 * (low + high);

@@ -23,7 +23,7 @@ bool all_equal(std::span<const double> values) {
   return std::all_of(values.begin(), values.end(), [&](double x) { return x == values.front(); });
 }
 
-/// Two-pass, and exactly 0 for equal values.
+/// Computed in two passes, so that it is exactly 0 for equal values.
 double std_of(std::span<const double> values, double mean) {
   if (all_equal(values)) return 0.0;
   double sum = 0.0;
@@ -56,7 +56,7 @@ double power(double deviations, std::size_t pairs) {
     return cdf(normal, shift - quantile(normal, 0.975));
   }
   const double edge = student_half_width(pairs - 1, 0.95);
-  if (shift > edge + 30.0) return 1.0;  // for large shifts, which the library need not sum up
+  if (shift > edge + 30.0) return 1.0;  // avoids the library's long sums for large shifts
   const boost::math::non_central_t_distribution<double> law(n - 1.0, shift);
   return cdf(complement(law, edge)) + cdf(law, -edge);
 }
@@ -69,7 +69,7 @@ std::optional<double> sign_flip_test(std::span<const double> differences) {
     sum += d;
     size += std::abs(d);
   }
-  // Patterns with the same sum must count for any order of additions.
+  // Patterns with the same sum must count in spite of roundings.
   const double least = std::abs(sum) - 1e-12 * size;
   // A pattern and its negative are equally far from 0, so the last sign is fixed.
   const std::uint64_t patterns = std::uint64_t{1} << (n - 1);
@@ -128,7 +128,7 @@ std::optional<std::size_t> pairs_to_find(double effect, double std) {
   constexpr std::size_t kMost = 1'000'000;
   const double deviations = effect / std;
   if (power(deviations, kMost) < kWanted) return std::nullopt;
-  std::size_t low = 1, high = 2;  // low is not enough; high is to be tried.
+  std::size_t low = 1, high = 2;  // low is too few pairs; high is tried next
   while (power(deviations, high) < kWanted) low = std::exchange(high, std::min(2 * high, kMost));
   while (high - low > 1) {
     const std::size_t middle = low + (high - low) / 2;

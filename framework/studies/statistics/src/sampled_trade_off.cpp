@@ -15,7 +15,8 @@ constexpr double kTail = 9.5;
 constexpr std::ptrdiff_t kLeastHalf = 1 << 10, kMostHalf = 1 << 19;
 /// The number of points of the stored curves; their error does not accumulate over steps.
 constexpr std::ptrdiff_t kCurvePoints = 1 << 12;
-/// A grid adds at most width^2 / 4 to the variance of a step's loss: 1e-4 of it.
+/// The width in standard deviations of a step's loss. A grid adds at most width^2 / 4 to the
+/// variance, a relative 1e-4.
 constexpr double kWidthInDeviations = 0.02;
 constexpr double kLargestLoss = 600.0;
 constexpr double kLogOfTail = -30.0;  // 1e-13
@@ -60,9 +61,10 @@ class Release {
       return over <= 0.0 ? -kUnbounded : square * std::log(over) + 0.5;
     }
     if (loss < 0.0) return -seen(-loss);
-    // With u = e^(y / z^2): b u^2 - a u - b e^loss = 0, a = (1 - q)(e^loss - 1), b = q e^(-1/2z^2).
+    // With u = e^(y / z^2), b u^2 - a u - b e^loss = 0, where a = (1 - q)(e^loss - 1) and b = q
+    // e^(-1/2z^2).
     const double e = std::exp(loss);
-    const double a = (1.0 - q_) * std::expm1(loss) / q_ * std::exp(0.5 / square);  // over b
+    const double a = (1.0 - q_) * std::expm1(loss) / q_ * std::exp(0.5 / square);  // a / b
     if (!std::isfinite(a * a)) return square * std::log(a);
     return square * std::log(0.5 * (a + std::sqrt(a * a + 4.0 * e)));
   }
@@ -94,8 +96,8 @@ class Release {
 
 /// The range and variation of losses, by quadrature; used only to choose a grid.
 struct Spread {
-  double reach = 0.0;      ///< Of all releases together.
-  double deviation = 0.0;  ///< Of a single release, on average.
+  double reach = 0.0;      ///< The range of all releases together.
+  double deviation = 0.0;  ///< The mean standard deviation of a single release.
 };
 
 /// Orders of moments, for Chernoff's bound.
@@ -327,7 +329,7 @@ LossLaw::LossLaw(std::span<const SampledRelease> releases, CoinSides sides, unsi
   p_only_ = -std::expm1(log_finite_p);
   q_only_ = -std::expm1(log_finite_q);
   for (int which = 0; which < 4; ++which) {
-    double least = 0.0;  // of the logarithm of the mass that wraps around
+    double least = 0.0;  // bounds the logarithm of the mass that wraps around
     for (std::size_t k = 0; k < std::size(kOrders); ++k) {
       const double log = logs[k][which] - kOrders[k] * width_ * static_cast<double>(half_ - 1);
       if (!std::isnan(log)) least = std::min(least, log);
@@ -363,8 +365,8 @@ double LossLaw::epsilon(double delta_allowed) const {
 }
 
 GuessCurve LossLaw::curve() const {
-  // Means over the sides of the coin. A guess of one side is right with P and wrong with Q; a guess
-  // of the other side is the reverse, at the opposite loss.
+  // Takes means over the sides of the coin. A guess of one side is right with P and wrong with Q; a
+  // guess of the other side has the reverse at the opposite loss.
   const std::ptrdiff_t together = std::max<std::ptrdiff_t>(1, 2 * half_ / kCurvePoints);
   Atoms coarse(width_ * static_cast<double>(together), half_ / together + 1);
   for (std::ptrdiff_t k = -half_; k <= half_; ++k) {
@@ -388,7 +390,7 @@ GuessCurve LossLaw::curve() const {
 }
 
 double GuessCurve::least_probability(double y) const {
-  const double right = y - slack_;  // this much of y may be an error of the masses
+  const double right = y - slack_;  // the rest of y may be an error of the masses
   if (right <= 0.0) return 0.0;
   const auto above = std::lower_bound(right_.begin(), right_.end(), right);
   if (above == right_.begin()) return 0.0;
@@ -457,7 +459,7 @@ double SampledFamily::one_run_factor(const Guesses& guesses, double level, doubl
 double SampledFamily::repeated_factor(const Guesses& guesses, double level) const {
   const double right = proportion_above(guesses.correct, guesses.canaries, level);
   if (right <= 0.5) return 0.0;
-  // Always guessing means being wrong with probability 1 - right: where that is less than the curve
+  // Guesses for every run are wrong with probability 1 - right. If that is less than the curve
   // allows, the factor is excluded.
   return largest_factor(kFactorStep, [&](double factor) {
     return at(factor).least_probability(right) > 1.0 - right;
@@ -469,7 +471,7 @@ double SampledFamily::epsilon(double factor, double delta) const {
   const std::vector<SampledRelease> releases = divided(factor);
   const double coarse = LossLaw(releases, sides_).epsilon(delta);
   const double fine = LossLaw(releases, sides_, 2).epsilon(delta);
-  if (!std::isfinite(fine)) return 0.0;  // beyond the grid: no claim is made
+  if (!std::isfinite(fine)) return 0.0;  // beyond the grid no claim is made
   return std::max(0.0, fine * (1.0 - 1e-7) - std::fabs(coarse - fine));
 }
 

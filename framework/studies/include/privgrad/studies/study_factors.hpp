@@ -14,7 +14,7 @@ namespace privgrad::core {
 /// The arms of a study's grid by their place on it, with their values per seed.
 struct FactorGrid {
   std::vector<Axis> factors;  ///< Of two values or more.
-  /// By the index of each factor's value: the arms with a value for every run.
+  /// The arms with a value for every run, by the indices of their factors' values.
   std::map<std::vector<std::size_t>, std::vector<double>> cells;
 };
 
@@ -23,15 +23,15 @@ FactorGrid grid_of(const StudyPlan& plan, const StudyRuns& runs, const std::stri
 /// Marginal means of each factor (an axis, or the levels, of two values or more), and the
 /// interaction of each pair of factors, in one metric.
 ///
-/// Only arms of the grid count. Means of a factor are over those combinations of the other factors
-/// for which each of its values has a run for each seed, none of which diverged. Everything is
-/// computed per seed first, so intervals and tests are over seeds, as for differences between arms,
-/// and hold for any dependence between arms.
+/// Only arms of the grid count. The means of a factor use only those combinations of the other
+/// factors in which each of its values has a run for each seed, and none of these runs diverged.
+/// Everything is computed per seed first, so intervals and tests are over seeds, as for differences
+/// between arms, and hold for any dependence between arms.
 ///
 /// - Intervals of a factor's means hold together with 95 % (Student's t; Bonferroni over its
 ///   values).
-/// - A factor's p tests whether all its values have one mean: t tests of the differences to its
-///   first value, Bonferroni. A pair's p tests whether there is no interaction: t tests of the
+/// - A factor's p tests whether all its values have the same mean: t tests of the differences to
+///   its first value, Bonferroni. A pair's p tests whether there is no interaction: t tests of the
 ///   differences of differences to the first values of both, Bonferroni; for two times two values
 ///   this is one exact t test.
 /// - p_holm: after Holm's correction over all factors and pairs of the metric.
@@ -41,7 +41,7 @@ FactorGrid grid_of(const StudyPlan& plan, const StudyRuns& runs, const std::stri
 ///   "interactions": [{"factors": [A, B], "combinations", "means": [of A][of B], "p", "p_holm"}]};
 ///   null for a study with fewer than two factors. A factor without a complete combination has no
 ///   values.
-/// \param looks  how often the runs may have been looked at (looks_of()).
+/// \param looks  how often the runs may have been examined (looks_of()).
 nlohmann::json factors_json(const FactorGrid& grid, std::size_t looks);
 
 }  // namespace privgrad::core

@@ -12,21 +12,22 @@
 
 namespace privgrad::core {
 
-/// How far below the target an arm of equal privacy may end: noise can be chosen freely, so a
-/// larger gap means that something else determined it.
+/// How far below the target an arm of equal privacy may end: noise can have any value, so a larger
+/// gap means that something other than the target determined the noise.
 inline constexpr double kEpsilonTolerance = 0.005;
 
 /// An arm that fits the plugins and has the study's guarantee.
 struct PlannedArm {
   const Arm* arm = nullptr;
-  std::unique_ptr<Manifest> manifest;  ///< Without a seed.
-  Plan plan;                           ///< Made from that manifest.
-  /// Index of the arm whose runs this arm uses: its own, unless an earlier arm trains the same
-  /// model, as arms often do that differ only in the accountant.
+  std::unique_ptr<Manifest> manifest;  ///< Has no seed.
+  Plan plan;                           ///< Made from `manifest`.
+  /// The index of the arm whose runs this arm uses: its own index, unless an earlier arm trains the
+  /// same model. Arms that differ only in the accountant often do.
   std::size_t runs_of = 0;
   double plan_seconds = 0.0;  ///< The time to plan the arm, which each run repeats.
 
-  /// Whether it has no privacy: a reference, which does not take part in comparisons and choices.
+  /// Whether the arm is a reference without privacy, which takes no part in comparisons and
+  /// choices.
   bool is_reference() const { return manifest->noise_off; }
 };
 
@@ -49,9 +50,9 @@ struct StudyPlan {
 /// Plans every arm; runs nothing and releases nothing.
 ///
 /// With equal privacy, all arms of a level have the same target_epsilon, target_delta and
-/// adjacency, and its own gating accountant calibrates each arm to them: an open schedule as in any
-/// plan, a noise schedule with given values by a common factor (privacy.calibrate: all). Every
-/// epsilon is then in [1 - kEpsilonTolerance, 1] times the target.
+/// adjacency, and each arm's gating accountant calibrates the arm to them: an open schedule as in
+/// any plan, and a noise schedule with given values by a common factor (privacy.calibrate: all).
+/// Every epsilon is then in [1 - kEpsilonTolerance, 1] times the target.
 ///
 /// \param overrides  `--set` of the base; keys that the study varies cannot be set.
 /// \throws ManifestError, PrivacyError (an arm that is not proved, or has another guarantee) or
@@ -72,14 +73,14 @@ std::unique_ptr<Manifest> arm_manifest(const Study& study, const Arm& arm,
 ///   file may be.
 std::string study_yaml(const Study& study, const std::vector<std::string>& overrides);
 
-/// Whether both plans train the same model, bit for bit, for each seed: they differ only in what is
-/// proved about it (the accountants and the target).
+/// Whether both plans train the same model, bit for bit, for each seed: they differ only in the
+/// proofs (the accountants and the target).
 bool train_alike(const Plan& a, const Plan& b);
 
 /// The first arm of a level that has privacy: the others of the level must have its guarantee.
 const PlannedArm& first_of_level(const StudyPlan& plan, std::size_t level);
 
-/// The flaws of which readers of the comparison must be aware (StudyPlan::stains).
+/// The flaws that readers of the comparison must know (StudyPlan::stains).
 std::vector<std::string> stains_of(const StudyPlan& plan);
 
 /// Remarks on the arms' guarantees (remarks()), each sentence once, with the names of the arms that

@@ -24,7 +24,7 @@ std::vector<RunRecord> runs_as(const Plan& plan, std::vector<RunRecord> runs);
 std::string results_csv(const StudyPlan& plan, const StudyRuns& runs);
 
 /// The number of seeds of the next look, if the study's rule requires more seeds after these runs:
-/// this look is not the last, and some interval that the rule names is too wide. Arms that cannot
+/// this look is not the last one, and an interval is wider than the rule allows. Arms that cannot
 /// be compared are ignored, because more seeds would not change that.
 /// \returns nothing if no more seeds are required, or without a rule.
 std::optional<std::size_t> next_seeds(const StudyPlan& plan, const StudyRuns& runs);

@@ -9,8 +9,8 @@
 
 namespace privgrad::core {
 
-/// The search as a study of its own: each arm is a level, each point of the search's grid a
-/// variant. Its runs have the search's seeds and changes, and the guarantee of their arm.
+/// The search as a study of its own, in which each arm is a level and each point of the search's
+/// grid is a variant. Its runs have the search's seeds and changes, and the guarantee of their arm.
 /// \param study  with a search.
 /// \throws ConfigError if two candidates have the same name.
 Study search_study(const Study& study);

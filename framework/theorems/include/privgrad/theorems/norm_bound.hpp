@@ -1,4 +1,4 @@
-// Bounds on the gradient norms that Tran and Cutkosky's two algorithms reach.
+// Bounds on the gradient norms that the two algorithms of Tran and Cutkosky 2022 reach.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct NormFacts {
 ///     <grad F, m/|m|> = |m| - <e, m/|m|> >= |m| - |e| >= |grad F| - 2 |e|,
 ///
 /// and smoothness gives F(w') <= F(w) - eta |grad F| + 2 eta |e| + L eta^2 / 2, which is summed
-/// over the steps. Each of the three constants is attained. The printed lemma has 3/2 times as
-/// much.
+/// over the steps. Each of the three constants is attained. The printed lemma's bound is 3/2 times
+/// as large.
 /// \param fall  F at the first iterate minus F after the last step.
 /// \param mean_error  the mean of |e|.
 /// \returns a bound on the mean of |grad F| over the iterates at which steps begin.
@@ -41,29 +41,30 @@ struct MomentumFacts {
 };
 
 /// Lemma 11, corrected: the distance of m_t from grad F(w_t), averaged over the orders, without
-/// noise, for batches of one in an order that is redrawn in every epoch. The printed lemma is
-/// false: m_0 = 0 has the weight (1 - alpha)^t in m_t, so if all examples have the same gradient of
-/// length G, the error is (1 - alpha)^t G, where the paper has 2 G sqrt(alpha). The terms, with i
-/// the step of a gradient and a(i) the first step of its epoch:
+/// noise, for batches of one example in an order that is redrawn in every epoch. The printed lemma
+/// is false: m_0 = 0 has the weight (1 - alpha)^t in m_t, so if all examples have the same gradient
+/// of length G, the error is (1 - alpha)^t G, but the paper's bound is 2 G sqrt(alpha). The terms,
+/// with i the step of a gradient and a(i) the first step of its epoch:
 /// - the start: (1 - alpha)^t |grad F(w_t)|;
-/// - the order: gradients at w_a(i) are drawn without replacement, their cross terms are at most 0,
-///   and the variance of each is at most G^2: G sqrt(sum alpha^2 (1 - alpha)^2k);
-/// - the epoch: w_i is at most (N - 1) steps from w_a(i), for f and for F;
-/// - the memory: w_i is t - i steps from w_t: eta L sum alpha (1 - alpha)^k k.
+/// - the order: gradients at w_a(i) are drawn without replacement, so their cross terms are at most
+///   0, and the variance of each is at most G^2, which gives G sqrt(sum alpha^2 (1 - alpha)^2k);
+/// - the epoch: w_i is at most (N - 1) steps from w_a(i), once for f and once for F;
+/// - the memory: w_i is t - i steps from w_t, which gives eta L sum alpha (1 - alpha)^k k.
 /// \param share_of_start  (1 - alpha)^t, or its mean over steps.
 double momentum_error(const MomentumFacts& facts, double share_of_start);
 
-/// Two upper bounds on the expected gradient norm at an iterate drawn uniformly from all.
+/// Two upper bounds on the expected gradient norm at an iterate that is drawn uniformly from all
+/// iterates.
 struct NormBound {
   double steps = 0.0;    ///< The theorem's T, not rounded.
-  double printed = 0.0;  ///< The theorem's last line.
+  double printed = 0.0;  ///< The bound in the theorem's last line.
   double proved = 0.0;   ///< The bound that follows from its lemmas as corrected here.
 };
 
-/// Theorem 6, for momentum by tree aggregation (Algorithm 1): T log2(T) = epsilon N^2 / sqrt(d
-/// ln(1/delta)), and the lemmas 5, 11 and 12, with the noise that the algorithm prints. A release
-/// has up to log2(T) + 1 nodes, not log2(T), and V is at most (log2(N) + 3) T / N. The printed line
-/// lacks a factor of sqrt(log2 T) ln^(1/4)(1/delta) on R, and one of 4 on the noise: its proof
+/// Theorem 6, for momentum by tree aggregation (Algorithm 1), with T log2(T) = epsilon N^2 / sqrt(d
+/// ln(1/delta)), lemmas 5, 11 and 12, and the noise that the algorithm prints. A release has up to
+/// log2(T) + 1 nodes, not log2(T), and V is at most (log2(N) + 3) T / N. The printed line lacks a
+/// factor of sqrt(log2 T) ln^(1/4)(1/delta) on R, and a factor of 4 on the noise: its proof
 /// substitutes 4 log2(T) T / N for V and 2 sqrt(ln(1/delta)) / epsilon for sigma, and drops both
 /// the 2 of the root and the 2 of sigma.
 NormBound norm_bound_of_tree(const NormFacts& facts);

@@ -8,14 +8,15 @@
 
 namespace privgrad::core {
 
-// The bounds for concrete numbers; docs/algorithms/dynamic-budget.md lists where the printed ones
-// are wrong.
+// The bounds for concrete numbers; docs/algorithms/dynamic-budget.md lists the errors of the
+// printed bounds.
 //
 // f is M-smooth, its examples are G-Lipschitz (clipping to G ensures that, and changes f), and it
 // satisfies the Polyak-Lojasiewicz condition with mu: |grad f|^2 >= 2 mu (f - f*). Then kappa,
 // M/mu, is at least 1, and gamma = 1 - 1/kappa. Noise multipliers cost R = sum_t 1/sigma_t^2, which
 // is twice the rho of zCDP for full batches under add_or_remove_one and zero_out. A bound is on the
-// expected excess risk after the last step divided by that before the first: 1 means no progress.
+// expected excess risk after the last step, divided by the excess risk before the first step: 1
+// means no progress.
 
 /// The way in which a budget is divided over the steps.
 enum class BudgetSplit {
@@ -47,8 +48,8 @@ struct Descent {
   double alpha = 0.0;  ///< > 0.
 
   double gamma() const { return 1.0 - 1.0 / kappa; }
-  /// gamma^T + alpha R sum_t gamma^(T-t) sigma_t^2: Theorem 4.1, for any noise multipliers; alpha
-  /// must belong to their budget.
+  /// gamma^T + alpha R sum_t gamma^(T-t) sigma_t^2 (Theorem 4.1), for any noise multipliers; alpha
+  /// must be computed with their budget R.
   double bound(std::span<const double> noise_multiplier) const;
   /// The bound after each step, with the budget of all steps: [0] is 1, before the first step; the
   /// last is bound(noise_multiplier).
@@ -70,8 +71,8 @@ struct Descent {
 /// and eta mu = eta0/(2 kappa). grad_t - v_t is the lag of the gradients of earlier steps minus the
 /// noise. The two are not independent, so |a + b|^2 <= 2|a|^2 + 2|b|^2 separates them. The noise
 /// has, in each of D coordinates, the variance (G/N)^2 sum_i c_ti^2 sigma_i^2; summed over the
-/// steps this gives eta D (G/N)^2 sum_i w_i sigma_i^2, with w from momentum_influence(), and
-/// divided by the first gap eta0 alpha R sum_i w_i sigma_i^2. The lag is at most M eta sum_i c_ti
+/// steps this gives eta D (G/N)^2 sum_i w_i sigma_i^2, with w from momentum_influence(), and eta0
+/// alpha R sum_i w_i sigma_i^2 after division by the first gap. The lag is at most M eta sum_i c_ti
 /// sum_{i<=j<t} |v_j|, whose squares, by Jensen's inequality and summed over the steps, have the
 /// weight M^2 eta^2 C on |v_j|^2, with C from zeta(). If zeta >= 0, the last term of the first line
 /// outweighs them.
@@ -89,8 +90,8 @@ struct MomentumDescent {
 
   double gamma() const { return 1.0 - eta0 / (2.0 * kappa); }
   /// zeta = 1 - eta0/2 - (eta0^2/2) C, C = beta gamma (1 - beta^2/gamma) / ((gamma-beta)^2
-  /// (1-beta)^2): the proof needs it to be >= 0, and gamma > beta. C is sum_{s>=1} gamma^-s
-  /// sum_{k>=s} k beta^k, an upper bound on the weight of |v_j|^2 in the steps after j.
+  /// (1-beta)^2): the proof needs zeta >= 0 and gamma > beta. C is sum_{s>=1} gamma^-s sum_{k>=s} k
+  /// beta^k, an upper bound on the weight of |v_j|^2 in the steps after j.
   double zeta() const;
   /// The largest eta0 that the proof allows; gamma depends on it, so it is found by root search.
   static double most_eta0(double kappa, double beta);
@@ -102,9 +103,9 @@ struct MomentumDescent {
 
 /// The term that the noise of sampling adds for batches of n examples: kappa alpha R' sigma_g^2 /
 /// G^2 (1 - gamma^T) <= D sigma_g^2 / (2 mu n^2 (f_1 - f*)), with alpha and R' = R N^2/n^2 of the
-/// batches (proof of Theorem 4.8; the theorem prints N^2 R for n^2, which is equal for its own
-/// choice of n). The formula does not concern the privacy of the sampled steps: no zCDP guarantee
-/// is amplified.
+/// batches (proof of Theorem 4.8; the theorem prints N^2 R in place of n^2, which is the same for
+/// its choice of n). The formula says nothing about the privacy of the sampled steps; zCDP has no
+/// amplification by sampling.
 /// \param gradient_noise  sigma_g, >= 0.
 double sampling_term(double parameters, double gradient_noise, double pl_constant,
                      double batch_size, double initial_gap);
@@ -147,7 +148,7 @@ double true_risk_by_stability(const RiskFacts& facts, double bound, std::uint64_
 /// Sridharan 2009, for a mean of N strongly convex G-Lipschitz losses; Eq. 15 prints mu N in both
 /// places, which is too small by sqrt(N)). By Markov's inequality x <= 2 gap bound(R/k), except
 /// with probability 2^-k <= p; the printed bound lacks the 2. The total failure probability is 2p,
-/// not p, and finding the best of the k runs is not paid for.
+/// not p, and the choice of the best of the k runs is not charged.
 /// \param bound_of_one  the bound of one run with a budget of R/k.
 /// \param p  in (0, 1).
 double true_risk_in_probability(const RiskFacts& facts, double bound_of_one, double p);

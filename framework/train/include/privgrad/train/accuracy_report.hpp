@@ -1,4 +1,4 @@
-// The noisy training accuracy that a run may release: its computation, its payment, its record.
+// The noisy training accuracy that a run may release: how it is computed, paid for and recorded.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace privgrad::core {
 
-/// The purpose for which the key of a report's noise is derived.
+/// The purpose with which the key of a report's noise is derived.
 inline constexpr std::string_view kReportPurpose = "report";
 
 /// The contribution of each row to the report: 1/2 if the program classifies it correctly,
@@ -31,22 +31,22 @@ std::vector<float> correct_halves(const Program& program, const Dataset& data,
 /// A released accuracy.
 struct ReportedAccuracy {
   double value = 0.0;         ///< In [0, 1].
-  double noise_stddev = 0.0;  ///< Before the value was clamped to [0, 1].
+  double noise_stddev = 0.0;  ///< Of the value before it was clamped to [0, 1].
 };
 
 /// The accuracies that a run has released.
 struct ReportedAccuracies {
   std::vector<std::uint64_t> steps;      ///< The steps after which an accuracy was released.
   std::vector<double> between;           ///< The accuracies, one for each of `steps`.
-  std::optional<ReportedAccuracy> kept;  ///< For the kept model, once released.
+  std::optional<ReportedAccuracy> kept;  ///< The kept model's accuracy, once released.
 };
 
 /// Pays for a report, and then releases the accuracy of a model.
 /// \param charge  PlannedReport::charge(), or charge_behind() for a number of steps, which
 ///   determines the noise: each charge has its own noise, from one key.
-/// \param divisor  of the sum: divisor_of().
+/// \param divisor  the divisor of the sum, from divisor_of().
 /// \param halves_of_rows  makes correct_halves() of all training rows; called after the payment.
-/// \param model  the parameters to which these belong.
+/// \param model  the parameters of the model.
 /// \param key  used only for reports.
 /// \param ledger  null without noise.
 /// \param witness  null: none.

@@ -22,7 +22,7 @@
 namespace privgrad::core {
 
 /// The measurement on public test rows: their mean loss, or the share classified correctly.
-/// \throws IoError if there are none: the manifest declares a test split, but it received no row.
+/// \throws IoError if there are no test rows, because the declared test split received none.
 double measured_on_test_rows(const Measurement& measurement, const Evaluation& sums,
                              std::size_t rows);
 
@@ -30,10 +30,11 @@ double measured_on_test_rows(const Measurement& measurement, const Evaluation& s
 /// them and for the steps, one at a time.
 ///
 /// Sensitivity of a loss_change: an example contributes b(l(w)) - b(l(w')) for two released models
-/// w, w', where b brings a loss to [0, loss_bound]. Both terms are in that range, so the absolute
-/// difference is at most loss_bound. The sum of all differences changes by at most loss_bound if an
-/// example is added, removed or zeroed, and by twice that if it is exchanged, as the accountant
-/// assumes for a `gaussian` event. row_sum() enforces the bound once more.
+/// w, w', where b brings a loss to [0, loss_bound]. Both terms are in that range, so their
+/// difference is at most loss_bound in absolute value. The sum of all differences changes by at
+/// most loss_bound if an example is added, removed or zeroed, and by at most twice that if an
+/// example is replaced, as the accountant assumes for a `gaussian` event. row_sum() enforces the
+/// bound once more.
 ///
 /// The losses of the last measurement are kept for the next one; they are as private as the rows
 /// and stay in this object.
@@ -41,8 +42,8 @@ class AdaptiveNoise {
  public:
   /// \param plan  with adaptive noise.
   /// \param train  the private rows.
-  /// \param key  of the run.
-  /// \param aggregator  of the run, started; notified whenever the noise changes.
+  /// \param key  the run's key.
+  /// \param aggregator  the run's started aggregator, which is notified whenever the noise changes.
   AdaptiveNoise(const Plan& plan, Aggregator& aggregator, const Dataset& train,
                 const RandomKey& key, Executor& executor);
   AdaptiveNoise(const AdaptiveNoise&) = delete;
@@ -50,7 +51,7 @@ class AdaptiveNoise {
 
   /// Must be called before each step is paid for: makes a measurement if one is due, and chooses
   /// the noise of the step.
-  /// \param bench  with the released model.
+  /// \param bench  holds the released model.
   /// \param test  the test rows.
   /// \returns false if the budget does not pay for the measurement; nothing was released then.
   bool choose(std::uint64_t step, Workbench& bench, const Dataset& test, Ledger& ledger);
@@ -97,8 +98,8 @@ class AdaptiveNoise {
   Executor& executor_;
   IndependentNoise check_noise_;
   Mechanism check_mechanism_;
-  std::vector<double> losses_;       // of each example, bounded, at the last measurement
-  std::vector<double> multipliers_;  // of every step whose noise is known
+  std::vector<double> losses_;       // of each example, clamped, at the last measurement
+  std::vector<double> multipliers_;  // noise of every step so far whose noise is known
   double current_;
   NoiseRecord record_;
   ReleaseWitness* leader_ = nullptr;

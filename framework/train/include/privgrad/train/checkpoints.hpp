@@ -29,10 +29,11 @@ bool steps_are_repeatable(const Plan& plan);
 /// its rows; otherwise "". It is private, and is compared with the hash of a resumed run.
 std::string transformed_hash(const Plan& plan, const Dataset& train);
 
-/// The hash of the assignment of examples to clients: private, and compared in the same way.
+/// The hash of the assignment of examples to clients. Like transformed_hash(), it is private, and
+/// compared when a run is resumed.
 std::string hash_of_shards(const FederatedPlan& federated);
 
-/// The key with which the plan of a resumed run was drawn.
+/// The key for the draws of a resumed run's plan.
 /// \throws IoError if the run's private folder is missing, or does not contain it.
 RandomKey kept_plan_key(const std::filesystem::path& directory, const std::filesystem::path& state);
 
@@ -46,8 +47,8 @@ std::string hash_of_shown(std::span<const float> parameters, std::string_view mo
 
 /// Prepares the directory of a new run. If an earlier run in it was interrupted before its first
 /// charge and checkpoint, that run's files and private folder are removed. Anything else in the
-/// directory is left alone, and the directory is then refused (make_run_directory()). Of several
-/// runs that begin in one directory, only one at a time is here, until its first file exists.
+/// directory is left alone, and the directory is then refused (make_run_directory()). If several
+/// runs begin in one directory, each waits here until the previous one's first file exists.
 class RoomForRun {
  public:
   /// \throws IoError if the directory cannot be made or read.
@@ -60,7 +61,7 @@ class RoomForRun {
   int descriptor_ = -1;
 };
 
-/// The checkpoints of one run: when they are made, where they are stored, and how much was
+/// The checkpoints of one run: when they are made, where they are stored, and how much the run has
 /// published.
 class Checkpoints {
  public:
@@ -86,7 +87,8 @@ class Checkpoints {
   /// \param body  the text that content() will return.
   void write(const Plan& plan, const RunOptions& options, std::string_view body);
 
-  /// Records on the disk what is about to be published; returns once the record is there.
+  /// Records on the disk the hash of content that is about to be published; returns once the record
+  /// is written.
   /// \param hash  of the published content.
   void bind(const std::string& what, const std::string& hash) {
     folder_.bind(shown_, what, hash);
@@ -99,7 +101,7 @@ class Checkpoints {
 
   std::string settle_summary(const std::string& text) { return folder_.settle_summary(text); }
 
-  /// Records that the run is now in this directory, once it is resumed there.
+  /// Records that the run, which was resumed in this directory, now belongs there.
   void settle_in(const std::filesystem::path& directory);
 
   /// Removes keys and private state of a finished run, and then the run directory's reference to

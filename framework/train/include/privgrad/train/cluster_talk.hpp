@@ -37,7 +37,8 @@ struct CommonPart {
 /// The program: its version and its build.
 CommonPart common_program();
 
-/// The hash of the training and test examples: private, because it confirms guesses about them.
+/// The hash of the training and test examples. It is private, because it can confirm guesses about
+/// them.
 std::string hash_of_examples(const RunData& data);
 
 /// Checks that all processes have the same properties, before they do anything together.

@@ -23,14 +23,14 @@ namespace privgrad::core {
 /// Threads: calls never overlap.
 class GradientDifferences {
  public:
-  /// \param plan  correlated.
+  /// \param plan  a plan with correlated releases.
   /// \param rule  the started aggregator's ability. All outlive this.
   GradientDifferences(const Plan& plan, UsesGradientDifferences& rule, Executor& executor);
 
   /// The next step.
   struct Step {
-    std::uint64_t step = 0;             ///< Each once, in order.
-    std::span<const float> parameters;  ///< The iterate, with which `program` is loaded.
+    std::uint64_t step = 0;             ///< The steps come in order, each once.
+    std::span<const float> parameters;  ///< The iterate, which is also loaded in `program`.
     const Program& program;
     const Dataset& data;
     std::span<const std::uint32_t> batch;
@@ -62,8 +62,9 @@ class GradientDifferences {
   Executor& executor_;
   ComponentPtr<Backend> backend_;
   std::unique_ptr<Program> anchor_, last_anchor_;
-  std::vector<float> at_anchor_, at_last_anchor_;  // their parameters; empty if there is none yet
-  std::vector<double> combined_noise_;             // per step, divided by clip norm and divisor
+  // the anchors' parameters; empty if there is none yet
+  std::vector<float> at_anchor_, at_last_anchor_;
+  std::vector<double> combined_noise_;  // per step, divided by clip norm and divisor
 };
 
 }  // namespace privgrad::core

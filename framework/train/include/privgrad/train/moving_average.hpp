@@ -26,7 +26,7 @@ class MovingAverage {
   MovingAverage(double decay, std::span<const float> first)
       : decay_(decay), values_(first.begin(), first.end()) {}
 
-  /// \param parameters  after the next step; the same number as before.
+  /// \param parameters  the parameters after the next step, as many as before.
   void add(std::span<const float> parameters);
 
   std::vector<float> parameters() const;

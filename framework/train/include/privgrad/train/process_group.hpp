@@ -25,8 +25,8 @@ struct StepOrder {
   std::uint64_t step = 0;
   std::vector<std::uint32_t> batch;
   double clip_norm = 0.0, count_share = 0.0;
-  /// The place in the batch of the example whose contribution is checked, or the batch's size if
-  /// none is; and the other members of a ContributionCheck.
+  /// The place in the batch of the example whose contribution is checked, or the batch's size if no
+  /// example is checked; followed by the other members of ContributionCheck.
   std::uint64_t checked = 0;
   std::vector<std::uint64_t> checked_others;
   bool all_are_checked = false;
@@ -62,15 +62,15 @@ void share_plan(Cluster& cluster, const Plan& plan, const RunOptions& options);
 ///   says.
 Plan shared_plan(const Manifest& manifest, const RunOptions& options);
 
-/// The facts besides the plan on which all processes of a run must agree: the examples as they are
-/// used for training.
+/// The facts besides the plan that all processes of a run must share: the examples in the form that
+/// is used for training.
 std::vector<CommonPart> common_ground(const RunData& data);
 
 /// The messages between the processes that make the steps of a run together. Every process has a
 /// group; process 0 sends requests, and the others answer (work_for_others()).
 ///
-/// Process 0 pays before it sends a request: a ledger's lines are on the disk before a batch is
-/// drawn, and no other process reads a row before a request. Threads: calls never overlap.
+/// Process 0 pays before it sends a request: the lines of a ledger are on the disk before a batch
+/// is drawn, and other processes read rows only on request. Threads: calls never overlap.
 class ProcessGroup {
  public:
   /// \param cluster  outlives this.
@@ -89,13 +89,14 @@ class ProcessGroup {
   // ---- at process 0
 
   /// \param learnt  ResumableRun::learnt_text().
-  /// \param ground  common_ground() of the examples, transformed unless that is still to come.
+  /// \param ground  common_ground() of the examples, after transforms unless these are still to be
+  ///   applied.
   /// \param state  the state of a trainer (Trainer::save()) from which all resume; "" if the run
   ///   begins.
   /// \throws ConfigError naming a process with another ground.
   void join(std::string_view learnt, std::span<const CommonPart> ground, std::string_view state);
 
-  /// Lets the others apply the transforms with what they learnt from statistics, once these are
+  /// Lets the others apply the transforms, with the values learnt from statistics, once these are
   /// released.
   /// \param learnt  as for join(); not empty.
   /// \param ground  of the transformed examples.
@@ -117,7 +118,7 @@ class ProcessGroup {
   std::vector<float> halves(const Program& program, std::span<const float> parameters,
                             const Dataset& train, Executor& executor);
 
-  /// Lets the others save their trainers, as this process is about to do.
+  /// Lets the others save their trainers at the same time as this process.
   void ask_for_state();
 
   /// Ends the other processes, because the run is finished.
@@ -134,7 +135,7 @@ class ProcessGroup {
 
   struct Asked {
     Wish wish = Wish::end;
-    StepOrder order;  ///< For Wish::step.
+    StepOrder order;  ///< For Wish::step: the order.
     /// Nothing: the parameters that the process already has.
     std::optional<std::vector<float>> parameters;
   };
@@ -152,7 +153,7 @@ class ProcessGroup {
   /// Sends the parameters, of which each process has updated its slice, to all processes.
   void exchange(std::span<float> parameters);
 
-  /// Sends one number of every process to all processes; returns them by rank.
+  /// Sends the number of each process to all processes; returns all numbers by rank.
   std::vector<double> all(double mine) const;
 
   /// Assembles vectors with one number per parameter from slices.

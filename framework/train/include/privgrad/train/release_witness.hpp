@@ -15,17 +15,18 @@ namespace privgrad::core {
 /// The place of a release in a run, and its inputs. As private as the batch.
 struct ReleaseSeen {
   enum class What {
-    gradient = 1,  ///< Of a step; several sums if the aggregator uses differences of gradients.
-    measurement,   ///< For adaptive noise.
-    estimate,      ///< A client's losses.
-    statistic,     ///< For a transform that learns from it, before the first step.
+    gradient = 1,  ///< A step's sum; several sums if the aggregator uses differences of gradients.
+    measurement,   ///< The measurement for adaptive noise.
+    estimate,      ///< The estimate from a client's losses.
+    statistic,     ///< The statistic from which a transform learns, before the first step.
     report,        ///< The accuracy of a model between the steps, or of the final one.
     rows,          ///< The number of rows, before any statistic.
     classes,       ///< The number of rows of each class.
   };
   What what = What::gradient;
-  std::optional<std::size_t> client;  ///< With fed_avg; nothing: the run's owner, or its server.
-  /// The step, as its receipt counts; for a statistic, the number of the transform.
+  /// The client, with fed_avg; nothing: the run's owner, or its server.
+  std::optional<std::size_t> client;
+  /// The number of the step on its receipt; for a statistic, the number of the transform.
   std::uint64_t step = 0;
   /// Rows of the data set as they were drawn; at a server, the numbers of clients; empty for a
   /// measurement, a statistic or a report, which concern all rows.
@@ -41,13 +42,13 @@ struct StepSeen {
   std::uint64_t step = 0;
   std::span<const std::uint32_t> batch;  ///< Rows of the data set, as they were drawn.
   const Released& gradient;
-  double clip_norm = 0.0;  ///< Of the step; of the next step if it is adaptive.
+  double clip_norm = 0.0;  ///< The step's clip norm; the next step's if the clip norm is adaptive.
 };
 
-/// Stands between the releases of a run and everything that follows from them. A run passes every
-/// use of private rows through the witness, and afterwards may depend only on the returned values.
-/// So a run on other rows that receives the releases of the first run must behave like it: adaptive
-/// composition in practice (falsify.hpp).
+/// Stands between the releases of a run and everything that follows from them. A run passes the
+/// results of every use of private rows to the witness, and may afterwards depend only on the
+/// returned values. So a run on other rows must behave like the first run if it receives the
+/// releases of that run. This is how falsify.hpp tests adaptive composition.
 ///
 /// A returned value is a Released, which only a mechanism can make, so it was paid for, possibly by
 /// another run.

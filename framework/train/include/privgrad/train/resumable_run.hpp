@@ -52,8 +52,7 @@ class ResumableRun {
   virtual std::uint64_t receipts_to_take_up() const = 0;
   /// Whether its own files contain lines that a resumed run has yet to repeat.
   virtual bool records_are_behind() const = 0;
-  /// The ledger that pays for statistics, once records are open; null if there are none, or no
-  /// noise.
+  /// The ledger that pays for statistics, once records are open; null without statistics or noise.
   virtual Ledger* ledger_of_statistics() { return nullptr; }
   /// Called once statistics were released and the transforms have learnt and were applied.
   virtual void statistics_are_released() {}
@@ -65,12 +64,12 @@ class ResumableRun {
   // ---- beginning and resuming
 
   void begin();
-  /// \throws PrivacyError if it cannot continue as it would have.
+  /// \throws PrivacyError if the run cannot continue as it would have without the interruption.
   void take_up();
-  /// What the transforms have learnt from released statistics, for KeptStatistics; "" if nothing,
-  /// or not yet.
+  /// The values that the transforms have learnt from released statistics, as KeptStatistics reads
+  /// them; "" if there are none yet.
   std::string learnt_text() const;
-  /// Does everything between the beginning and the end.
+  /// Trains and reports: everything after the beginning and before the removal of private state.
   void train_and_report();
   /// Removes the private state if the run is finished.
   void erase_checkpoints();
@@ -81,12 +80,12 @@ class ResumableRun {
   /// Makes a checkpoint after the last completed step.
   /// \param stop  whether the process ends here, so that it does nothing after the checkpoint.
   void save(Stop stop);
-  /// Called before a step: whether the user has stopped the run. If the run can be resumed, the
-  /// result says so, and nothing more is done.
+  /// Called before a step: whether the user has stopped the run. If the run can be resumed, this
+  /// sets RunResult::can_be_resumed, and the run does nothing more.
   bool ends_here();
 
-  /// Must be called before anything is measured, or published, with or without the model. Records
-  /// it on the disk, and stores the hash in last_shown_.
+  /// Must be called before anything is measured or published. Records it on the disk, and stores
+  /// the hash in last_shown_.
   /// \throws PrivacyError if it was published before and differs now.
   void show(const std::string& what, std::span<const float> parameters, std::string_view more);
 
@@ -96,7 +95,7 @@ class ResumableRun {
   const Plan& plan_;
   const Manifest& manifest_;
   const RunOptions& options_;
-  SecondLook second_look_;  // started before a row is read
+  SecondLook second_look_;  // starts before a row is read
   RunOutput output_;
   std::optional<Reservation> reservation_;
   std::unique_ptr<Executor> executor_;

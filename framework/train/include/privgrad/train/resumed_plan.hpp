@@ -13,8 +13,9 @@ namespace privgrad::core {
 
 /// As make_plan(), with the order of examples, the clients and the numbers with which the run
 /// began.
-/// \param directory  of the run, with its facts.json.
-/// \param state  contains the run's private folder, with the key from which these were drawn.
+/// \param directory  the run's directory, with its facts.json.
+/// \param state  contains the run's private folder, with the key from which the order and the
+///   clients were drawn.
 /// \throws as make_plan(); PrivacyError if the data's headers differ from the recorded facts;
 ///   IoError if the run's record or its private folder cannot be read.
 Plan make_resumed_plan(const Manifest& manifest, const std::filesystem::path& directory,

@@ -37,12 +37,12 @@ bool has_finite_losses(const Metrics& metrics);
 struct Progress {
   std::uint64_t step = 0;  ///< Steps made.
   std::uint64_t steps = 0;
-  double epsilon = 0.0;  ///< Spent so far; in adaptive federated runs, the final claim.
+  double epsilon = 0.0;  ///< The epsilon spent so far; in adaptive federated runs, the final claim.
   Metrics metrics;
 };
 
 struct RunOptions {
-  std::filesystem::path directory;  ///< Is created; must not exist, or be empty.
+  std::filesystem::path directory;  ///< The run creates it; if it exists, it must be empty.
   std::string lock;                 ///< The content of privgrad.lock.
   int threads = 1;
   /// The user's state folder, for files that must not be in run directories; empty if there is
@@ -51,22 +51,23 @@ struct RunOptions {
   /// The date to write, in the form of Outcome::date; empty: utc_date().
   std::string date{};
   std::function<void(const Progress&)>
-      on_progress;                          ///< Called on the calling thread; may be empty.
-  const std::atomic<bool>* stop = nullptr;  ///< Once true, the run ends after the current step.
+      on_progress;  ///< Called on the calling thread; may be empty.
+  /// Ends the run after the current step once it is true; may be null.
+  const std::atomic<bool>* stop = nullptr;
   /// Resume the run of `directory` from its last checkpoint in `state`.
   bool resume = false;
-  /// For a resumed run: repeat what it had published or paid for in advance, and end there with the
-  /// current model.
+  /// For a resumed run: repeat only the steps whose output was published or that were paid for, and
+  /// end there with the current model.
   bool finish = false;
   /// Stores outputs of frozen layers and of costly transforms, which are private copies of data;
-  /// null: none. The run is the same with it as without.
+  /// null: no cache. The run is the same with and without a cache.
   const FeatureCache* features = nullptr;
   /// The processes of the run, of which this is process 0; the others are in work_for_others().
   /// Null if this process is alone. The run is the same, bit for bit.
   Cluster* cluster = nullptr;
-  /// For a federated run: clients that are separate programs, with their own examples, noise
-  /// and ledgers; this process is the server, and its plan was made from facts. Such a run makes no
-  /// checkpoints. Null if clients are simulated here. The model is the same, bit for bit.
+  /// For a federated run: clients that are separate programs, with their own examples, noise and
+  /// ledgers; this process is the server, and its plan was made from facts. Such a run makes no
+  /// checkpoints. Null if clients are simulated here. The model has the same bits in both cases.
   RemoteClients* clients = nullptr;
   /// For comparisons of runs: every release passes through it, except in a run without noise.
   ReleaseWitness* witness = nullptr;
@@ -75,7 +76,7 @@ struct RunOptions {
 /// The outcome, with the metrics and the written texts.
 struct RunResult : Outcome {
   Metrics metrics;           ///< Of the final model.
-  double seconds = 0.0;      ///< Of the training loop, without reading the data.
+  double seconds = 0.0;      ///< The time of the training loop, without reading the data.
   nlohmann::json statement;  ///< As in statement.json.
   nlohmann::json summary;    ///< As in summary.json.
   /// The number of steps before the checkpoint, which were not repeated.
@@ -83,7 +84,8 @@ struct RunResult : Outcome {
   /// Whether the run was stopped and can be resumed: its directory has no model, statement or
   /// summary yet.
   bool can_be_resumed = false;
-  std::string no_checkpoints;  ///< Why there were none, although they were not switched off.
+  /// Why there were no checkpoints, although they were not switched off.
+  std::string no_checkpoints;
 };
 
 /// run() for a plan with one owner of data.
@@ -95,8 +97,7 @@ void work_for_central_run(const Manifest& manifest, const RunOptions& options);
 inline constexpr const char* kResumeFile = "resume.json";
 
 /// Checks that there is a resumable run, before anything is loaded for it. If a run was interrupted
-/// at its very end, removes the private state that the run would have removed, which is recognised
-/// by its copy of the summary.
+/// at its very end, this also removes its private state, which contains a copy of the summary.
 /// \throws ConfigError if the run is finished; IoError if the directory contains no run, or one
 ///   without a checkpoint.
 void check_resumable(const RunOptions& options);

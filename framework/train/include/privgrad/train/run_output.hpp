@@ -72,14 +72,13 @@ class RunOutput {
   /// \param data  the commitment for the ledgers.
   void open(const DataCommitment& data);
 
-  /// The same for a resumed run: the files from before the first step exist.
+  /// Replaces open() in a resumed run, in which the files from before the first step exist.
   /// \param metrics  position in metrics.jsonl at the checkpoint.
   /// \throws PrivacyError if facts.json has changed; IoError
   void reopen(const DataCommitment& data, const FilePosition& metrics);
 
   /// For a resumed run that continues: rewrites the files from before the first step if they
-  /// differ, so that the hashes at the end cover what the run wrote, whatever happened to the files
-  /// in between.
+  /// differ, so that the hashes at the end are correct even if the files were changed in between.
   void write_again() const;
 
   /// From now on models are measured together with other processes.
@@ -100,7 +99,7 @@ class RunOutput {
   /// open() wrote.
   nlohmann::json ledger_facts() const;
 
-  /// Stores the hashes of the ledgers' first lines, which become part of the model.
+  /// Stores the hashes of the ledgers' first lines, which are written to the model file.
   /// \param hashes  by the ledgers' names.
   void ledgers_are_open(const std::vector<std::pair<std::string, std::string>>& hashes);
 
@@ -111,7 +110,7 @@ class RunOutput {
               Executor& executor);
 
   /// The final model's quality on the test rows (evaluation_json()), for the summary; null if there
-  /// are none, if their metrics may not be shown, or if the program returns no outputs.
+  /// are no test rows, if their metrics may not be shown, or if the program returns no outputs.
   nlohmann::json test_evaluation(const RunData& data, Workbench& bench, Executor& executor) const;
   /// The metrics of the bench's parameters that may be measured.
   Metrics measure(const RunData& data, Workbench& bench, Executor& executor) const;
@@ -123,16 +122,16 @@ class RunOutput {
   void set_date(std::string date) { date_ = std::move(date); }
 
   /// The status of a finished run: diverged if a loss of its last model that may be shown is not
-  /// finite. The run was trained to its end anyway: a private loss decides nothing.
+  /// finite. A private loss that is not finite does not change the status.
   RunStatus status_of_model(RunStatus status) const;
 
-  /// Writes statement, model and summary, and puts them into the result.
+  /// Writes statement, model and summary, and stores them in the result.
   /// \param preprocessing  the values that the transforms have learnt.
   /// \param more  members of the summary.
   /// \param close_ledgers  receives the hashes of all files for the ledgers' last lines. The
   ///   summary is written afterwards, so if there is a summary, the ledgers are closed.
   /// \param settled  may be empty; receives the summary before any hash depends on it, and returns
-  ///   the summary on which the run had settled if it was interrupted after this point.
+  ///   the summary to write: the earlier one if the run was interrupted after this point.
   void close(RunResult& result, const std::vector<float>& parameters,
              const std::vector<FittedTransform>& preprocessing, const nlohmann::json& more,
              const std::function<void(const nlohmann::json& files)>& close_ledgers,
@@ -154,7 +153,7 @@ class RunOutput {
   const RunOptions& options_;
   std::optional<LineFile> metrics_file_;
   Metrics last_metrics_;
-  std::string date_;  // from before the data was read
+  std::string date_;  // the date from before the data was read
   DataCommitment data_;
   ProcessGroup* processes_ = nullptr;  // null if this process is alone
   std::string ledger_opening_;         // joint_hash() of the ledgers' first lines; "" without noise

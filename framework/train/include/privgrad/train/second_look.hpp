@@ -1,4 +1,4 @@
-// A process that sees no rows, and recomputes what components make public.
+// A process that sees no rows, and recomputes the public answers of components.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace privgrad::core {
 
-/// Recomputes what components make public if other instances of them see rows or norms: what
-/// transforms learn from a release, and the clip norms and scalings that follow from releases.
+/// Recomputes the public answers of components whose other instances see rows or norms: the values
+/// that transforms learn from a release, and the clip norms and scalings that follow from releases.
 ///
 /// Two instances in one process share a plugin's statics, thread-local variables and other process
 /// state. A second process, started before this one reads a row, therefore receives the same
@@ -35,9 +35,9 @@ class SecondLook {
   SecondLook(const SecondLook&) = delete;
   SecondLook& operator=(const SecondLook&) = delete;
 
-  /// \param number  of the transform in the manifest.
+  /// \param number  the transform's number in the manifest.
   /// \param transform  has already learnt from the release.
-  /// \throws PluginError if it has learnt something else in the other process.
+  /// \throws PluginError if the transform of the other process has learnt other values.
   void check_learnt(std::size_t number, const ExampleShape& input, const Released& mean,
                     const Transform& transform);
 

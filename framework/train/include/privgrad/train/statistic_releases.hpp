@@ -23,15 +23,15 @@
 
 namespace privgrad::core {
 
-/// The purpose for which the keys of statistics' noise are derived.
+/// The purpose with which the keys of statistics' noise are derived.
 inline constexpr std::string_view kStatisticPurpose = "statistics";
 
 /// The key for the noise of one kind of statistics; each kind has its own.
 /// \param key  used only for statistics.
 RandomKey noise_key_of(StatisticOf of, const RandomKey& key);
 
-/// The noise of the statistics from which transforms learn: transform i has its own, from noise
-/// vector i.
+/// Recipes for the noise of the statistics from which transforms learn: the statistic of transform
+/// i has the noise of node i.
 class StatisticNoiseRecipes final : public Aggregator {
  public:
   explicit StatisticNoiseRecipes(const std::vector<PlannedStatistic>& statistics);
@@ -42,26 +42,26 @@ class StatisticNoiseRecipes final : public Aggregator {
   std::vector<double> multipliers_;  // one per transform; 0 for none
 };
 
-/// Makes the releases before the first step, counts and transforms' statistics. It pays for all of
-/// them at once before it reads a row, and then releases each from the rows as the preceding
-/// transforms have left them.
+/// Makes the releases before the first step: counts, and the statistics of transforms. It pays for
+/// all of them at once before it reads a row, and computes each from the outputs of the preceding
+/// transforms.
 ///
-/// Privacy: each is exactly the Gaussian mechanism that was charged for it. Which function of the
-/// rows a later one releases depends on earlier releases: adaptive composition, as for steps.
+/// Privacy: each release is exactly the charged Gaussian mechanism. The function of the rows that a
+/// later one releases depends on earlier releases, so this is adaptive composition, as for steps.
 class StatisticReleases final : public Teacher {
  public:
   /// Called with each release before anything follows from it.
   using Shown = std::function<void(const PlannedStatistic&, std::span<const float>)>;
 
   /// \param plan, executor, ledger, witness outlive this.
-  /// \param key  used for nothing else; drawing with it twice gives the same noise.
+  /// \param key  a key that nothing else uses; a second use would give the same noise.
   /// \param ledger  null without noise.
   /// \param witness  null: none.
   /// \param second_look  outlives this.
   StatisticReleases(const Plan& plan, const RandomKey& key, Executor& executor, Ledger* ledger,
                     ReleaseWitness* witness, SecondLook& second_look, Shown shown);
 
-  /// \throws PrivacyError if the budget does not pay for them, contrary to the plan.
+  /// \throws PrivacyError if, contrary to the plan, the budget does not pay for all releases.
   void pay();
 
   /// Releases the planned counts before any transform learns: all later sums are divided by the
@@ -79,7 +79,7 @@ class StatisticReleases final : public Teacher {
   BoundedOnGrid sum(const PlannedStatistic& planned, const BoundedStatistic& transform,
                     const Dataset& train) const;
   /// Makes one release with the next receipt. Statistics are released in the plan's order, so each
-  /// receipt is used for the statistic for which it was charged.
+  /// uses the receipt of its own charge.
   /// \param own  stores the release if there is no witness.
   /// \returns the release with which to continue, once it was shown.
   const Released& release(const PlannedStatistic& planned, BoundedOnGrid sum, double divisor,
@@ -95,11 +95,11 @@ class StatisticReleases final : public Teacher {
   StatisticNoiseRecipes noise_;
   Mechanism mechanism_;
   ReleasedCounts counts_;
-  std::vector<Receipt> receipts_;  // in reverse order: the next one is the last
+  std::vector<Receipt> receipts_;  // in reverse order: the last one is used next
 };
 
-/// Writes what was released and learnt before the first step, for KeptStatistics. As private as the
-/// releases: anyone who may have the run's models may have it.
+/// Writes the values that were released and learnt before the first step, for KeptStatistics. They
+/// are as private as the releases, and thus as the run's models.
 /// \param learnt  one per transform of the manifest (RunData::preprocessing).
 void save_statistics(StateWriter& out, const Plan& plan, const ReleasedCounts& counts,
                      const std::vector<FittedTransform>& learnt);
@@ -108,7 +108,7 @@ void save_statistics(StateWriter& out, const Plan& plan, const ReleasedCounts& c
 /// of the run, from the text of save_statistics().
 class KeptStatistics final : public Teacher {
  public:
-  /// \param plan  of the same manifest with which they were saved.
+  /// \param plan  a plan of the manifest with which the values were saved.
   /// \throws IoError if the text cannot belong to this plan.
   KeptStatistics(StateReader& in, const Plan& plan);
   const ReleasedCounts& counts() const noexcept { return counts_; }

@@ -36,16 +36,16 @@ struct StepState;
 
 /// Trains on the data of one owner, and is responsible for the privacy cost to that owner: it draws
 /// the batches, holds the ledger and its receipts, and lets an engine make the steps. A central run
-/// has one trainer, a federated run one per client.
+/// has one trainer, and a federated run has one per client.
 ///
 /// Threads: calls on one trainer never overlap; trainers of different workbenches may run at once.
 class Trainer {
  public:
-  /// \param plan  the owner's, for which the trainer makes components of its own. It and the
+  /// \param plan  the owner's plan, for which the trainer makes its own components. It and the
   ///   following arguments outlive the trainer.
   /// \param data  contains the owner's rows.
   /// \param rows  numbers of the owner's rows; nothing: all rows.
-  /// \param key  the owner's: "sampler" and "noise" are derived from it.
+  /// \param key  the owner's key; the keys "sampler" and "noise" are derived from it.
   /// \param executor  makes sums and noise in parallel, with the same result on any number of
   ///   threads.
   /// \param processes  the processes that make the steps together, each with a trainer that has a
@@ -67,8 +67,8 @@ class Trainer {
   /// number; if there are fewer rows than a batch, each batch contains all of them.
   void take_any_rows();
 
-  /// As open_ledger(), for a resumed run: must follow restore(), which tells how far the ledger was
-  /// written.
+  /// Replaces open_ledger() in a resumed run. Must follow restore(), which finds out how far the
+  /// ledger was written.
   /// \param may_repeat  LedgerReopening::may_repeat.
   /// \throws IoError, PrivacyError as the reopened ledger.
   void reopen_ledger(const std::filesystem::path& file, const nlohmann::json& facts,
@@ -76,10 +76,10 @@ class Trainer {
 
   /// Replaces open_ledger() in a process without ledgers: another process charges for the steps,
   /// and take_over() transfers the right to make them.
-  /// \throws PluginError if the components are charged otherwise than planned.
+  /// \throws PluginError if the components' charges differ from the plan.
   void expect_receipts();
-  /// Takes over that many steps from `step` on, which the process that holds the ledger has
-  /// charged, and whose receipts it has given up.
+  /// Takes over the right to make that many steps from `step` on. The process that holds the ledger
+  /// has charged them and given up their receipts.
   /// \throws PrivacyError for steps that are not in the plan, or while earlier steps remain.
   void take_over(std::uint64_t step, std::uint64_t count);
   /// In the process that holds the ledger: gives up the next receipts, which another process takes
@@ -94,7 +94,8 @@ class Trainer {
   /// epoch charged as random allocation keeps the coins of its first step.
   void use_key_of_step(const RandomKey& key);
 
-  /// The place of a checkpoint. Between rounds the optimizer has no state: begin_round().
+  /// The place of a checkpoint. Between rounds the optimizer has no state, because begin_round()
+  /// restarts it.
   enum class Between { steps = 1, rounds };
 
   /// Saves everything on which later steps depend, except keys and the workbench. Private.
@@ -112,9 +113,10 @@ class Trainer {
   /// \returns whether the budget paid for the measurement.
   bool choose_noise(std::uint64_t step, Workbench& bench, const Dataset& test);
 
-  /// Ensures that the step is paid for, together with some of the following steps: one answer of
-  /// the accountant and one flush to the disk for each block, of which there are at most 64 per
-  /// run, plus one per report between the steps. Steps with adaptive noise are paid for one by one.
+  /// Ensures that the step is paid for, together with some of the following steps. Steps are paid
+  /// for in blocks, each with one answer of the accountant and one flush to the disk; a run has at
+  /// most 64 blocks, plus one per report between the steps. Steps with adaptive noise are paid for
+  /// one by one.
   /// \param at_least  the number of steps that are about to be made.
   /// \returns whether all of them are paid for. If not, the data has not been touched.
   bool pay_for(std::uint64_t step, std::uint64_t at_least = 1);
@@ -128,7 +130,7 @@ class Trainer {
   /// Draws the step's batch, releases its gradient, and updates the parameters. With a ledger,
   /// tests the batch against the law for which it was charged, and in some steps checks one
   /// example's contribution (SamplingWatch, ContributionCheck).
-  /// \returns false if the parameters are no longer finite; the last finite ones are kept.
+  /// \returns false if the parameters are no longer finite; the last finite parameters are kept.
   /// \throws PluginError if a check proves a plugin faulty; nothing is then released for the step.
   bool take_step(std::uint64_t step, Workbench& bench);
 
@@ -138,8 +140,8 @@ class Trainer {
 
   /// Shows every later step to `witness`, on the thread that makes it. For audits, never for a
   /// run's outputs.
-  /// \throws ConfigError for a clipping that scales coordinates, because audits equate a row
-  ///   without a gradient with a row without a contribution.
+  /// \throws ConfigError for a clipping that scales coordinates, because audits assume that a row
+  ///   without a gradient contributes nothing.
   void show_steps_to(std::function<void(const StepSeen&)> witness);
 
   /// Calls `listener` with each batch after it is drawn and before its examples are read, on the
@@ -154,7 +156,7 @@ class Trainer {
   /// releases are shown to a witness. The workbench's parameters are then up to date only after
   /// bring_home().
   /// \param bench  of all later steps; outlives the trainer.
-  /// \throws PluginError for an optimizer whose state is not as it said.
+  /// \throws PluginError for an optimizer whose state does not match its own description.
   void let_steps_stay(Workbench& bench);
 
   /// Fetches the parameters to the workbench if they were updated elsewhere; must be called before
@@ -215,17 +217,17 @@ class Trainer {
   RandomKey device_checks_key_;
   RandomKey sampler_key_;
   std::shared_ptr<const RandomSource> sampler_random_, epoch_random_;
-  bool secret_draws_;                // each step by its own key, if keys change
-  bool draws_epochs_;                // whether some are charged as random allocation
+  bool secret_draws_;                // each step draws with its own key, if keys change
+  bool draws_epochs_;                // whether some steps are charged as random allocation
   bool takes_all_rows_ = false;      // whether every batch contains all rows
-  std::optional<EpochCoins> coins_;  // of the current epoch
+  std::optional<EpochCoins> coins_;  // the coins of the current epoch
   std::optional<SamplingWatch> sampling_watch_;
   std::optional<SeparationWatch> separation_watch_;
   std::map<std::uint32_t, std::string> refused_;
   std::optional<AdaptiveNoise> adaptive_noise_;
   ComponentPtr<Accountant> accountant_;
   std::optional<Ledger> ledger_;
-  LedgerReopening restored_;  // of a ledger that is still to be reopened
+  LedgerReopening restored_;  // the state of a ledger that is still to be reopened
   bool is_paid_elsewhere_ = false;
   std::vector<std::uint32_t> batch_;
   std::function<void(std::span<const std::uint32_t>)> listener_;

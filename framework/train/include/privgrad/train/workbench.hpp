@@ -16,7 +16,7 @@
 namespace privgrad::core {
 
 /// The program that evaluates public rows, and whose results are public. It has its own backend and
-/// model, so that no instance that has seen a private row answers.
+/// model, so that public results never come from an instance that has seen a private row.
 class PublicProgram {
  public:
   /// The program with these parameters; it is made on first use.
@@ -27,8 +27,8 @@ class PublicProgram {
   std::unique_ptr<Program> program_;
 };
 
-/// The program, memory and parameters with which a model is trained. The last trainer leaves only
-/// its parameters in it, so trainers may take turns.
+/// The program, memory and parameters with which a model is trained. A trainer leaves nothing in it
+/// except the parameters, so trainers can take turns.
 struct Workbench {
   ComponentPtr<Backend> backend;
   std::unique_ptr<Program> program;
@@ -43,8 +43,7 @@ struct Workbench {
   /// A program with the parameters, to evaluate public rows.
   const Program& program_for_public_rows(const Plan& plan, Executor& executor);
 
-  /// Passes the parameters on to the program; if they are not finite, restores those of `previous`
-  /// instead.
+  /// Passes the parameters on to the program; if they are not finite, restores `previous` instead.
   /// \returns whether they were finite.
   bool keep_if_finite();
 };

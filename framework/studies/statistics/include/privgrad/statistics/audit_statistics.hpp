@@ -11,15 +11,14 @@
 /// right. A guarantee limits how often guesses are right; a lower bound on epsilon at confidence 1
 /// - a is the largest epsilon at which P[v or more are right] is below a.
 ///
-/// Why it is valid to search among all epsilons: each epsilon is rejected from some integer v on.
-/// Rejecting an epsilon below the true one is not an error. Among the epsilons from the true one
-/// on, the first to be rejected is rejected wrongly with probability at most a, so this also bounds
-/// the probability that any of them is.
+/// Why it is valid to search among all epsilons: an epsilon is rejected if v is large enough, and a
+/// larger epsilon needs a larger v. Rejecting an epsilon below the true one is not an error. If any
+/// larger epsilon is rejected, so is the true one, which happens with probability at most a.
 namespace privgrad::core {
 
 /// The guesses of an audit.
 struct Guesses {
-  std::uint64_t canaries = 0;  ///< m: coins; or the runs, if repeated.
+  std::uint64_t canaries = 0;  ///< m, the number of coins; of runs if they are repeated.
   std::uint64_t made = 0;      ///< r <= m, fixed before the coins are flipped.
   std::uint64_t correct = 0;   ///< v <= r.
 };
@@ -32,7 +31,7 @@ double binomial_tail(std::uint64_t n, double p, std::uint64_t k);
 /// probability at most `level`.
 /// \returns the p with P[Binomial(n, p) >= k] = level; 0 for k = 0.
 double proportion_above(std::uint64_t successes, std::uint64_t trials, double level);
-/// The corresponding upper limit; 1 for k = n.
+/// The upper confidence limit; 1 for k = n.
 double proportion_below(std::uint64_t successes, std::uint64_t trials, double level);
 
 /// An upper bound on the probability of guesses at least this good under (epsilon, delta)-privacy.
@@ -65,15 +64,15 @@ struct TradeOff {
 };
 
 /// Whether guesses at least this good have a probability below `level` for every mechanism with
-/// this trade-off. (After Mahloujifar, Melis and Chaudhuri 2025; the source proves the inequality
-/// and why it can be solved greedily.)
+/// this trade-off. (After Mahloujifar, Melis and Chaudhuri 2025; audit_statistics.cpp proves the
+/// inequality and that it can be solved greedily.)
 ///
 /// \param level  in (0, 1).
 bool excludes(const Guesses& guesses, const TradeOff& trade_off, double level);
-/// The same for any trade-off.
-/// \param least_probability  at y: a lower bound on the probability, in one neighbour, of an event
-///   whose probability in the other is y, where both are means over the sides of the coin;
-///   non-decreasing.
+/// excludes() for any trade-off.
+/// \param least_probability  a non-decreasing function of y: a lower bound on an event's
+///   probability in one neighbour if its probability in the other neighbour is y. Both
+///   probabilities are means over the sides of the coin.
 bool excludes(const Guesses& guesses, const std::function<double(double y)>& least_probability,
               double level);
 
@@ -84,13 +83,14 @@ double f_dp_epsilon(const Guesses& guesses, double delta, double level);
 ///   none is.
 double f_dp_mu(const Guesses& guesses, double level);
 
-/// The same for independent runs with one coin each, all of which are guessed. Two neighbours are
-/// distinguished with a fair coin with probability at most Phi(mu / 2), so the number of right
-/// guesses is at most binomial.
+/// The largest excluded mu for independent runs with one coin each, with a guess for every run. Two
+/// neighbours are distinguished with a fair coin with probability at most Phi(mu / 2), so the
+/// number of right guesses is at most binomial.
 double repeated_mu(const Guesses& guesses, double level);
 
-/// The same for (epsilon, delta)-privacy, where runs without a clear result may be left out. Per
-/// run, P[right] <= e^epsilon P[wrong] + delta; both are bounded at half the level.
+/// The largest excluded epsilon of (epsilon, delta)-privacy for such runs, where runs without a
+/// clear result may be left out. Per run, P[right] <= e^epsilon P[wrong] + delta; both are bounded
+/// at half the level.
 double repeated_epsilon(const Guesses& guesses, double delta, double level);
 
 /// delta of mu-GDP at epsilon >= 0: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
@@ -102,18 +102,19 @@ double gaussian_epsilon(double mu, double delta);
 /// \returns the mu whose gaussian_epsilon() equals this epsilon.
 double gaussian_mu(double epsilon, double delta);
 
-/// The best number of m canaries to guess, the clearest first, if they are distinguished as N(0, 1)
-/// from N(mu, 1): the expected number of right guesses follows from the normal law. The choice
-/// depends only on public numbers, so it needs no correction.
+/// The best number of guesses about m canaries, the clearest first, if each is distinguished as
+/// N(0, 1) from N(mu, 1): the expected number of right guesses follows from the normal law. The
+/// choice depends only on public numbers, so it needs no correction.
 /// \param bound  a lower bound on epsilon from guesses, to be maximised.
 template <class Bound>
 Guesses best_guesses(std::uint64_t canaries, double mu, const Bound& bound);
-/// The same for canaries that are distinguished in another way.
-/// \param accuracy  for a share in (0, 1] of the guesses, the clearest: the share of right ones.
+/// The best number of guesses about canaries that are distinguished in another way.
+/// \param accuracy  a function of a share in (0, 1]: the share of right guesses among this share of
+///   the guesses, the clearest ones.
 template <class Accuracy, class Bound>
 Guesses best_guesses_by(std::uint64_t canaries, const Accuracy& accuracy, const Bound& bound);
 
-/// The accuracy of guesses between N(0, 1) and N(mu, 1), with a fair coin, the clearest first.
+/// The accuracy of the clearest guesses between N(0, 1) and N(mu, 1), with a fair coin.
 /// \param share  the share that is guessed, in (0, 1].
 /// \returns the probability of a right guess.
 double expected_accuracy(double mu, double share);
@@ -134,7 +135,7 @@ Guesses best_guesses_by(std::uint64_t canaries, const Accuracy& accuracy, const 
     const Guesses guesses{canaries, made,
                           static_cast<std::uint64_t>(right * static_cast<double>(made))};
     const double value = bound(guesses);
-    if (value < highest) break;  // the value has a single maximum, up to integers
+    if (value < highest) break;  // past the maximum, of which there is only one, up to integers
     if (value == highest) continue;
     highest = value;
     best = guesses;

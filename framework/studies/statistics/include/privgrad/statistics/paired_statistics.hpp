@@ -49,14 +49,14 @@ double student_half_width(std::size_t degrees_of_freedom, double confidence);
 /// Tests paired differences. Pairs may be added until an interval is short enough, with looks at
 /// numbers of pairs that are fixed beforehand. With K looks each interval has confidence 1 - 0.05 /
 /// K, and each p is multiplied by K. By the union bound (Bonferroni) all K intervals together hold
-/// with 95 %, and so does the interval at which it stopped, for any stopping rule.
+/// with 95 %, and so does the interval at which the study stopped, for any stopping rule.
 /// \param differences  at least one, finite.
 /// \param looks  K, at least 1.
 PairedComparison compare_with_zero(std::span<const double> differences, std::size_t looks = 1);
 
 /// Whether the absolute value of a mean difference is below a margin: the p of two one-sided t
-/// tests, of the mean being at most -margin and of it being at least margin (Schuirmann 1987). A
-/// small p means that the mean lies between.
+/// tests, for a mean of at most -margin and for a mean of at least margin (Schuirmann 1987). A
+/// small p means that the mean lies between them.
 /// \param pairs  the number of pairs in the summary.
 /// \param margin  > 0, chosen before the data was seen.
 /// \returns nothing for one pair, or if all differences are the same, so that there is no spread.
@@ -66,19 +66,19 @@ std::optional<double> equivalence_p(const SampleSummary& difference, std::size_t
 /// The smallest number of pairs for which Student's t at the level 0.05 detects a mean difference
 /// of this size with probability 0.8 (noncentral t; above a thousand pairs the normal law).
 /// \param effect  not 0.
-/// \param std  of single differences, > 0.
+/// \param std  standard deviation of single differences, > 0.
 /// \returns at least 2; nothing above a million.
 std::optional<std::size_t> pairs_to_find(double effect, double std);
 
 /// The numbers of pairs at which a study that may stop is examined: at_least, twice that, and so
 /// on, and at_most.
 /// \param at_least  at least 2.
-/// \param at_most  not less.
+/// \param at_most  at least `at_least`.
 std::vector<std::size_t> looks_between(std::size_t at_least, std::size_t at_most);
 
 /// Holm's step-down correction (Holm 1979): if each p is replaced by the result, the probability of
 /// at least one false claim is at most the level, for any dependence between the tests. A test
-/// without a p counts, but still has none afterwards.
+/// without a p counts as one of the tests, and gets no p.
 std::vector<std::optional<double>> holm(std::span<const std::optional<double>> p_values);
 
 }  // namespace privgrad::core

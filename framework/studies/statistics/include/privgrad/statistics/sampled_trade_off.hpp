@@ -9,9 +9,10 @@
 
 #include "privgrad/statistics/audit_statistics.hpp"
 
-/// How well a canary of a sampled run can be detected: trade-off functions of Poisson-sampled
-/// Gaussian releases, composed numerically. Pure functions, independent of any accountant: an audit
-/// that used the accountant to judge its guesses could not detect a wrong accountant.
+/// The detectability of a canary in a sampled run, as trade-off functions of Poisson-sampled
+/// Gaussian releases, which are composed numerically. Pure functions, independent of any
+/// accountant: an audit that used the accountant to judge its guesses could not detect a wrong
+/// accountant.
 namespace privgrad::core {
 
 /// A number of identical releases.
@@ -35,7 +36,7 @@ class GuessCurve {
   /// \returns a lower bound on P[a guess is made and wrong] among all rules for which P[a guess is
   ///   made and right] is y. Convex up to roundings, and 0 at 0.
   double least_probability(double y) const;
-  /// \returns the share of right ones among the guesses about the clearest `share` of canaries.
+  /// \returns the share of right guesses among the guesses about the clearest `share` of canaries.
   /// \param share  in (0, 1].
   double expected_accuracy(double share) const;
 
@@ -51,17 +52,17 @@ class GuessCurve {
 /// A single release's masses between two grid points are moved to these two points such that the
 /// masses under P and under Q both stay the same ("connect the dots": Doroshenko, Ghazi, Kamath,
 /// Kumar and Manurangsi 2022). This spreads the likelihood ratio and keeps its mean under Q, so
-/// that every hockey-stick divergence grows: the pair on the grid dominates the pair, and so do
-/// their compositions (Blackwell). Mass beyond the grid is moved to the last point and to infinity
-/// in the same way. Powers are computed by Fourier transforms; the curve's slack covers the mass
-/// that wraps around, by Chernoff's bound, and rounding errors. So trade-off functions err in
-/// favour of a stronger adversary, who makes more right guesses by chance.
+/// that every hockey-stick divergence grows: the pair on the grid dominates the true pair, and
+/// compositions preserve this (Blackwell). Mass beyond the grid is moved to the last point and to
+/// infinity in the same way. Powers are computed by Fourier transforms; the curve's slack covers
+/// the mass that wraps around, by Chernoff's bound, and rounding errors. So trade-off functions err
+/// in favour of a stronger adversary, who makes more right guesses by chance.
 class LossLaw {
  public:
   /// \param fineness  the number of points, as a multiple of the estimated requirement.
   LossLaw(std::span<const SampledRelease> releases, CoinSides sides, unsigned fineness = 1);
 
-  /// The larger of the two directions.
+  /// The larger delta of the two directions.
   /// \param epsilon  >= 0.
   double delta(double epsilon) const;
   /// \returns the smallest epsilon >= 0 with this delta, to a relative 1e-7.
@@ -69,15 +70,15 @@ class LossLaw {
   GuessCurve curve() const;
 
  private:
-  double width_ = 1.0;  // between two losses
+  double width_ = 1.0;  // the distance of two losses
   std::ptrdiff_t half_ = 1;
-  std::vector<double> p_, q_;           // of losses (i - half) width
-  double p_only_ = 0.0, q_only_ = 0.0;  // of losses that are infinite
+  std::vector<double> p_, q_;           // masses of the losses (i - half) width
+  double p_only_ = 0.0, q_only_ = 0.0;  // masses of infinite losses
   double slack_ = 0.0;                  // total error bound of p_ and q_
 };
 
-/// Releases with all of their noise divided by a factor: a larger factor reveals more, because
-/// noise can always be added. Caches its results; not thread-safe.
+/// Releases with all of their noise divided by a factor. A larger factor reveals more, because less
+/// noise can be turned into more noise. Caches its results; not thread-safe.
 class SampledFamily {
  public:
   static constexpr double kFactorStep = 0x1p-10;
@@ -90,7 +91,8 @@ class SampledFamily {
   /// \returns the largest factor, a multiple of `step` up to 8, at which guesses at least this good
   ///   have a probability below `level`; 0 if there is none.
   double one_run_factor(const Guesses& guesses, double level, double step = kFactorStep) const;
-  /// The same for independent runs with one coin each, all of which are guessed.
+  /// The largest excluded factor for independent runs with one coin each, with a guess for every
+  /// run.
   double repeated_factor(const Guesses& guesses, double level) const;
   /// \returns a lower estimate of epsilon at delta. The error of the grid is of second order: the
   ///   error of a grid twice as fine is a third of the two grids' difference; three times that
