@@ -201,7 +201,8 @@ nlohmann::json to_json(const AccountantCall& call, const Account& account) {
 
 namespace {
 
-/// If every example is in every step, there is no sampling, which some accountants do not support.
+/// If every example is in every step, the event has no sampling, because some accountants do not
+/// support sampling.
 Event charged(const CalibrationQuestion& question, Event noise) {
   if (question.allocation)
     return Event::random_allocation(static_cast<std::int64_t>(*question.allocation),
@@ -240,7 +241,7 @@ double smallest_noise(const AccountantCall& call, const Event& charge, const Ans
     try {
       return core::proved_scale([&](double noise) { return answer_of(*estimator, noise).value; },
                                 proved_at, question.target_epsilon, least);
-    } catch (const NumericError&) {  // an estimate has a smaller range than the proof
+    } catch (const NumericError&) {  // the estimate's range is smaller than the proof's
     }
   }
   return core::smallest_scale(proved_at, question.target_epsilon, least);

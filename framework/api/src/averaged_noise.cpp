@@ -17,7 +17,8 @@ namespace {
 
 // A standard deviation from n independent normals has the relative standard error 1 / sqrt(2 n).
 constexpr std::uint64_t kMostCopies = 2048, kFewestCopies = 256;
-// Copies times steps: takes seconds, and tree_reduced needs below 200 MB for an epoch.
+// The product of copies and steps, with which a simulation takes seconds, and tree_reduced needs
+// less than 200 MB for an epoch.
 constexpr std::uint64_t kWork = 50'000'000;
 
 /// The noise of one sum that is released step by step, in many copies of one coordinate.
@@ -77,7 +78,7 @@ class SimulatedPart {
   std::vector<Kept> kept_;
 };
 
-/// Returns the noise of one release after the other.
+/// A function that returns the noise of one release after the other.
 using Releases = std::function<void(std::uint64_t step, std::span<float> out)>;
 
 Releases independent_releases(const core::Plan& plan, double momentum, std::size_t copies) {
@@ -95,7 +96,8 @@ Releases independent_releases(const core::Plan& plan, double momentum, std::size
   };
 }
 
-/// Gradients with noise that is partly subtracted again later, accumulated with the momentum.
+/// Releases of gradients whose noise is partly subtracted in later steps, accumulated with the
+/// momentum.
 Releases windowed_releases(const core::Plan& plan, double momentum, std::size_t copies) {
   return [&plan, momentum, part = SimulatedPart(plan.correlated->parts.front().recipes, copies),
           random = std::mt19937_64(1),

@@ -10,9 +10,9 @@
 namespace privgrad::api {
 
 /// The noise that remains when releases are averaged over windows of steps, or summed up. This is
-/// the noise that affects a model: independent noise averages out over steps, noise that is carried
-/// along does not. Two mechanisms whose single releases are equally noisy may differ here by any
-/// factor.
+/// the noise that affects a model: independent noise averages out over steps, but noise that is
+/// carried along does not. Two mechanisms whose single releases are equally noisy may differ here
+/// by any factor.
 struct AveragedNoise {
   /// For each window length, the standard deviation of the mean over a window, root mean square
   /// over all windows, in units of the released gradient.
@@ -26,12 +26,12 @@ struct AveragedNoise {
 /// seed is public and fixed, so every call gives the same answer.
 ///
 /// \param plan  from a manifest with noise; the noise of gradients is accumulated with `momentum`.
-/// \param momentum  in [0, 1]; 1: prefix sums. Only for releases of gradients; others have their
-///   own.
+/// \param momentum  in [0, 1]; 1: prefix sums. Only for releases of gradients; other releases have
+///   their own momentum.
 /// \param windows  lengths in steps, each in [1, steps of the plan]. Windows do not overlap; steps
 ///   after the last whole one are left out.
-/// \returns the relative standard error is at most 1.6 % up to 24 000 steps and 4.5 % beyond, and
-///   less if there are many windows.
+/// \returns the noise, with a relative standard error of at most 1.6 % up to 24 000 steps and 4.5 %
+///   beyond; less if there are many windows.
 AveragedNoise averaged_noise(const core::Plan& plan, double momentum,
                              std::span<const std::uint64_t> windows);
 

@@ -110,7 +110,7 @@ std::string missing_hardware(const Component& component) {
   }
   std::vector<Problem> problems;
   const Params params = Params::check(factory.info.params, Value::Object{}, problems);
-  if (!problems.empty()) return {};  // it cannot be made without parameters
+  if (!problems.empty()) return {};  // the component cannot be made without parameters
   return Catalog::create<Backend>(component, params)->missing_hardware();
 }
 

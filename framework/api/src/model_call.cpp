@@ -57,7 +57,7 @@ DataSection section_of_run(const fs::path& model, const std::string& dashes,
                                   folder / "manifest.yaml", folder, catalog);
 }
 
-/// The model has its own transforms, so those of a section must be the same.
+/// Checks that the transforms of a section are the model's own.
 void check_transforms(const DataSection& section, const core::ModelFile& file) {
   if (section.transforms.empty()) return;
   bool are_same = section.transforms.size() == file.preprocessing.size();
@@ -85,7 +85,8 @@ void check_classes(const DataInfo& info, const core::ModelFile& file) {
   }
 }
 
-/// Refuses features whose names differ, even if their number fits: they mean something else.
+/// Refuses features whose names differ from the model's, even if their number fits, because they
+/// mean something else.
 void check_features(const DataInfo& info, const core::ModelFile& file) {
   const std::size_t count = std::min(info.feature_names.size(), file.features.size());
   for (std::size_t i = 0; i < count; ++i) {

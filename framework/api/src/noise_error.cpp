@@ -13,7 +13,7 @@
 namespace privgrad::api {
 namespace {
 
-/// The parameters of samplers with one expected batch size.
+/// The parameters of several samplers with the same expected batch size.
 struct Batches {
   double size = 0.0;
   std::uint64_t rows = 0;
@@ -28,8 +28,8 @@ struct Compared {
   double momentum = 1.0;
   std::uint64_t steps = 0;
   std::uint64_t restart_every = 0;          ///< 0: never.
-  double smoothness = 0.0;                  ///< For tree_reduced; 0: not given.
-  std::optional<double> gamma;              ///< For tree_reduced; nothing: auto.
+  double smoothness = 0.0;                  ///< The smoothness for tree_reduced; 0: not given.
+  std::optional<double> gamma;              ///< The gamma for tree_reduced; nothing: auto.
   std::vector<std::uint64_t> windows = {};  ///< Numbers of steps over which releases are averaged.
   std::optional<Batches> batches = {};      ///< Set if samplers are compared as well.
 };
@@ -60,8 +60,8 @@ NoiseArm inverse_arm(int bands, const std::string& workload, const std::string& 
           .sampler = order};
 }
 
-/// Mechanisms that require a certain sampler, and the others with one order for all epochs. Prefix
-/// sums have the same workload as plain gradients.
+/// The arms to compare: mechanisms that require a certain sampler, and all other mechanisms with
+/// the same order in all epochs. Prefix sums have the same workload as plain gradients.
 std::vector<NoiseArm> arms_for_samplers(const Compared& question, std::vector<NoiseArm> on_order) {
   const Batches& batches = *question.batches;
   const std::string workload =
@@ -114,7 +114,8 @@ void answer(NoiseArm& arm, const ManifestReader& read, const Compared& compared)
   if (!arm.refused.empty()) return;
   std::vector<std::string> overrides{"aggregator=" + arm.aggregator};
   if (!arm.sampler.empty()) overrides.push_back("sampler=" + arm.sampler);
-  // The manifest's number, even if a theorem about its own aggregator has chosen it.
+  // All arms use the manifest's number of steps, even if a theorem about its own aggregator has
+  // chosen it.
   overrides.push_back("steps=" + std::to_string(compared.steps));
   const core::Manifest manifest = read(overrides);
   try {
@@ -127,7 +128,7 @@ void answer(NoiseArm& arm, const ManifestReader& read, const Compared& compared)
   }
 }
 
-/// The batches of the manifest with independent noise, which every sampler supports.
+/// The batches of the manifest, planned with independent noise, which every sampler supports.
 Batches batches_of(const ManifestReader& read) {
   const core::Manifest manifest = read({"aggregator=gaussian"});
   const core::Plan plan = core::make_plan(manifest);

@@ -14,11 +14,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Closer predictions are not distinguished: means over windows are simulated, each with an error
-/// of up to 4.5 %.
+/// The least ratio of two predictions that counts as a difference: means over windows are
+/// simulated, each with an error of up to 4.5 %.
 constexpr double kTooClose = 1.1;
 
-/// The momentum that a side releases; nothing if it releases gradients, which are accumulated here.
+/// The momentum in a side's releases; nothing if it releases gradients, whose momentum is applied
+/// here.
 std::optional<double> own_momentum(const core::Manifest& manifest, const core::Plan& plan) {
   if (releases_gradients(plan)) return std::nullopt;
   return manifest.aggregator.params.has("momentum") ? momentum_of(manifest) : 1.0;

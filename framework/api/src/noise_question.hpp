@@ -27,7 +27,7 @@ double momentum_of(const core::Manifest& manifest);
 std::vector<std::uint64_t> remembered_steps(double momentum, std::uint64_t steps);
 
 /// \returns `windows`.
-/// \throws ConfigError if there is none, or one is not in [1, steps].
+/// \throws ConfigError if there are no windows, or a window is not in [1, steps].
 std::vector<std::uint64_t> windows_within(const std::vector<std::uint64_t>& windows,
                                           std::uint64_t steps);
 

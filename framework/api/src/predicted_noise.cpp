@@ -23,8 +23,8 @@ std::vector<double> summed_independent_noise(const core::Plan& plan, double mome
   return stddev;
 }
 
-/// The noise of gradients that is partly subtracted again later, accumulated in the same way. m_t =
-/// momentum m_{t-1} + z_t, and z_t shares the normals of the last steps with m_{t-1}.
+/// The noise of gradients that is partly subtracted in later steps, accumulated with the momentum.
+/// m_t = momentum m_{t-1} + z_t, and z_t shares the normals of the last steps with m_{t-1}.
 std::vector<double> summed_windowed_noise(const core::Plan& plan, double momentum) {
   const core::CorrelatedRecipes& recipes = plan.correlated->parts.front().recipes;
   const double scale = momentum < 1.0 ? 1.0 - momentum : 1.0;

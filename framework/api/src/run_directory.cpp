@@ -68,7 +68,7 @@ DefaultRunDirectory::~DefaultRunDirectory() {
 std::filesystem::path default_state_directory() {
   const auto of_environment = [](const char* name) {
     const char* value = std::getenv(name);
-    // The specification requires that relative paths be ignored.
+    // The XDG specification requires that relative paths be ignored.
     return value != nullptr && std::filesystem::path(value).is_absolute()
                ? std::filesystem::path(value)
                : std::filesystem::path();

@@ -44,7 +44,8 @@ void check_program(const core::StudyDirectory& directory, const Json& planned) {
                     kElsewhere);
 }
 
-/// Plugins that the study no longer uses, or did not use before, are not a contradiction.
+/// Checks that the plugins of existing runs have not changed. Plugins that only the old or only the
+/// new study uses are allowed.
 void check_plugins(const core::StudyDirectory& directory, const Catalog& catalog) {
   if (!fs::exists(directory.lock_file())) return;
   for (const host::LockedPlugin& locked : host::read_lock_file(directory.lock_file()).plugins) {
@@ -58,7 +59,7 @@ void check_plugins(const core::StudyDirectory& directory, const Catalog& catalog
   }
 }
 
-/// The manifest in a run's directory must equal the one with which the arm would be run now.
+/// Checks that the manifest in a run's directory equals the arm's present manifest.
 void check_run(const core::StudyDirectory& directory, const core::PlannedArm& arm,
                const std::string& arm_text, std::uint64_t seed, const Catalog& catalog) {
   const std::string& name = arm.arm->name;
@@ -88,8 +89,8 @@ Value early_part(const Value& study, const char* key) {
   return node == nullptr || is_number_of_seeds ? Value() : *node;
 }
 
-/// What the study lacks now, of everything that it had when its runs were made: an arm, a baseline,
-/// a seed or a metric; "" if nothing is missing.
+/// The part that the study had when its runs were made and now lacks: an arm, a baseline, a seed or
+/// a metric; "" if nothing is missing.
 std::string left_out(const core::Study& before, const core::Study& now) {
   for (const core::Arm& arm : before.arms) {
     const auto same = std::find_if(now.arms.begin(), now.arms.end(),
@@ -98,7 +99,7 @@ std::string left_out(const core::Study& before, const core::Study& now) {
     const std::string& baseline = before.baseline_of(arm).name;
     if (now.baseline_of(*same).name != baseline) return "the baseline " + baseline;
   }
-  // A rule's seeds are the first ones, as many as it requires.
+  // With a SeedRule, the seeds are 1, 2, ..., as many as the rule requires.
   for (const std::uint64_t seed : before.seed_rule ? std::vector<std::uint64_t>() : before.seeds) {
     if (std::find(now.seeds.begin(), now.seeds.end(), seed) == now.seeds.end())
       return "the seed " + std::to_string(seed);

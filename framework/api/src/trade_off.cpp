@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array kShares{0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5};
 
-/// The delta of an accountant at which a test accuses almost nobody.
+/// The delta with which an accountant is asked about tests that accuse almost nobody.
 constexpr double kLeastDelta = 1e-6;
 constexpr int kPairs = 64;
 

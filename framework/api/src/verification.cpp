@@ -25,7 +25,7 @@ void check_page(const core::RecordDirectory& directory, core::Verification& resu
     result.notes.emplace_back("report.html: there is none to compare; privgrad report makes it");
     return;
   }
-  if (!result.verified()) return;  // its source files do not belong to the run
+  if (!result.verified()) return;  // otherwise the page's sources are not the run's
   try {
     if (directory.read("report.html", kMostPageBytes) == report::page(directory.path())) return;
     result.problems.emplace_back("report.html: is not the page that the run's files make");

@@ -1,5 +1,5 @@
-// A second instance of dp_fed_avg's clients, to compute the change of one client independently of
-// the run.
+// A second instance of the clients of dp_fed_avg, which computes one client's change independently
+// of the run.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,15 @@
 
 namespace privgrad::core {
 
-/// A second instance of dp_fed_avg's clients, so that the change of one of them can be computed
-/// separately.
+/// A second instance of the clients of dp_fed_avg, which computes the change of a single client.
 class ClientsAgain {
  public:
   /// \param plan, data, executor  outlive this.
   ClientsAgain(const Plan& plan, const Dataset& data, const RandomKey& key, Executor& executor);
 
-  /// To be called once; the program must not outlive this.
+  /// May be called once; the program must not outlive this.
   std::unique_ptr<Program> take_program() { return std::move(made_); }
-  /// To be called before anything of the round is computed.
+  /// Must be called before anything in the round is computed.
   void begin_round(std::uint64_t round);
 
  private:

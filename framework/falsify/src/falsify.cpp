@@ -23,7 +23,8 @@ namespace privgrad::core {
 namespace {
 
 constexpr std::uint64_t kMostSeeds = 1000;
-/// The most first runs that are tried; a federated run's participants are known only afterwards.
+/// The most seeds that are tried for the first run; the participants of a federated run are known
+/// only afterwards.
 constexpr std::uint64_t kMostRuns = 16;
 
 bool is_amplified(const Charge& charge) {
@@ -129,7 +130,7 @@ class Comparison {
     return most;
   }
 
-  /// Checks that each owner's ledger has paid for all of its releases.
+  /// Checks that the ledger of each owner has charges for all of its releases.
   void compare_payment() {
     now_ = to_text(LastRow::as_it_is);
     std::map<std::optional<std::size_t>, std::uint64_t> made;
@@ -191,7 +192,7 @@ class Comparison {
     }
   }
 
-  // ---- the others
+  // ---- the other runs
 
   /// Leads a run on the neighbouring data through the releases of the first run.
   void lead(LastRow change) {
@@ -250,7 +251,7 @@ class Comparison {
     std::map<std::optional<std::size_t>, ReplayedOwner> owners;
     const RandomKey run_key = key(seed_);
     for (const RecordedRelease* one : first_->releases()) {
-      if (is_before_steps(one->name.what)) continue;  // compared already
+      if (is_before_steps(one->name.what)) continue;  // a step, which is compared already
       const RecordedRelease* of_other = other.find(one->name);
       if (of_other == nullptr) {
         report("status", one->name.step, "one of the two runs does not make the step");
@@ -283,7 +284,8 @@ class Comparison {
     }
   }
 
-  /// Transforms that are listed as unaccounted may depend on all rows; others must not.
+  /// Compares the transformed rows. Transforms that are listed as unaccounted may depend on all
+  /// rows; others must not.
   void compare_transforms(const Dataset& here, const Dataset& there) {
     const auto& statistics = plan_.setting->statistics;
     const bool fitted = std::any_of(statistics.begin(), statistics.end(), [](Statistic statistic) {
@@ -323,7 +325,7 @@ class Comparison {
     }
   }
 
-  /// Reports each kind of difference only at the first step that shows it, because it causes the
+  /// Reports each kind of difference only at the first step, because that difference causes the
   /// later ones.
   void report(const std::string& what, std::optional<std::uint64_t> step,
               const std::string& detail) {

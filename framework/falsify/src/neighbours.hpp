@@ -17,9 +17,9 @@ enum class LastRow { as_it_is = 1, zeros, copy, huge, subnormal, removed, rare_t
 /// \param unit  client: the change affects the last client.
 std::string to_text(LastRow change, PrivacyUnit unit = PrivacyUnit::example);
 
-/// \returns the changes that the neighbouring-run test tries for this plan, at least one. A client
-///   is never removed, because the manifest states the number of clients; nor is the only row of a
-///   client.
+/// \returns the changes that the neighbouring-run test tries for this plan, at least one. They
+///   never remove a client, because the manifest states the number of clients, nor the only row of
+///   a client.
 std::vector<LastRow> neighbours_of(const Plan& plan);
 
 /// The rows that a change affects, ascending.
@@ -31,7 +31,7 @@ std::vector<std::uint32_t> changed_rows(const Plan& plan, const Dataset& train);
 Dataset with_change(const Dataset& data, const std::vector<std::uint32_t>& rows, LastRow change,
                     std::size_t vocabulary);
 
-/// Both splits as a run of the plan has them, with the change applied.
+/// Both splits in the form in which a run of the plan uses them, with the change applied.
 /// \param teacher  for transforms that learn from released statistics; null if there are none.
 /// \throws as read_data()
 RunData neighbouring_data(const Plan& plan, const RunData& raw, LastRow change,

@@ -43,7 +43,7 @@ struct RecordedRelease {
 class RecordedRun final : public ReleaseWitness {
  public:
   struct Options {
-    std::uint64_t steps = 1;  ///< The run is stopped after this many steps, its own or a client's.
+    std::uint64_t steps = 1;  ///< The run stops after this many steps of its own or of a client.
     int threads = 1;
     const RecordedRun* led_by = nullptr;  ///< Outlives this.
   };
@@ -56,10 +56,10 @@ class RecordedRun final : public ReleaseWitness {
 
   /// All releases, in the order in which they were made if there is one thread.
   std::span<const RecordedRelease* const> releases() const { return in_order_; }
-  /// Null if the run did not make it.
+  /// Null if the run did not make this release.
   const RecordedRelease* find(const ReleaseName& name) const;
 
-  /// How it ended: "completed after step 3", or the text of the exception.
+  /// How the run ended: "completed after step 3", or the text of the exception.
   const std::string& end() const { return end_; }
   /// Whether its status is "diverged" because of a training loss, which research mode publishes
   /// anyway: the status reveals no more than that loss.

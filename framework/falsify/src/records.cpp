@@ -41,7 +41,7 @@ void erase_private_metrics(Json& metrics, Mode mode) {
   for (const char* name : {"train_loss", "train_accuracy", "gradient_norm"}) metrics.erase(name);
 }
 
-/// Lines of JSON without the members that are allowed to differ.
+/// The lines of metrics.jsonl without the members that may differ.
 std::string metrics_in(const std::string& text, Mode mode) {
   std::istringstream in(text);
   std::string kept;

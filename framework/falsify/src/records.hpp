@@ -1,4 +1,4 @@
-// Compares the files and ledgers that two runs on neighbouring data have left.
+// Compares the files and ledgers of two runs on neighbouring data.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 namespace privgrad::core {
 
 /// The differences between the files of two runs, of which the second was led through the first
-/// run's releases. Files are compared exactly, except for the parts that are stated to depend on
-/// private rows (the commitment to the data, training metrics and checks in research mode) and
+/// run's releases. Files are compared exactly, except for the parts that depend on private rows by
+/// declaration (the commitment to the data, training metrics and checks in research mode) and
 /// hashes of these parts.
 /// \returns one line for each difference.
 std::vector<std::string> differing_records(const Plan& plan, const std::filesystem::path& a,

@@ -22,8 +22,9 @@
 namespace privgrad::core {
 namespace {
 
-/// Whether the squares of the cells add up to at most levels^2. There are 2^26 cells per clip norm
-/// and at most 2^28 per cell, so the squares of more than a million cells fit in 128 bits.
+/// Whether the squares of the cells add up to at most levels^2. There are 2^26 levels per clip
+/// norm, and a cell is at most 2^28 in size, so the squares of more than a million cells fit in 128
+/// bits.
 bool are_within(std::span<const std::int64_t> cells, std::uint64_t levels) {
   __extension__ using Wide = unsigned __int128;
   Wide squares = 0;
@@ -42,7 +43,7 @@ double multiplier_of(const ReleaseRecipe& recipe) {
   return std::sqrt(squares);
 }
 
-/// Shortens cells as differences of gradients are shortened: towards zero, by a common factor.
+/// Shortens cells towards zero by a common factor, as the core shortens differences of gradients.
 std::vector<std::int64_t> shortened(std::vector<std::int64_t> cells, std::uint64_t bound) {
   if (are_within(cells, bound)) return cells;
   double squares = 0.0;
@@ -116,7 +117,7 @@ void Replay::begin_step(std::uint64_t step, std::span<const float> model, double
   clip_norm_ = clip_norm;
   known_.clear();
   program_->load_parameters(model);
-  program_->load_parameters(model);  // called twice, because earlier parameters must not matter
+  program_->load_parameters(model);  // loaded twice, to show that earlier parameters do not matter
   change_noise(step);
   if (made_.differences == nullptr || step % made_.differences->epoch_steps() != 0) return;
   std::swap(anchor_, last_anchor_);
@@ -277,7 +278,7 @@ std::vector<Replayed> Replay::release(std::vector<std::vector<std::int64_t>> sum
   return made;
 }
 
-/// A release with noise of its own.
+/// A release with its own noise.
 std::vector<float> Replay::release_once(std::vector<std::int64_t> sum) const {
   const ReleaseRecipe recipe = made_.aggregator->recipe(step_);
   const std::uint64_t node = recipe.noise.front().node;
@@ -286,7 +287,7 @@ std::vector<float> Replay::release_once(std::vector<std::int64_t> sum) const {
   const double divisor = plan_.batch_size[step_];
   std::vector<float> released;
   released.reserve(sum.size());
-  // exact: the levels are a power of two
+  // exact, because the levels are a power of two
   const double sigma = multiplier * static_cast<double>(kExactLevels);
   const unsigned shift = release_shift(sigma);
   RoundedGaussianStream(noise_key_, node).release(0, sigma, shift, sum, sum);

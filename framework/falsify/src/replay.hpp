@@ -18,15 +18,16 @@ struct Contribution {
   /// [parameters] for each part that the step releases; with an adaptive clip norm the count
   /// follows as one more element.
   std::vector<std::vector<std::int64_t>> cells;
-  bool within_bound = true;  ///< In all coordinates, in integers.
+  /// Whether all coordinates together are within the bound, in integers.
+  bool within_bound = true;
 };
 
 /// Recomputes the releases of an owner's steps from independently made parts: a second
 /// implementation of trainer, sums and mechanisms. Steps come in order.
 class Replay {
  public:
-  /// \param plan  the owner's.
-  /// \param key  the owner's. All outlive this.
+  /// \param plan  the owner's plan.
+  /// \param key  the owner's key. All outlive this.
   /// \param program  null: the plan's own.
   Replay(const Plan& plan, const RandomKey& key, Executor& executor,
          std::unique_ptr<Program> program = nullptr);
@@ -41,8 +42,9 @@ class Replay {
   /// A row's contribution, kept until begin_step().
   const Contribution& of_row(const Dataset& data, std::uint32_t row);
 
-  /// \param sums  a world's contributions to the step, in cells, as in Contribution::cells.
-  /// \param past  of the same world.
+  /// \param sums  the contributions of one world (one of the two runs' data) to the step, in cells,
+  ///   as in Contribution::cells.
+  /// \param past  the past of the same world.
   /// \param noised  false: the result of the sums without noise, in double.
   std::vector<Replayed> release(std::vector<std::vector<std::int64_t>> sums, ReplayedSums& past,
                                 bool noised) const;
@@ -55,13 +57,13 @@ class Replay {
   /// The clip norm that follows from a release of the step, if it is adaptive.
   double next_clip_norm(std::span<const float> released) const;
 
-  /// Scales the coordinates of later steps according to a release of the step, if the clipping does
-  /// that.
+  /// Derives the scaling of coordinates for later steps from a release of the step, if the clipping
+  /// scales coordinates.
   void learn(const Released& release);
 
-  /// A release besides the steps, from some numbers of each example.
+  /// A release besides the steps, which sums some numbers of each example.
   struct Beside {
-    std::string_view purpose;  ///< The purpose for which its key is derived.
+    std::string_view purpose;  ///< The purpose with which its key is derived.
     std::uint64_t number = 0;  ///< The number of the release.
     std::size_t width = 0;     ///< Numbers per example.
     double bound = 0.0, multiplier = 0.0, divisor = 0.0;
@@ -92,7 +94,7 @@ class Replay {
   ComponentPtr<Backend> backend_;
   std::unique_ptr<Program> program_, anchor_, last_anchor_;
   bool has_anchor_ = false;
-  ComponentPtr<Schedule> noise_rule_;  // for adaptive noise
+  ComponentPtr<Schedule> noise_rule_;  // adapts the noise
   std::vector<double> multipliers_, measured_;
   double multiplier_ = 0.0;
   std::uint64_t step_ = 0;

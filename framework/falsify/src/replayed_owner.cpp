@@ -28,7 +28,7 @@ const Plan& plan_of_owner(const Plan& run, std::optional<std::size_t> client) {
 
 ReleaseReach reach_of(const Plan& plan) {
   if (plan.arithmetic != Arithmetic::exact) return ReleaseReach::differences;
-  if (plan.unit == PrivacyUnit::client) return ReleaseReach::bits;  // by ClientProgram
+  if (plan.unit == PrivacyUnit::client) return ReleaseReach::bits;  // the noise is ClientProgram's
   const ExactAbilities& program = plan.setting->program;
   return program.clipping || program.rows ? ReleaseReach::bits : ReleaseReach::near;
 }
@@ -71,7 +71,7 @@ void ReplayedOwner::compare(const RecordedRelease& here, const RecordedRelease& 
   compare_gradient(here, there);
 }
 
-/// Both runs have continued with the same releases up to here.
+/// Compares the parameters. Both runs have continued with the same releases up to this step.
 void ReplayedOwner::compare_parameters(const RecordedRelease& here, const RecordedRelease& there) {
   const auto compare = [&](const std::vector<float>& a, const std::vector<float>& b) {
     if (same_bits(a, b)) return;
@@ -171,7 +171,7 @@ void ReplayedOwner::add(const RecordedRelease& at, std::uint32_t row, Replay& re
 void ReplayedOwner::compare_sums(const RecordedRelease& here, const RecordedRelease& there,
                                  Sums in_a, Sums in_b) {
   const std::uint64_t step = here.name.step;
-  ReplayedSums none({}, RandomKey::from_seed(0), 0);  // independent noise does not use it
+  ReplayedSums none({}, RandomKey::from_seed(0), 0);  // not used by independent noise
   const bool noised = reach_ != ReleaseReach::differences;
   const auto a = in_a_->release(std::move(in_a), past_a_ ? *past_a_ : none, noised);
   const auto b = in_a_->release(std::move(in_b), past_b_ ? *past_b_ : none, noised);

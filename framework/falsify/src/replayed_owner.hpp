@@ -31,11 +31,11 @@ ReleaseReach reach_of(const Plan& plan);
 class ReplayedOwner {
  public:
   /// \param what, detail as in Difference.
-  /// \param step  of the release.
+  /// \param step  the step of the release.
   using Report =
       std::function<void(const std::string& what, std::uint64_t step, const std::string& detail)>;
 
-  /// The examples of both worlds, and which of them differs.
+  /// The examples of both worlds, and the row in which they differ.
   struct Worlds {
     const RunData& here;
     const RunData& there;
@@ -95,9 +95,10 @@ class ReplayedOwner {
   std::optional<ClientsAgain> here_, there_;  // for a server
   std::unique_ptr<Replay> in_a_, in_b_;
   std::optional<ReplayedSums> past_a_, past_b_;
-  std::vector<double> losses_;  // of all rows in the first world, at the last measurement
-  double loss_there_ = 0.0;     // of the differing row in the second world
-  double clip_norm_;            // expected in the next step
+  // the losses of all rows in the first world, at the last measurement
+  std::vector<double> losses_;
+  double loss_there_ = 0.0;  // the loss of the differing row in the second world
+  double clip_norm_;         // the expected clip norm of the next step
   std::uint64_t coordinates_ = 0;
 };
 

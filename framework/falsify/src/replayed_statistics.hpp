@@ -17,9 +17,8 @@
 
 namespace privgrad::core {
 
-/// Teaches the transforms of one world with the releases of a recorded run. Meanwhile it recomputes
-/// the contributions of the world's rows to each statistic, one row at a time, with code of its
-/// own.
+/// Teaches the transforms of one world with the releases of a recorded run. It also recomputes the
+/// contributions of the world's rows to each statistic, one row at a time, with its own code.
 class ReplayedStatistics final : public Teacher {
  public:
   /// \param plan, first outlive this.
@@ -35,8 +34,9 @@ class ReplayedStatistics final : public Teacher {
 
   /// The sums of a world, in cells.
   struct Cells {
-    std::vector<std::int64_t> all;   ///< Over all rows.
-    std::vector<std::int64_t> last;  ///< The differing row; zeros if it was removed.
+    std::vector<std::int64_t> all;  ///< The sum over all rows.
+    /// The differing row's contribution; zeros if the row was removed.
+    std::vector<std::int64_t> last;
   };
   /// The kind of a statistic, and the number of the transform.
   using Name = std::pair<StatisticOf, std::size_t>;
@@ -56,7 +56,7 @@ double divisor_of(const Plan& plan, const RecordedRun& run);
 ReleaseName name_of(const PlannedStatistic& statistic);
 
 /// The release of these cells.
-/// \param run_key  of a run with constant keys.
+/// \param run_key  the key of a run with constant keys.
 std::vector<float> release_again(const PlannedStatistic& statistic, std::vector<std::int64_t> cells,
                                  const RandomKey& run_key, double divisor);
 

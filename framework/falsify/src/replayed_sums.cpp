@@ -72,7 +72,7 @@ Replayed ReplayedSums::release(std::size_t part_number, std::uint64_t step_of_ru
   Step& now = part.past[step];
   now.x.assign(cells.begin(), cells.end());
   now.released.assign(elements_, 0);
-  std::vector<Real> left = sum(part, step);  // later the new part of the release
+  std::vector<Real> left = sum(part, step);  // becomes the new part of the release
   Replayed made;
   made.values.reserve(elements_);
   const double scale = recipes.scale(step);
@@ -96,7 +96,7 @@ Replayed ReplayedSums::release(std::size_t part_number, std::uint64_t step_of_ru
     keys.push_back(RoundedGaussianStream::own_key(part.key, term.node));
     sigmas.push_back(term.multiplier * static_cast<double>(kExactLevels));
     if (is_windowed) continue;
-    // One draw with the step's joint variance.
+    // Makes one draw with the joint variance of the step's nodes.
     sigmas.front() = recipes.own_multiplier(step) * static_cast<double>(kExactLevels);
     break;
   }
@@ -117,7 +117,8 @@ Replayed ReplayedSums::release(std::size_t part_number, std::uint64_t step_of_ru
     made.values.push_back(static_cast<float>(coarse * static_cast<double>(in_coarse)));
   }
   if (part.is_whole) return made;
-  // The run's coarse cells are at most twice as wide as these; floats have 24 bits.
+  // Covers the run's coarse cells, which are at most twice as wide as these, and the 24 bits of
+  // floats.
   now.error += std::ldexp(Real{3}, static_cast<int>(shift)) + std::ldexp(largest, -22);
   made.near = std::fabs(scale) * width * static_cast<double>(now.error);
   return made;

@@ -22,15 +22,16 @@ struct Replayed {
 ///     s_t = sum over u of K(u, t) x_u,     q_t = s_t - sum_i share_i K(step_i, t) s_{step_i} +
 ///     Z_t, released_t = scale (q_t + sum_i share_i K(step_i, t) R_{step_i}).
 ///
-/// With a window, q_t = x_t and Z_t has the terms of the recipe, including those of earlier steps.
+/// With a window, q_t = x_t and Z_t has the terms of the recipe, including the noise of earlier
+/// steps.
 ///
 /// If all recipes of a part are whole, this is exactly the released number. Otherwise the run uses
-/// fixed-point fractions, and both round q_t to coarse cells of less than a five hundredth of the
-/// smallest noise, so the two may differ by that much.
+/// fixed-point fractions. Both round q_t to coarse cells that are narrower than a five hundredth of
+/// the smallest noise, so the two may differ by this width.
 class ReplayedSums {
  public:
   /// \param parts, noise_key  of the run; parts outlive this.
-  /// \param elements  of each sum.
+  /// \param elements  the number of elements in each sum.
   ReplayedSums(std::span<const CorrelatedPart> parts, const RandomKey& noise_key,
                std::size_t elements);
 
@@ -45,17 +46,17 @@ class ReplayedSums {
                    double width, bool noised);
 
  private:
-  using Real = long double;  // at least 64 bits of digits, in which whole sums are exact
+  using Real = long double;  // has at least 64 binary digits, so whole sums are exact
 
   struct Step {
     std::vector<Real> x, released;  // R, in cells
-    Real error = 0;                 // of R
+    Real error = 0;                 // a bound on the error of R
   };
   struct Part {
     const CorrelatedPart* planned;
     RandomKey key;
     bool is_whole;
-    double sigma_least;  // in cells
+    double sigma_least;  // the smallest noise, in cells
     std::vector<Step> past;
   };
 

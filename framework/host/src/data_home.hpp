@@ -1,4 +1,4 @@
-// The environment and the user's data folder, as far as they can be trusted.
+// Reads the environment and the user's data folder only where they can be trusted.
 #pragma once
 
 #include <filesystem>

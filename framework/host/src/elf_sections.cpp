@@ -32,7 +32,8 @@ Elf64_Ehdr read_header(const OpenFile& file) {
 
 Sections::Sections(const OpenFile& file) {
   const Elf64_Ehdr header = read_header(file);
-  // At most 65535 sections (e_shnum has 16 bits), and read() refuses any that are not in the file.
+  // The number of sections is below 2^16 (e_shnum has 16 bits), and read() refuses sections that
+  // are not in the file.
   all_.resize(header.e_shnum);
   file.read(header.e_shoff, all_.data(), all_.size() * sizeof(Elf64_Shdr));
   names_ = content_of(file, all_[header.e_shstrndx]);

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kLargest = 1 << 20;  // bytes; some 3000 plugins
+constexpr std::uint64_t kLargest = 1 << 20;  // bytes, enough for some 3000 plugins
 constexpr std::string_view kBlank = " \t";
 
 struct Key {
@@ -177,11 +177,11 @@ class Reader {
   }
 
   LockFile lock_;
-  std::set<std::string_view> given_;  // of the current section
+  std::set<std::string_view> given_;  // the keys of the current section
   std::set<std::string> names_;
   int line_ = 0;
   bool versioned_ = false;
-  // as written; without it a truncation between sections would go unnoticed
+  // the count as written; without it, a file that is truncated between sections would be accepted
   std::optional<std::string> count_;
 };
 

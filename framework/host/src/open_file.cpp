@@ -19,7 +19,7 @@ bool same_moment(const timespec& a, const timespec& b) {
 }  // namespace
 
 OpenFile::OpenFile(const std::filesystem::path& file)
-    // O_NONBLOCK: opening a named pipe would otherwise wait for a writer.
+    // Without O_NONBLOCK, opening a named pipe would wait for a writer.
     : descriptor_(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {
   if (descriptor_ < 0) {
     throw PluginError(std::string("cannot be opened: ") + std::strerror(errno));
@@ -33,7 +33,7 @@ OpenFile::OpenFile(const std::filesystem::path& file)
 OpenFile::~OpenFile() { ::close(descriptor_); }
 
 void OpenFile::read(std::uint64_t offset, void* to, std::size_t count) const {
-  // Offsets come from the file, so they may have any value; compared without overflow.
+  // Offsets come from the file and may have any value, so the comparison must not overflow.
   if (offset > size() || count > size() - offset) throw PluginError("file ends too early");
   auto* bytes = static_cast<char*>(to);
   while (count > 0) {

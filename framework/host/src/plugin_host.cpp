@@ -28,8 +28,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Restores the floating-point state after a plugin was loaded: a plugin linked with -ffast-math
-/// runs crtfastmath.o on load, which would switch the whole process to flush-to-zero, and
-/// accountants compute with tails that small.
+/// runs crtfastmath.o on load, which sets the whole process to flush subnormal numbers to zero, but
+/// accountants compute with tails of that size.
 class FloatingPointGuard {
  public:
   FloatingPointGuard() { std::fegetenv(&before_); }
@@ -41,7 +41,7 @@ class FloatingPointGuard {
   std::fenv_t before_;
 };
 
-// A copy rather than a pointer into a string: it must be readable in any state of the process.
+// A copy of the name, because it must be readable in any state of the process.
 char own_memory[kMostLoading] = "";
 char* loading = own_memory;
 void (*told_of_loading)(bool begins) = nullptr;
@@ -63,15 +63,15 @@ class Loading {
   Loading& operator=(const Loading&) = delete;
 };
 
-/// Restores the locale, for C and for C++. The framework's output does not depend on it, but that
-/// of other plugins may.
+/// Restores the locale of C and of C++. The framework's output does not depend on the locale, but
+/// the output of other plugins may.
 class LocaleGuard {
  public:
   LocaleGuard() {
     if (const char* name = std::setlocale(LC_ALL, nullptr)) before_c_ = name;
   }
   ~LocaleGuard() {
-    // In this order, because a named global locale also sets that of C.
+    // The order matters, because a named global locale of C++ also sets the locale of C.
     std::locale::global(before_);
     std::setlocale(LC_ALL, before_c_.c_str());
   }
@@ -127,13 +127,13 @@ struct Pinned {
 /// thread_local destructors and exceptions in flight may still need its code.
 std::shared_ptr<const Library> map_forever(const fs::path& path, const OpenFile& file,
                                            const std::string& sha256) {
-  static auto* const all = new std::vector<Pinned>;  // not destroyed at exit either
+  static auto* const all = new std::vector<Pinned>;  // also not destroyed at exit
   const auto same_file = [&](const Pinned& other) {
     return other.device == file.device() && other.inode == file.inode();
   };
   const auto known = std::find_if(all->begin(), all->end(), same_file);
   if (known != all->end()) {
-    // The dynamic linker would return the old code for the new hash.
+    // The dynamic linker would return the old code, which does not have the new hash.
     if (known->sha256 != sha256) {
       throw PluginError("was written to after this process loaded it; start the process again");
     }
@@ -143,7 +143,7 @@ std::shared_ptr<const Library> map_forever(const fs::path& path, const OpenFile&
   return all->back().library;
 }
 
-/// \returns the directories that exist, without links on their way.
+/// \returns the directories that exist, with all links resolved.
 std::vector<fs::path> resolved(const std::vector<fs::path>& directories) {
   std::vector<fs::path> all;
   for (const fs::path& directory : directories) {
@@ -233,7 +233,7 @@ class PluginHost::Loader {
     if (refused != policy_.refused.end()) throw PluginError(refused->second);
     const OpenFile opened(path);
     PluginNote note = read_plugin_note(opened);
-    // Among plugins of one name, only the locked one may claim the name.
+    // If several plugins have the same name, only the locked one may claim it.
     if (policy_.pins) check_pinned(name, sha256_of_file(opened), *policy_.pins);
     if (std::string_view(note.abi.abi_tag) != PRIVGRAD_ABI_TAG) {
       throw PluginError(std::string("built for ") + note.abi.abi_tag + "; this framework is " +
@@ -253,10 +253,11 @@ class PluginHost::Loader {
   /// Maps the file, and adds its components.
   /// \throws PluginError
   const PluginIdentity& load(const Checked& checked, Catalog& into) {
-    // Only root and we can replace the file, so what remains is an accident: a build that writes it
-    // right now. Hash and notes come from one open file, which is compared with the path before and
-    // after mapping. Mapping /proc/self/fd/N instead would close the gap completely, but $ORIGIN,
-    // with which a plugin finds the libraries beside it, would then mean /proc/self/fd.
+    // Only root and this user can replace the file, so the remaining risk is an accident: a build
+    // that writes it right now. Hash and notes come from one open file, which is compared with the
+    // path before and after mapping. Mapping /proc/self/fd/N instead would close the gap
+    // completely, but then a plugin could not find libraries beside it, because $ORIGIN would mean
+    // /proc/self/fd.
     const OpenFile opened(checked.path);
     const auto check_unchanged = [&] {
       if (!opened.is_still(checked.path)) {
@@ -300,7 +301,7 @@ class PluginHost::Loader {
 
  private:
   TrustPolicy policy_;
-  std::map<std::string, std::string> files_;  // of the plugins found, by name
+  std::map<std::string, std::string> files_;  // the files of the plugins found, by name
   std::vector<std::shared_ptr<const PluginIdentity>> plugins_;
 };
 

@@ -22,7 +22,7 @@ void add_environment(std::vector<SearchDirectory>& to) {
   std::string_view rest = environment("PRIVGRAD_PLUGIN_PATH");
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find(':'), rest.size());
-    // In PATH an empty element means the working directory; here it is ignored.
+    // An empty element is ignored here, although in PATH it means the working directory.
     if (end > 0) to.push_back({rest.substr(0, end), SearchDirectory::Origin::environment});
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
@@ -35,7 +35,7 @@ void add_beside_program(std::vector<SearchDirectory>& to, fs::path program) {
   fs::path prefix = program.parent_path().parent_path();
   // A program that the command starts is itself in lib/privgrad/.
   if (program.parent_path().filename() == "privgrad") prefix = prefix.parent_path();
-  // "lib" is the build tree. PRIVGRAD_INSTALL_LIBDIR is the installation's directory, which on
+  // "lib" is for the build tree. PRIVGRAD_INSTALL_LIBDIR is the installation's directory, which on
   // Debian may be lib/x86_64-linux-gnu, elsewhere lib64, or an absolute path.
   for (const char* libdir : {"lib", PRIVGRAD_INSTALL_LIBDIR}) {
     const fs::path path = prefix / libdir / "privgrad/plugins";
@@ -49,7 +49,7 @@ void add_beside_program(std::vector<SearchDirectory>& to, fs::path program) {
 struct Search {
   PluginHost& host;
   const std::optional<std::multimap<std::string, std::string>>& pins;
-  std::set<fs::path> seen = {};  // resolved
+  std::set<fs::path> seen = {};  // their resolved paths
   std::size_t left_out = 0;
 };
 
@@ -57,7 +57,7 @@ void load_directory(Search& search, const fs::path& directory) {
   for (const fs::path& file : find_plugin_files(directory)) {
     std::error_code broken;
     const fs::path resolved = fs::canonical(file, broken);
-    // A file reached by two ways (nested directories, links) counts as one plugin.
+    // A file that is found twice (nested directories, links) counts as one plugin.
     if (!broken && !search.seen.insert(resolved).second) continue;
     if (search.pins && !search.pins->contains(file.filename().string())) {
       ++search.left_out;
@@ -67,7 +67,8 @@ void load_directory(Search& search, const fs::path& directory) {
   }
 }
 
-/// \returns whether the directory exists, after the consequences that its origin requires.
+/// Applies the consequence that the origin of a missing directory requires. \returns whether the
+/// directory exists.
 bool exists_or_consequence(PluginHost& host, const SearchDirectory& directory) {
   std::error_code failure;
   if (fs::is_directory(directory.path, failure)) return true;
@@ -154,7 +155,7 @@ std::vector<fs::path> find_plugin_files(const fs::path& directory, std::size_t m
     }
     if (walk.depth() + 1 >= kDeepest) walk.disable_recursion_pending();
     const fs::path& file = walk->path();
-    std::error_code unknown;  // a circular link; loading it reports the problem
+    std::error_code unknown;  // for a circular link; loading the file reports the problem
     if (file.filename().string().ends_with(kPluginSuffix) && !walk->is_directory(unknown)) {
       files.push_back(file);
     }
@@ -182,7 +183,8 @@ PluginHost plugins_in(const std::vector<SearchDirectory>& directories,
   for (const SearchDirectory& directory : directories) {
     if (!exists_or_consequence(host, directory)) continue;
     try {
-      resolve_trusted(directory.path);  // one refusal instead of one for each file in it
+      // gives one refusal instead of one for each file in the directory
+      resolve_trusted(directory.path);
     } catch (const PluginError& problem) {
       host.refuse(directory.path, problem.what());
       continue;

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr std::uint64_t kLargestRecord = 1 << 20;  // bytes
+constexpr std::uint64_t kLargestRecord = 1 << 20;  // in bytes
 
 Json parse(const fs::path& record) {
   const OpenFile opened(record);

@@ -4,7 +4,7 @@
 
 namespace privgrad::host {
 
-// Not <cctype>: allowed characters of a name must not depend on the locale.
+// <cctype> is not used, because the allowed characters of a name must not depend on the locale.
 
 bool is_plain_text(std::string_view text) noexcept {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {

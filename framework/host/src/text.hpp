@@ -1,4 +1,4 @@
-// Which texts from plugins and lock files are fit for messages and names.
+// Decides which texts from plugins and lock files may be used in messages and as names.
 #pragma once
 
 #include <string>
@@ -16,8 +16,7 @@ bool is_plain_text(std::string_view text) noexcept;
 /// True for 1 or more letters, digits, '.', '_' and '-'; ':' would make "plugin:name" ambiguous.
 bool is_plugin_name(std::string_view text) noexcept;
 
-/// The text with every control character replaced by a space: errors are one line each, whatever
-/// their origin.
+/// The text with every control character replaced by a space, so that every error is one line.
 std::string one_line(std::string text);
 
 }  // namespace privgrad::host

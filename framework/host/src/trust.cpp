@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using File = std::unique_ptr<FILE, int (*)(FILE*)>;
 using Space = std::array<char, 65536>;
 
-/// Whether a group has this name, and at most the user of the same name as a listed member.
+/// Whether a group has this name, and lists no member except the user of the same name.
 bool is_alone(const struct group& entry, const std::string& name) {
   for (char** member = entry.gr_mem; *member != nullptr; ++member)
     if (name != *member) return false;
@@ -34,9 +34,8 @@ bool is_alone(const struct group& entry, const std::string& name) {
 }
 
 /// Whether this user is the only member of a group. Many systems make such a group for each
-/// account, named like the user, and let users' files be writable by it (umask 002). Only the
-/// accounts of this machine are checked; the network accounts whose primary group it is cannot be
-/// listed.
+/// account, with the user's name, and make users' files writable for it (umask 002). Only accounts
+/// of this machine are checked, because network accounts with this primary group cannot be listed.
 bool is_private_group(gid_t group, uid_t user) {
   Space space{};
   std::string name;
@@ -54,7 +53,7 @@ bool is_private_group(gid_t group, uid_t user) {
   if (end != ENOENT || name.empty()) return false;
   struct group entry {
   }, *found = nullptr;
-  // A number may have several entries.
+  // A group number may have several entries.
   while ((end = ::fgetgrent_r(groups.get(), &entry, space.data(), space.size(), &found)) == 0)
     if (found->gr_gid == group && !is_alone(*found, name)) return false;
   if (end != ENOENT) return false;
@@ -62,7 +61,8 @@ bool is_private_group(gid_t group, uid_t user) {
          is_alone(*found, name);
 }
 
-/// Whether there may be an access list that lets others in; the group bits then show its mask.
+/// Whether there may be an access list that grants access to others; the group bits then show its
+/// mask.
 bool may_have_access_list(const fs::path& part) {
   for (const char* kind : {"system.posix_acl_access", "system.nfs4_acl", "system.nfs4_acl_xdr"}) {
     if (::lgetxattr(part.c_str(), kind, nullptr, 0) >= 0) return true;
@@ -71,7 +71,8 @@ bool may_have_access_list(const fs::path& part) {
   return false;
 }
 
-/// The components of a path that others can change: anyone who can change one chooses our code.
+/// Collects the components of a path that other users can change. Anyone who can change one of them
+/// can choose the code that runs.
 class Suspects {
  public:
   void look_at(const fs::path& part, const struct stat& info) {
@@ -81,7 +82,8 @@ class Suspects {
         (info.st_mode & S_IWOTH) != 0 ||
         ((info.st_mode & S_IWGRP) != 0 &&
          (may_have_access_list(part) || !is_private_group(info.st_gid, info.st_uid)));
-    // The mode of a link means nothing; a link is changed through its directory, which is checked.
+    // The mode of a link has no effect: a link can be changed only through its directory, which is
+    // checked.
     if (writable && !sticky_directory && !S_ISLNK(info.st_mode)) add(writable_, part);
   }
 
@@ -115,7 +117,7 @@ class Suspects {
 }  // namespace
 
 fs::path resolve_trusted(const fs::path& path) {
-  constexpr int kMostLinks = 40;  // as the kernel's own limit
+  constexpr int kMostLinks = 40;  // the same as the kernel's limit
   Suspects suspects;
   fs::path resolved = "/";
   std::deque<fs::path> rest;

@@ -1,4 +1,4 @@
-// Reads from a plugin's file which versions of the platform's libraries it needs.
+// Reads the versions of the platform's libraries that a plugin's file needs.
 #pragma once
 
 #include <string>

@@ -15,7 +15,8 @@
 namespace privgrad::core {
 namespace {
 
-/// In a manifest the section is under `data`; a section by itself has a kind.
+/// Accepts a whole manifest, which has the section under `data`, and the section by itself, which
+/// has a kind.
 Value as_root(Value given) {
   if (given.find("data") != nullptr && given.find("kind") == nullptr) return given;
   Value root{Value::Object{}};
@@ -42,7 +43,7 @@ void complete(Value& root, const Catalog& catalog, const KnownReading& known) {
   try {
     component = &catalog.find<DataSource>(*name);
   } catch (const Error&) {
-    return;  // the reader of the section reports what is wrong with its kind
+    return;  // the section's reader reports the invalid kind
   }
   if (component->full_name() != known.source) {
     const Value* rows = section->find("train");

@@ -43,8 +43,8 @@ std::string description_of(const ParamSpec& spec) {
   return text;
 }
 
-/// A validator names the value that it compared; for `anyOf` it only says that nothing fits. So the
-/// value's own form selects the single schema for it.
+/// Selects the schema by the form of the value, because for `anyOf` a validator reports only that
+/// nothing fits, without a reason.
 Json choose(Json condition, Json fits, Json otherwise) {
   return {{"if", std::move(condition)}, {"then", std::move(fits)}, {"else", std::move(otherwise)}};
 }
@@ -52,7 +52,7 @@ Json of_type(const char* type) { return {{"type", type}}; }
 Json has_kind(const Json& ids) {
   return {{"required", {"kind"}}, {"properties", {{"kind", {{"enum", ids}}}}}};
 }
-/// The word `auto`, or what the schema allows.
+/// A schema that also allows the word `auto`.
 Json or_auto(Json schema) {
   return choose(of_type("string"), {{"enum", {"auto"}}}, std::move(schema));
 }
@@ -118,7 +118,7 @@ class Builder {
 
   void define(const Slot& slot) {
     if (definitions_.contains(slot.kind)) return;
-    definitions_[slot.kind] = Json::object();  // data's own members are added below
+    definitions_[slot.kind] = Json::object();  // the members of data are added below
     Json names = Json::array(), kinds = Json::array(), variants = Json::array();
     for (const Component* offered : catalog_.components_of(slot.kind)) {
       const Component& component = *offered;
@@ -135,18 +135,19 @@ class Builder {
     object.update(has_kind(kinds));
     if (!variants.empty()) object["allOf"] = std::move(variants);
     if (slot.key == aggregator_section().key) {
-      // The default component, with only the manifest's own keys.
+      // For the default component: only the manifest's own keys.
       Json own = section(aggregator_section());
       own["required"].push_back(aggregator_section().params.front().name);
       object = choose({{"required", {"kind"}}}, std::move(object), std::move(own));
     }
-    // Without any component no value is valid.
+    // If there is no component, no value is valid.
     definitions_[slot.kind] = kinds.empty()
                                   ? Json(false)
                                   : choose(of_type("string"), {{"enum", names}}, std::move(object));
   }
 
-  /// The bare name, if it means this plugin's component, and the full name.
+  /// The names of a component: the full name, and the bare name if it means this plugin's
+  /// component.
   Json ids_of(const Component& component) const {
     Json ids = Json::array();
     const std::string& name = component.factory.info.name;
@@ -184,7 +185,7 @@ class Builder {
          "FILE}; null: the tensor begins as the model says."}};
   }
 
-  /// A number, or an object in its place.
+  /// Adds a schema for a number, or an object in its place.
   static void add_private_size(Json& schema) {
     Json released = param_schema(private_size_spec());
     released.update(choose({{"required", {"share"}}},
@@ -285,7 +286,7 @@ Json param_schema(const ParamSpec& spec) {
   if (!description.empty()) schema["description"] = description;
   if (spec.default_value) schema["default"] = value_to_json(*spec.default_value);
   if (spec.example_value) {
-    // In braces, a list of two texts would be taken for an object.
+    // In braces, JSON would read a list of two texts as an object.
     schema["examples"] = Json::array({value_to_json(*spec.example_value)});
   }
   return schema;

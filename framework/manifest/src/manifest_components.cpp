@@ -12,14 +12,15 @@
 namespace privgrad::core {
 namespace {
 
-/// Another program's name for something that is set elsewhere is likelier than a typing error. A
-/// component knows only its own parameters, not the manifest's keys beside them.
+/// Suggests a key of the manifest for another program's name, which is more likely than a typing
+/// error. A component itself knows only its own parameters.
 std::string with_own_name(const Problem& problem, const std::vector<ParamSpec>& specs,
                           const std::vector<std::string_view>& reserved) {
   if (!problem.what.starts_with("is unknown")) return problem.what;
   const std::string hint = unknown_hint(problem.where, "");
   if (!hint.empty()) return "is unknown" + hint;
-  if (problem.where.find('.') != std::string::npos) return problem.what;  // of a nested object
+  // an error of a nested object
+  if (problem.where.find('.') != std::string::npos) return problem.what;
   std::vector<std::string> names{"kind"};
   for (const ParamSpec& spec : specs) names.push_back(spec.name);
   for (const std::string_view name : reserved) names.emplace_back(name);
@@ -57,7 +58,7 @@ Value ManifestReader::read_slot(const Slot& slot, std::string_view section, cons
   const Value* given = parent.find(slot.key);
   if (given != nullptr) return read_component(slot, where, *given, use, reserved);
   if (!slot.default_name.empty()) {
-    // Problems with it are shown at the section that lacks it.
+    // Problems with the default are shown at the section that lacks the component.
     Value left_out{std::string(slot.default_name)};
     if (!section.empty()) left_out.mark = parent.mark;
     return read_component(slot, where, left_out, use, reserved);

@@ -196,8 +196,8 @@ std::vector<Slot> component_slots() {
 
 }  // namespace
 
-// Each section below is one declaration with a row for each key, and as long as its page. Long
-// parts precede it: nested objects, and keys that belong together.
+// Each section below is one declaration with a row for each key. Long parts, such as nested objects
+// and keys that belong together, come before it.
 
 const Section& root_section() {
   static const Section section{
@@ -694,9 +694,9 @@ const Slot& client_aggregator_slot() {
 
 namespace {
 
-/// \returns the dotted key here for another program's name ("lr" -> "schedules.learning_rate"), or
-///   "" if the name is not known.
-/// \param section  in which the name was found.
+/// \returns PrivGrad's dotted key for another program's name ("lr" -> "schedules.learning_rate"),
+///   or "" if the name is not known.
+/// \param section  the section in which the name was found.
 std::string_view own_name_for(std::string_view foreign, std::string_view section) {
   struct Row {
     std::string_view foreign;

@@ -15,7 +15,7 @@ struct Slot {
   std::string_view kind;  ///< The component's kind.
   int interface_version = 0;
   std::string_view default_name;  ///< "" if there is none.
-  bool required = true;           ///< If there is no default.
+  bool required = true;           ///< Whether it must be given, because there is no default.
   bool is_list = false;
   bool takes_number = false;  ///< Whether a bare number x means {kind: constant, value: x}.
   bool takes_auto = false;    ///< Whether the word `auto` may replace the component.
@@ -32,9 +32,9 @@ struct Section {
 };
 
 const Section& root_section();
-const Section& data_section();        ///< In addition to the parameters of the data source.
-const Section& model_section();       ///< In addition to the parameters of the model.
-const Section& aggregator_section();  ///< In addition to the parameters of the aggregator.
+const Section& data_section();        ///< The keys besides the parameters of the data source.
+const Section& model_section();       ///< The keys besides the parameters of the model.
+const Section& aggregator_section();  ///< The keys besides the parameters of the aggregator.
 const Section& schedules_section();
 const Section& privacy_section();
 const Section& federated_section();  ///< May be missing.
@@ -43,18 +43,18 @@ const std::vector<ParamSpec>& fed_avg_keys();
 const std::vector<ParamSpec>& dp_fed_avg_keys();
 const Section& allow_section();       ///< May be missing.
 const Section& checkpoint_section();  ///< May be missing, or the word `off`.
-/// The aggregator of the clients of dp_fed_avg, who make no noise; not a key of a manifest.
+/// The aggregator of the clients of dp_fed_avg, which add no noise; not a key of a manifest.
 const Slot& client_aggregator_slot();
 
 /// The object that may replace the number `size` of the section `data`, for a size that is
-/// released. Its members are checked against this.
+/// released. The object's members are checked against these fields.
 const ParamSpec& private_size_spec();
 
 /// The names of a section's parameters and slots.
 std::vector<std::string_view> section_names(const Section& section);
 
-/// A hint to append to "is unknown", for names of other programs that have another name or place
-/// here: "; here it is called schedules.learning_rate" for "lr"; "" if there is none.
+/// A hint to append to "is unknown", for another program's name of a key that has another name or
+/// place here: "; here it is called schedules.learning_rate" for "lr"; "" if there is none.
 /// \param section  in which the key was found.
 std::string unknown_hint(std::string_view key, std::string_view section);
 

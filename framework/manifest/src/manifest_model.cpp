@@ -11,10 +11,11 @@
 namespace privgrad::core {
 namespace {
 
-/// A schema with fixed members cannot describe arbitrary names, so they are read by hand.
+/// The key whose members have arbitrary names, which parameter declarations cannot describe, so
+/// they are read by hand.
 constexpr std::string_view kNames = "map";
 
-/// The model's node without model.weights.map, which own_params() would take for a typing error.
+/// The model's node without model.weights.map, which own_params() would report as a typing error.
 Value without_names(const Value& node) {
   Value changed = node;
   Value* weights = changed.find("weights");

@@ -107,13 +107,14 @@ class Override {
       return;
     }
     node.set(elements[at], std::move(value));
-    // Errors about this key now also name the place of the override.
+    // From now on, errors about this key name the place of the override.
     for (Value::Member& member : members) {
       if (member.key == elements[at]) member.key_mark = mark_;
     }
   }
 
-  /// Makes the node one that can have members: {kind: NAME} from a name, an object from nothing.
+  /// Turns the node into an object: a name into {kind: NAME}, and a missing node into an empty
+  /// object.
   bool prepare(Value& node, const std::vector<std::string>& elements, std::size_t at) {
     if (const auto* name = std::get_if<std::string>(&node.data()); name != nullptr && at > 0) {
       Value kind(*name);

@@ -29,7 +29,8 @@ Value stand_ins(const Section& section, Value given, const std::vector<Problem>&
 Value ManifestReader::section_node(const Section& section) {
   const Value* given = root_.find(section.key);
   if (given == nullptr) {
-    // Its required keys are each reported as missing, at the manifest's beginning.
+    // Each required key of the section is then reported as missing, at the beginning of the
+    // manifest.
     return empty_object(root_.mark);
   }
   if (std::holds_alternative<Value::Object>(given->data())) return *given;

@@ -79,7 +79,7 @@ class Resolver {
       if (fs::exists(status) && !is_folder && !fs::is_regular_file(status))
         return refuse(given, mark, where, candidate.string() + " is a device or a pipe");
       if (fs::exists(status) || (is_pattern && fits_some(candidate))) {
-        // Absolute paths go into the resolved manifest, which is UTF-8 text.
+        // Absolute paths become part of the resolved manifest, which is UTF-8 text.
         if (!find_bad_character(candidate.string())) return candidate.string();
         return refuse(given, mark, where, "its folder has a name that is not plain UTF-8 text");
       }

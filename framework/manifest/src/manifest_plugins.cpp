@@ -21,7 +21,7 @@ std::vector<UsedPlugin> plugins_of(const Manifest& manifest) {
     add(use.certifier, use);
   };
   for (const ComponentUse* use : components_of(manifest)) add_use(*use);
-  // The manifest does not name it, but clients without noise use it for their sums.
+  // The manifest does not name this aggregator, but clients without noise use it for their sums.
   if (manifest.federated) add_use(manifest.federated->client_aggregator);
   return plugins;
 }

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kMaxLines = 100;
 
-/// Sorts by place in the file, then problems from elsewhere. A default has no place and goes first.
+/// The sorting key of a place: defaults, which have no place, come first, then places in the file,
+/// then places elsewhere.
 auto place_of(Mark mark) {
   return std::tuple(mark.line < 0, mark.line < 0 ? -mark.line : mark.line, mark.column);
 }
@@ -31,7 +32,7 @@ void append_escaped(std::string& out, char c) {
   }
 }
 
-/// The last place up to `at` at which a cut does not split a multibyte character.
+/// The last position up to `at` at which a cut does not split a multibyte character.
 std::size_t boundary_before(std::string_view text, std::size_t at) {
   while (at > 0 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;
   return at;
@@ -77,7 +78,7 @@ void ManifestProblems::add_yaml(const std::vector<Problem>& problems) {
   std::vector<Mark> marks;
   for (const Problem& problem : problems) {
     add(problem.mark, problem.where, problem.what);
-    // Only this many lines are printed, so the others can have no visible consequences.
+    // Only this many lines are printed, so further marks have no visible effect.
     if (marks.size() < kMaxLines) marks.push_back(problem.mark);
   }
   yaml_marks_.insert(yaml_marks_.end(), marks.begin(), marks.end());

@@ -129,7 +129,8 @@ void ManifestReader::read_root(Manifest& manifest) {
                           : uses[i] == &manifest.model    ? read_model(manifest, slot)
                                                           : read_slot(slot, "", root_, *uses[i]));
   }
-  // The number of processes does not change the result, so a resumed run may use another cluster.
+  // The cluster is not part of the resolved manifest, because the number of processes does not
+  // change the result, and a resumed run may use another cluster.
   const Slot& cluster = root_section().slots.back();
   if (root_.find(cluster.key) != nullptr) read_slot(cluster, "", root_, manifest.cluster);
 }
@@ -184,7 +185,7 @@ Value ManifestReader::with_steps(const Value& root, Manifest& manifest) {
     return changed;
   };
   const Value* utility = root.find("utility");
-  if (utility == nullptr) return root;  // a theorem of the aggregator chooses the number
+  if (utility == nullptr) return root;  // the aggregator's theorem chooses the number
   manifest.steps_minimise_bound = true;
   std::vector<Problem> found;
   const auto spec = std::find_if(root_section().params.begin(), root_section().params.end(),
@@ -293,7 +294,8 @@ Value ManifestReader::read_private_size(Manifest& manifest, const Value& given) 
   return resolved;
 }
 
-/// Under the other adjacencies the number is public, so noise would waste budget.
+/// Refuses a released size under the other adjacencies: the number is public then, and noise would
+/// waste budget.
 void ManifestReader::check_private_size(const Manifest& manifest) {
   if (!manifest.size_noise || manifest.adjacency == Adjacency::add_or_remove_one) return;
   problems_.add(root_.find("data")->find("size")->mark, "data.size",

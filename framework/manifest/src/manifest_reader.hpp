@@ -1,4 +1,4 @@
-// The class that turns a YAML tree into a checked Manifest; where to add reading of a new key.
+// The class that turns a YAML tree into a checked Manifest; new keys are read here.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ class ManifestReader {
   /// The final number of the progress line.
   std::uint64_t steps_or_rounds(const Manifest& manifest) const;
   void read_data(Manifest& manifest);
-  /// Reads a size that is released instead of declared.
+  /// Reads a `size` that is released instead of declared.
   /// \returns the resolved value.
   Value read_private_size(Manifest& manifest, const Value& given);
   void read_sample(Manifest& manifest, const Params& params);
@@ -65,15 +65,15 @@ class ManifestReader {
   /// \param mark  for errors.
   /// \returns their content; nothing, after reporting it, unless exactly one is given.
   std::optional<StatisticNoise> read_noise(const Params& given, Mark mark, std::string_view where);
-  /// Including the keys that the core reads for every model: manifest_model.cpp.
+  /// Reads `model`, including the keys that the core reads for every model: manifest_model.cpp.
   Value read_model(Manifest& manifest, const Slot& slot);
   void read_tensor_names(const Value& given, WeightsUse& use);
-  /// Including the key that the core reads for every aggregator.
+  /// Reads `aggregator`, including the key that the core reads for every aggregator.
   Value read_aggregator(Manifest& manifest, const Slot& slot);
-  /// Refuses what release mode does not allow, as far as the manifest shows it.
+  /// Makes those refusals of release mode that follow from the manifest.
   void check_release(const Manifest& manifest);
-  /// Samplers, accountants, backends and others vouch for privacy. The rule is the same for all
-  /// components, whether they could do harm or not.
+  /// Refuses untested plugins in release mode. Samplers, accountants, backends and others vouch for
+  /// privacy, but for simplicity the rule is the same for all components.
   void check_tested(const Manifest& manifest);
   void finish(Manifest& manifest);
   void add_positions(const Value& node, const std::string& path,
@@ -81,11 +81,11 @@ class ManifestReader {
 
   // schedules, privacy, allow and checkpoint: manifest_sections.cpp.
   void read_schedules(Manifest& manifest);
-  /// Without a target, a default noise could not be scaled.
+  /// Adds the default noise only with a target, without which it could not be scaled.
   Slot with_default_noise(Slot slot);
   void read_privacy(Manifest& manifest);
-  /// \returns the account's file as an absolute path; as given, after reporting it, if there is no
-  ///   such file.
+  /// \returns the account's file as an absolute path; if there is no such file, reports this, and
+  ///   returns the path as given.
   Value read_account(Manifest& manifest, const Section& section, const Value& node);
   void read_allow(Manifest& manifest);
   void read_checkpoint(Manifest& manifest);
@@ -96,10 +96,11 @@ class ManifestReader {
   void read_federated(Manifest& manifest);
   void read_separation(Federated& federated, const Params& params, const Value& node);
   void read_sizes(Federated& federated, const Params& params, const Value& node);
-  /// The section's own keys without those of the other aggregation, which are reported if given.
+  /// The section's own keys without the keys of the other aggregation; reports these if they are
+  /// given.
   Value of_one_aggregation(Value own, const Value& node, bool at_server);
 
-  // Components at any place: manifest_components.cpp.
+  // Reads a component at any place: manifest_components.cpp.
   Value read_slot(const Slot& slot, std::string_view section, const Value& parent,
                   ComponentUse& use, const std::vector<std::string_view>& reserved = {});
   Value read_list(const Slot& slot, std::string_view section, const Value& parent,
@@ -114,8 +115,8 @@ class ManifestReader {
                       const std::vector<std::string_view>& reserved);
   std::string known_names(const Slot& slot) const;
 
-  // A section's own keys: manifest_own_keys.cpp.
-  /// The object of a section; after reporting any other value, an empty object.
+  // Sections' own keys: manifest_own_keys.cpp. \returns the object of a section; reports any other
+  // value, and returns an empty object for it.
   Value section_node(const Section& section);
   /// Checks the parameters of a section, but not its components and unknown keys.
   /// \returns valid substitutes for wrong values, so that reading can continue.

@@ -50,7 +50,7 @@ void ManifestReader::read_schedules(Manifest& manifest) {
       const Value* given = node.find(slot.key);
       uses[i]->where = dotted(section.key, slot.key);
       uses[i]->position = problems_.position(given->mark);
-      manifest.auto_learning_rate = true;  // no other slot accepts it
+      manifest.auto_learning_rate = true;  // only this slot accepts `auto`
       resolved.set(slot.key, *given);
       continue;
     }
@@ -88,7 +88,7 @@ void ManifestReader::read_privacy(Manifest& manifest) {
 
 Value ManifestReader::read_account(Manifest& manifest, const Section& section, const Value& node) {
   constexpr const char* kWhere = "privacy.account";
-  // the manifest is not run, so nothing is charged
+  // a manifest that is not run: nothing is charged
   if (folders_.empty()) return *node.find("account");
   const auto spec = std::find_if(section.params.begin(), section.params.end(),
                                  [](const ParamSpec& one) { return one.name == "account"; });

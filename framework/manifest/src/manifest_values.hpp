@@ -15,7 +15,7 @@ std::string dotted(std::string_view section, std::string_view key);
 
 Value empty_object(Mark mark);
 
-/// `value` with the place of `given`, if that was given.
+/// `value` with the place of `given`, unless that is null.
 Value marked(Value value, const Value* given);
 
 /// The object without this key.

@@ -26,8 +26,8 @@ std::string real_text(double value) {
   return whole ? text + ".0" : text;
 }
 
-/// Quotes texts that another reader would take for something else, by this reader's rules or by
-/// those of YAML 1.1, where `yes`, `no`, `on` and `off` are booleans.
+/// Quotes texts that would be read as another type, either by this reader or by a reader of YAML
+/// 1.1, in which `yes`, `no`, `on` and `off` are booleans.
 yaml_scalar_style_t text_style(const std::string& text) {
   const bool plain_ascii =
       std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
@@ -49,7 +49,7 @@ class Writer {
   Writer() {
     if (yaml_emitter_initialize(&emitter_) == 0) throw std::bad_alloc();
     yaml_emitter_set_unicode(&emitter_, 1);
-    yaml_emitter_set_width(&emitter_, -1);  // no folding: a value stays on its line
+    yaml_emitter_set_width(&emitter_, -1);  // no folding, so a value stays on one line
     yaml_emitter_set_output(&emitter_, &Writer::append, &text_);
   }
   Writer(const Writer&) = delete;
@@ -73,7 +73,7 @@ class Writer {
   }
 
   void emit(int made, yaml_event_t& event) {
-    // Events need UTF-8 texts; the emitter takes ownership of the event in any case.
+    // An event can only be made from UTF-8. The emitter always takes ownership of the event.
     if (made == 0) throw ConfigError("a text that is not UTF-8 cannot be written as YAML");
     if (yaml_emitter_emit(&emitter_, &event) == 0) {
       throw ConfigError(std::string("cannot be written as YAML: ") +

@@ -14,11 +14,11 @@ namespace {
 /// The most pixels by which a crop moves the image, in each direction.
 constexpr std::size_t kMostShift = 4;
 
-/// Copies that the program processes together: it reads its weights once for all of them, and the
-/// memory for their rows is bounded.
+/// The number of copies that the program processes together, which bounds the memory for their rows
+/// and lets it read its weights once for all of them.
 constexpr std::size_t kCopiesAtOnce = 16;
 
-/// How one copy differs from the example.
+/// The differences of one copy from the example.
 struct Alteration {
   bool is_mirrored = false;
   std::size_t down = kMostShift, right = kMostShift;  ///< kMostShift: not moved.
@@ -39,7 +39,7 @@ void alter(std::span<const float> from, std::size_t height, std::size_t width, s
            const Alteration& how, std::span<float> to) {
   std::fill(to.begin(), to.end(), 0.0f);
   for (std::size_t i = 0; i < height; ++i) {
-    const std::size_t y = i + how.down;  // both with kMostShift added
+    const std::size_t y = i + how.down;  // both numbers have kMostShift added
     if (y < kMostShift || y >= height + kMostShift) continue;
     for (std::size_t j = 0; j < width; ++j) {
       const std::size_t x = j + how.right;

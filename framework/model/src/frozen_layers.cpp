@@ -78,15 +78,15 @@ void mark(const Manifest& manifest, const std::string& pattern,
                      ", and last");
 }
 
-/// The first node whose parameters another one shares; the number of nodes if there is none.
+/// The first node whose parameters another node shares; the number of nodes if there is none.
 std::size_t first_shared(const Network& network) {
   std::size_t first = network.nodes.size();
   for (const Node& node : network.nodes) first = std::min(first, node.shares.value_or(first));
   return first;
 }
 
-/// Whether the layer is linear in a weight matrix of its own, which an adapter can then change. (An
-/// adapter would change what one user of shared weights computes, and not the other.)
+/// Whether the layer is linear in a weight matrix of its own, which an adapter can then change. (If
+/// weights are shared, an adapter would change only one of the nodes that use them.)
 bool can_be_adapted(const Network& network, std::size_t i) {
   const Layer& layer = network.nodes[i].layer;
   const bool is_shared = std::any_of(network.nodes.begin(), network.nodes.end(),
@@ -127,8 +127,8 @@ void mark_targets(const Manifest& manifest, const Network& network, const std::s
 }
 
 /// Appends node i of a network to a part of the network, under the same name.
-/// \param now  the number in the part of each value of the network.
-/// \returns the number in the part of the value that the node makes.
+/// \param now  for each value of the network, its number in the part.
+/// \returns the number in the part of the node's output.
 std::size_t append_node(const Network& network, std::size_t i, const std::vector<std::size_t>& now,
                         Network& part) {
   Node node = network.nodes[i];
@@ -141,8 +141,9 @@ std::size_t append_node(const Network& network, std::size_t i, const std::vector
   return part.nodes.size();
 }
 
-/// Which nodes the part after the first `layers` contains: all later nodes, and those of the first
-/// that it uses and that depend on no parameters, so that their outputs need not be stored.
+/// Whether the part after the first `layers` contains each node: it contains all later nodes, and
+/// those earlier nodes that it uses and that depend on no parameters, so that their outputs need
+/// not be stored.
 std::vector<bool> nodes_behind(const Network& network, std::size_t layers) {
   std::vector<bool> has_parameters(network.nodes.size() + 1, false), is_used(has_parameters);
   for (const ParameterBlock& block : parameter_blocks(network))
@@ -211,7 +212,8 @@ bool trains_in_part(const Manifest& manifest, const Network& network, std::size_
 std::vector<std::size_t> values_behind(const Network& network, std::size_t layers) {
   const std::vector<bool> is_behind = nodes_behind(network, layers);
   std::set<std::size_t> values;
-  if (network.loss == Loss::next_token) values.insert(0);  // its tokens, in front of all else
+  // its tokens are features, which come first
+  if (network.loss == Loss::next_token) values.insert(0);
   for (std::size_t i = 0; i < network.nodes.size(); ++i) {
     if (!is_behind[i]) continue;
     for (const std::size_t value : inputs_of(network, i)) {
@@ -234,7 +236,7 @@ Network part_up_to(const Network& network, std::size_t value) {
   for (std::size_t i = 0; i < value; ++i) {
     if (is_needed[i + 1]) now[i + 1] = append_node(network, i, now, part);
   }
-  // A valid network needs a loss that fits its outputs; this one's is never computed.
+  // A valid network needs a loss that fits its outputs; the loss of this network is never computed.
   const std::size_t outputs = output_count(part);
   part.input.classes = outputs > 1 ? outputs : 0;
   if (outputs > 1) part.loss = Loss::cross_entropy;
@@ -263,7 +265,7 @@ Network last_part(const Network& network, std::size_t layers) {
     for (const std::size_t value : values) {
       const std::size_t size = element_count(shapes[value]), begin = first;
       first += size;
-      if (!is_used(value)) continue;  // tokens that only the loss reads
+      if (!is_used(value)) continue;  // a value that only the loss reads, as tokens
       part.nodes.emplace_back(PartOf{.first = begin, .size = size}, std::vector<std::size_t>{0});
       if (shapes[value].size() != 1) part.nodes.emplace_back(Reshape{shapes[value]});
       now[value] = part.nodes.size();

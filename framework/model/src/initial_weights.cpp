@@ -21,16 +21,18 @@ constexpr const char* kWeightsKey = "model.weights";
 constexpr std::size_t kLongestText = 200;
 
 struct Match;
-/// Whether the tensor is as the model says, so that it can be brought into its order.
+/// Whether the file's tensor has the shape that the model expects, so that its values can be put in
+/// the model's order.
 bool can_be_arranged(const Match& match);
 
 /// One of the model's tensors, and its counterpart in the file.
 struct Match {
   const ParameterBlock* block = nullptr;
-  std::string name;                      ///< Its name in the file.
-  const StoredTensor* found = nullptr;   ///< Null if the model initializes it.
-  const TensorSource* source = nullptr;  ///< Where the model says that it is; null: nowhere else.
-  const StoredTensor* added = nullptr;   ///< The table whose first row is added; null: none.
+  std::string name;                     ///< The tensor's name in the file.
+  const StoredTensor* found = nullptr;  ///< Null if the model initializes it.
+  /// The model's note on its place and order in the file; null: none.
+  const TensorSource* source = nullptr;
+  const StoredTensor* added = nullptr;  ///< The table whose first row is added; null: none.
 
   bool fits() const {
     if (found == nullptr) return true;
@@ -38,13 +40,13 @@ struct Match {
   }
 };
 
-/// The shape without extents of 1 in front, which some files have.
+/// The shape without leading extents of 1, which some files have.
 Shape without_ones(Shape shape) {
   while (shape.size() > 1 && shape.front() == 1) shape.erase(shape.begin());
   return shape;
 }
 
-/// The shape that the tensor has in the file, but for the number of rows of a table.
+/// The shape that the tensor should have in the file; a table may have more rows.
 Shape stored_shape(const Match& match) {
   const Shape& shape = match.block->shape;
   if (!match.source->kernel_last || shape.size() != 4) return shape;
@@ -62,7 +64,7 @@ bool can_be_arranged(const Match& match) {
          match.added->shape[1] == wanted.back();
 }
 
-/// Brings values of [channels, inputs, area] into the order [channels, area, inputs], or back.
+/// Reorders values from [channels, inputs, area] to [channels, area, inputs], or back.
 void exchange(std::span<const float> from, std::size_t channels, std::size_t rows,
               std::size_t columns, std::span<float> to) {
   for (std::size_t channel = 0; channel < channels; ++channel) {
@@ -110,7 +112,8 @@ std::string words_of(const Match& match) {
          (match.fits() ? "" : ", which does not fit");
 }
 
-/// All tensors of the model and of the file, because an error seldom concerns a single tensor.
+/// A table of all tensors of the model and of the file, because an error seldom concerns a single
+/// tensor.
 std::string table_of(const std::vector<Match>& matches, const StoredTensors& file) {
   constexpr std::size_t kMostUnused = 20;
   std::string table;
@@ -200,7 +203,7 @@ std::optional<WeightsOrigin> origin_of(const std::map<std::string, std::string>&
     return found == metadata.end() ? std::string()
                                    : one_line(shown_line(found->second), kLongestText);
   };
-  // Files that export writes have the format of their folder.
+  // Exported files have the format name of their folder.
   if (said("format") != "privgrad" && said("trained_by") != "privgrad") return std::nullopt;
   WeightsOrigin origin{.name = said("name"),
                        .mode = said("mode"),
@@ -286,7 +289,7 @@ InitialWeights fit_weights(const Manifest& manifest, const Network& network,
 
 namespace {
 
-/// The same file with other metadata.
+/// A safetensors file with its metadata replaced.
 std::string with_metadata(const std::string& bytes, const TensorHeader& header,
                           const std::map<std::string, std::string>& metadata) {
   Json tensors{{"__metadata__", metadata}};
@@ -350,8 +353,8 @@ WeightsClaim claim_of(const Manifest& manifest, const WeightsFacts& weights) {
                           std::all_of(weights.origin->unaccounted.begin(),
                                       weights.origin->unaccounted.end(), is_shown_only);
   if (is_charged) return WeightsClaim::charged_in_account;
-  // A file's statement that it is not public outweighs the manifest's declaration, whose author may
-  // have forgotten which model this was.
+  // If the file states that it is not public, the manifest's declaration does not count, because
+  // its author may have forgotten the origin of the model.
   const bool is_public =
       manifest.weights->is_public && !(weights.origin && saw_protected_rows(*weights.origin));
   return is_public ? WeightsClaim::declared_public : WeightsClaim::unaccounted;

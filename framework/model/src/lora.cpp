@@ -12,7 +12,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Element (row, r) of B, and (r, column) of A, in an adapter.
+/// The places of the element (row, r) of B and of the element (r, column) of A in an adapter.
 struct Factors {
   explicit Factors(const TrainedTensor& one) : tensor(one) {}
 
@@ -59,7 +59,7 @@ class Rewriting {
     result_.class_weights = network.class_weights;
   }
 
-  /// \param rank  of the node's adapter; 0 if it has none.
+  /// \param rank  the rank of the node's adapter; 0 if it has none.
   void add(std::size_t i, bool is_frozen, std::size_t rank) {
     const std::vector<std::size_t> in = now(inputs_of(network_, i));
     const std::string name = name_of(network_, i);
@@ -97,8 +97,8 @@ class Rewriting {
 
   const Network& network_;
   double scale_;
-  std::vector<std::size_t> now_;     // the number in the result of each value of the network
-  std::vector<std::size_t> placed_;  // the number in the result of each node of the network
+  std::vector<std::size_t> now_;     // for each value of the network, its number in the result
+  std::vector<std::size_t> placed_;  // for each node of the network, its number in the result
   Network result_;
 };
 

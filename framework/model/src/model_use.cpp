@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kBlockRows = 4096;  // rows between two progress reports
 constexpr std::size_t kTaskRows = 64;
 
-/// Makes a component that a file names. The file is blamed for errors in its parameters.
+/// Makes a component that a file names. Errors about its parameters name the file.
 template <class Interface>
 ComponentPtr<Interface> make_saved(const SavedComponent& saved, const std::string& where,
                                    const Catalog& catalog) {
@@ -62,8 +62,8 @@ void TrainedModel::add_transform(const SavedTransform& saved, const Catalog& cat
     if (!stage.transform->is_restorable())
       throw ConfigError("has learnt what this version of it cannot be given");
     stage.transform->restore(saved.fitted.values);
-    // Detects at construction, not in the middle of the data, anything that does not fit examples
-    // of this shape.
+    // A row of zeros shows now, and not in the middle of the data, whether all parts accept
+    // examples of this shape.
     Dataset zero(shape, std::vector<float>(element_count(shape.features)), {0.0f});
     if (stage.transform->is_by_row()) {
       apply_to_each_row(*stage.transform, stage.after.features, zero, executor_);

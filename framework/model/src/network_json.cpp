@@ -44,7 +44,7 @@ Json layer_json(const Kind& layer) {
   return json;
 }
 
-/// Reads an object member by member, with strict types and without leftovers.
+/// Reads an object member by member. Types must match exactly, and every member must be read.
 class Members {
  public:
   Members(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
@@ -131,7 +131,7 @@ struct MemberReader {
   void operator()(const char* name, Shape& shape) const { shape = members.shape(name); }
 };
 
-/// The layer of this kind, among all kinds of layers; nothing for an unknown kind.
+/// A layer of the kind with this name; nothing for an unknown kind.
 template <std::size_t... Kinds>
 std::optional<Layer> layer_of_kind(std::string_view kind, Members& members,
                                    std::index_sequence<Kinds...>) {

@@ -55,7 +55,7 @@ Ranked ranked(const std::vector<double>& scores, const std::vector<std::size_t>&
   return result;
 }
 
-/// Calls visit(true positives, false positives) after each group of equal scores.
+/// Calls visit(true positives, false positives) after each group of rows with equal scores.
 template <class Visit>
 void for_each_threshold(const Ranked& ranked, const Visit& visit) {
   double hits = 0.0, misses = 0.0;
@@ -66,7 +66,7 @@ void for_each_threshold(const Ranked& ranked, const Visit& visit) {
   }
 }
 
-/// The area under the curve by trapezoids, which equals that by mid-ranks.
+/// The area under the curve by trapezoids, which equals the area by mid-ranks.
 Json auc(const Ranked& ranked) {
   if (ranked.of_class == 0.0 || ranked.others == 0.0) return nullptr;
   double area = 0.0, last_hits = 0.0, last_misses = 0.0;

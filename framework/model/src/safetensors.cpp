@@ -21,7 +21,7 @@ static_assert(std::endian::native == std::endian::little,
 constexpr int kDeepestHeader = 4;  // {NAME: {"shape": [...]}} has three levels
 constexpr std::size_t kMostExtents = 16;
 
-/// A name for a message.
+/// A tensor's name in a form that a message can contain.
 std::string shown_name(std::string_view name) { return "'" + shown_line(name.substr(0, 80)) + "'"; }
 
 template <class Number>
@@ -145,8 +145,8 @@ std::string to_safetensors(const Network& network, std::span<const float> parame
 
 namespace {
 
-/// torch.save writes a ZIP archive or, before PyTorch 1.6, a pickle, which is code and never run
-/// here.
+/// torch.save writes a ZIP archive or, before PyTorch 1.6, a pickle. A pickle contains code, which
+/// is never run here.
 bool is_of_torch_save(std::string_view beginning) {
   return beginning.starts_with("PK\x03\x04") || beginning.starts_with("\x80\x02");
 }

@@ -21,7 +21,7 @@ constexpr std::size_t kMostTensorFile = std::size_t{1} << 36;
 
 using NamedEntry = std::pair<std::string, TensorEntry>;
 
-/// In the order of their data.
+/// The parameters of the file, in the order of their data.
 std::vector<NamedEntry> parameters_of(const TensorHeader& header) {
   std::vector<NamedEntry> entries;
   for (const auto& [name, entry] : header.tensors) {
@@ -39,7 +39,7 @@ float from_half(std::uint16_t half) {
   const auto fraction = static_cast<float>(half & 1023);
   float value = 0.0f;
   if (exponent == 31) {
-    value = std::numeric_limits<float>::infinity();  // or NaN: neither is finite
+    value = std::numeric_limits<float>::infinity();  // or NaN; neither is finite
   } else if (exponent == 0) {
     value = std::ldexp(fraction, -24);
   } else {

@@ -36,7 +36,7 @@ constexpr const char* kSummary = "summary.json";
                 std::generic_category().message(errno));
 }
 
-/// Readable only by the user, whatever the umask is.
+/// Writes a file that only the user can read, whatever the umask is.
 void write_private(const fs::path& file, std::string_view text) {
   const fs::path aside = file.string() + ".new";
   const int out =
@@ -281,7 +281,7 @@ void CheckpointFolder::erase() {
   for (const auto& entry : fs::directory_iterator(path_, failure))
     names.push_back(entry.path().filename().string());
   if (failure) throw IoError(path_.string() + ": cannot be read: " + failure.message());
-  // Keys first.
+  // Removes the keys first.
   std::stable_partition(names.begin(), names.end(), [](const std::string& name) {
     return name.starts_with("checkpoint-") || name == "plan-key";
   });

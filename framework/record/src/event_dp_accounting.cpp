@@ -17,7 +17,7 @@ struct Writer {
     return "dp.LaplaceDpEvent(" + number(e.noise_multiplier) + ")";
   }
   std::string operator()(const DiscreteGaussianEvent& e) const {
-    // Its released versions have such noise as a privacy loss distribution, but no event for it.
+    // Its released versions have a privacy loss distribution of such noise, but no event.
     throw ConfigError(
         "discrete_gaussian: dp_accounting has no event for it as of release 0.6.0; what is proved "
         "of it there is dp.ZCDpEvent(sensitivity^2 / (2 sigma^2)), here dp.ZCDpEvent(" +

@@ -139,7 +139,7 @@ std::string RecordDirectory::read(std::string_view name, std::size_t most_bytes)
 std::string RecordDirectory::read_beginning(std::string_view name, std::size_t bytes) const {
   const File file(descriptor_, name);
   file.require();
-  // One byte more than the file's size: a file that grows meanwhile is not read without end.
+  // Reads at most one byte more than the file's size, in case the file grows without end.
   std::string text(std::min<std::uint64_t>(bytes, file.size() + 1), '\0');
   text.resize(file.read(text.data(), text.size()));
   return text;

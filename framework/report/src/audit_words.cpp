@@ -17,8 +17,8 @@ using core::short_number;
 
 constexpr const char* kFile = "audit.json";
 
-/// Two decimals, rounded as bounds must be: an upper bound never down, a lower bound never up. The
-/// slack is for the rounding of the multiplication.
+/// Bounds with two decimals. An upper bound is never rounded down, and a lower bound never up; the
+/// slack covers the rounding of the multiplication.
 std::string upper_text(double value) {
   return number_text(std::ceil(100.0 * value * (1.0 - 1e-12)) / 100.0, std::chars_format::fixed, 2);
 }
@@ -34,7 +34,7 @@ double number_of(const Json& audit, const char* key, const std::string& source) 
   return *value;
 }
 
-/// Whether the audit names the files of this record.
+/// Whether the audit belongs to the files of this record.
 bool is_of(const RunRecord& record, const Json& audits) {
   if (record.last_lines.empty() || audits.size() != record.last_lines.size() + 1) return false;
   for (const auto& [name, hash] : record.last_lines)
@@ -63,7 +63,7 @@ std::optional<AuditShown> read_audit(RunRecord& record) {
                    .runs = number_of(audit, "runs", source),
                    .guesses = number_of(audit, "guesses", source),
                    .correct = number_of(audit, "correct", source)};
-  // The logarithms of another processor may have changed the last digit.
+  // The last digit may differ, because logarithms on another processor are rounded differently.
   const bool same_epsilon = proved && std::fabs(*proved - shown.upper) <= 1e-9 * *proved;
   if (!record.problems.empty() || !same_epsilon ||
       !is_of(record, members(audit, "audits", source))) {

@@ -10,17 +10,18 @@ namespace privgrad::report {
 
 /// A lower bound on a run's epsilon, found by an attack, beside the proved upper bound.
 struct AuditShown {
-  double lower = 0.0, upper = 0.0;  ///< Upper: from the run's statement.
+  double lower = 0.0, upper = 0.0;  ///< `upper` comes from the run's statement.
   double confidence = 0.0;
-  bool of_the_same_files = true;  ///< Whether the audit had the run's plugins and program.
+  bool of_the_same_files = true;  ///< Whether the audit attacked the run's own plugins and program.
   std::string method;
   double canaries = 0.0, runs = 0.0, guesses = 0.0, correct = 0.0;
 };
 
-/// The audit.json of a run's directory, if it belongs to this run: the same manifest, the same last
-/// lines and the same epsilon. If it belongs to another run, a note says that it is not shown.
-/// \param record  with its bindings read (read_bindings()).
-/// \throws IoError for a file that no audit writes.
+/// The audit.json of a run's directory, if it belongs to this run, that is, has the same manifest,
+/// the same last lines and the same epsilon. An audit of another run is not shown, and a note says
+/// so.
+/// \param record  after read_bindings().
+/// \throws IoError for a file that no audit can have written.
 std::optional<AuditShown> read_audit(RunRecord& record);
 
 /// "epsilon is at most 3.00 (proved), and at least 2.40 (audited, 99 %)".

@@ -13,7 +13,8 @@ namespace {
 using core::number_text;
 using core::short_number;
 
-constexpr double kSmallestPlain = 1e-3, kLargestPlain = 1e6;  // written without an exponent
+// numbers in this range are written without an exponent
+constexpr double kSmallestPlain = 1e-3, kLargestPlain = 1e6;
 
 std::string label_of(double value, int decimals) {
   const double size = std::fabs(value);
@@ -53,7 +54,7 @@ void Axis::tick_by_name(const std::vector<std::string>& names) {
 }
 
 double Axis::share(double value) const {
-  // Half of each number, so that differences stay finite.
+  // The numbers are halved, so that differences stay finite.
   const auto place = [&](double x) { return logarithmic_ ? std::log(x) : 0.5 * x; };
   if (logarithmic_ && value <= low_) return 0.0;
   const double share = (place(value) - place(low_)) / (place(high_) - place(low_));
@@ -68,7 +69,8 @@ void Axis::tick_linearly(std::size_t most) {
     if (round * power >= least) step = round * power;
   const int decimals = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
   const double slack = 1e-9 * step, first = std::ceil((low_ - slack) / step);
-  // Counted, because very large numbers are too coarse to step through.
+  // The loop counts ticks instead of adding steps, because adding a step may not change a very
+  // large number.
   for (std::size_t i = 0; i <= 2 * most; ++i) {
     const double value = (first + static_cast<double>(i)) * step;
     if (value > high_ + slack) break;
@@ -77,7 +79,7 @@ void Axis::tick_linearly(std::size_t most) {
 }
 
 void Axis::tick_logarithmically(std::size_t most) {
-  // Powers of ten, with the numbers between them as far as there is room.
+  // Powers of ten, and numbers between them if there is room.
   constexpr std::array<std::array<double, 3>, 3> kRounds{{{1, 2, 5}, {1, 3, 1}, {1, 1, 1}}};
   for (const auto& rounds : kRounds) {
     ticks_.clear();

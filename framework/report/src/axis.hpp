@@ -1,4 +1,4 @@
-// An axis of a chart: the range that it shows, its ticks, and where a value stands on it.
+// An axis of a chart: the range that it shows, its ticks, and the place of a value on it.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@ class Axis {
   };
 
   /// \param low, high    the range; equal ends are moved apart.
-  /// \param logarithmic  if low is positive and not subnormal; else the axis is linear.
+  /// \param logarithmic  has an effect only if `low` is positive and not subnormal; otherwise the
+  ///   axis is linear.
   /// \param most_ticks   about how many ticks there is room for.
   Axis(double low, double high, bool logarithmic, std::size_t most_ticks);
 

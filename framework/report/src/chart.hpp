@@ -1,4 +1,4 @@
-// Charts of a page: their series as data, how they are thinned out, and their place in the HTML.
+// Charts of a page: their series as data, functions that thin them out, and their HTML.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,12 @@ struct Band {
 
 struct Series {
   std::string name;
-  std::vector<Point> points;            ///< Ordered by x; finite.
-  std::vector<Band> bands{};            ///< One per point, or none.
-  bool stepped = false;                 ///< A value holds until the next point.
-  bool markers = false;                 ///< Points alone, without a line.
-  bool dashed = false;                  ///< For a reference.
+  std::vector<Point> points;  ///< Ordered by x; finite.
+  std::vector<Band> bands{};  ///< One per point, or none.
+  /// The line is a step function: a value holds until the next point.
+  bool stepped = false;
+  bool markers = false;                 ///< The points are drawn without a line.
+  bool dashed = false;                  ///< The line is dashed, as for a reference.
   std::optional<std::size_t> colour{};  ///< Index of its colour; nothing: its place in the chart.
 };
 
@@ -35,8 +36,8 @@ struct Series {
 struct IntervalRow {
   std::string name;
   double value = 0.0;
-  double low = 0.0, high = 0.0;  ///< Both equal to value: no interval is known.
-  std::size_t colour = 0;        ///< As a series' colour.
+  double low = 0.0, high = 0.0;  ///< If both equal `value`, no interval is known.
+  std::size_t colour = 0;        ///< The index of its colour, as in Series.
 };
 
 struct Chart {
@@ -65,11 +66,11 @@ class Charts {
   std::vector<Chart> drawn_;
 };
 
-/// A text as a field of CSV (RFC 4180). One that a spreadsheet would take for a formula gets an
+/// A text as a field of CSV (RFC 4180). A text that a spreadsheet would read as a formula gets an
 /// apostrophe in front.
 std::string csv_text(const std::string& text);
 
-/// What a chart shows, as CSV.
+/// The data of a chart as CSV.
 std::string csv(const Chart& chart);
 
 /// Keeps fewer points that give about the same picture: the smallest and the largest of each part,
@@ -80,8 +81,8 @@ bool thin(std::vector<Point>& points, std::size_t most = kMostPoints);
 /// Adds a series; identical lines become one, with all their names.
 void add_or_name(std::vector<Series>& all, Series series);
 
-/// The single value that all points of all lines share, so that no chart is needed; nothing if
-/// there are two values, or no points.
+/// The value that all points of all lines have, in which case no chart is needed; nothing if there
+/// are several values, or no points.
 std::optional<double> only_value(const std::vector<Series>& all);
 
 }  // namespace privgrad::report

@@ -1,4 +1,4 @@
-// How pages print numbers: how many digits, and a dash for a missing value.
+// Formats the numbers of pages, with a dash for a missing value.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@ namespace privgrad::report {
 /// The digits of a bound on privacy, which is rounded towards the weaker claim.
 inline constexpr int kBoundDigits = 5;
 
-/// A number as pages show it, or a dash if there is none.
+/// A number in the form of pages, or a dash if it is missing.
 inline std::string digits(std::optional<double> value, int count = 4) {
   return value ? core::short_number(*value, count) : "-";
 }
 
-/// "0.912 [0.901, 0.923]": the digits that the interval allows, two of half its width.
+/// "0.912 [0.901, 0.923]", rounded to the second digit of half the interval's width.
 std::string with_interval(double value, std::pair<double, double> ends);
 
 /// A whole number with all of its digits.

@@ -8,7 +8,7 @@
 namespace privgrad::report {
 namespace {
 
-// Nothing may be fetched or run, whatever a text of the record managed to become.
+// The browser fetches and runs nothing, even if a text of the record should end up as markup.
 constexpr const char* kPolicy = "default-src 'none'; style-src 'unsafe-inline'";
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// No page shows a wider matrix.
+/// The widest confusion matrix that a page shows.
 constexpr std::size_t kMostShownClasses = 30;
 
 class EvaluationSection {

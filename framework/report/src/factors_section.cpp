@@ -13,8 +13,8 @@ namespace {
 using Json = nlohmann::json;
 using core::short_bound;
 
-constexpr std::size_t kMostPairs = 6;  // with a chart
-constexpr std::size_t kMostLines = 8;  // of a chart
+constexpr std::size_t kMostPairs = 6;  // pairs of factors with a chart
+constexpr std::size_t kMostLines = 8;  // lines of a chart
 constexpr double kLevel = 0.05;
 
 class FactorsSection {
@@ -68,7 +68,7 @@ class FactorsSection {
     return whole(count) + (count == 1.0 ? " combination" : " combinations") + " of the other axes";
   }
 
-  /// The values of a factor, each with its mean over everything else.
+  /// The values of a factor, each with its mean over all other factors.
   std::string main_effect(const Json& main, const std::string& metric) {
     const std::string key = text(main, "factor", source_).value_or("");
     const std::string name = study_.title_of(key);
@@ -127,8 +127,8 @@ class FactorsSection {
     return static_cast<std::size_t>(at - factor.labels.begin());
   }
 
-  /// The table of all pairs, and a chart of each pair that interacts; with levels, always of a
-  /// single pair.
+  /// The table of all pairs, and a chart of each pair that interacts. In a study with levels, a
+  /// single pair always has a chart.
   std::string interactions(const std::vector<Json>& pairs, const std::string& metric) {
     HtmlTable table("Whether the effect of one axis on " + spoken(metric) +
                         " depends on the value of another: t tests of the differences of "

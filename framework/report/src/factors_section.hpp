@@ -1,4 +1,5 @@
-// The section of a study's page on its factors: what each axis changes, and which of them interact.
+// The section of a study's page on its factors: the effect of each axis, and the interactions of
+// pairs.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace privgrad::report {
 
-/// \returns "" for a study of fewer than two factors, or without results.
+/// \returns "" for a study with fewer than two factors, or without results.
 std::string factors_section(const StudyRecord& study, Charts& charts);
 
 }  // namespace privgrad::report

@@ -9,13 +9,13 @@
 namespace privgrad::report {
 namespace {
 
-constexpr double kLogarithmicFrom = 10.0;  // largest over smallest value
+constexpr double kLogarithmicFrom = 10.0;  // the ratio of the largest to the smallest value
 
 struct Scale {
   double low = 0.0, high = 0.0;
   bool logarithmic = false, higher_is_better = true;
 
-  /// From 0, the worst, to 1, the best; 1 if all are the same.
+  /// A value's place between 0 (the worst) and 1 (the best); 1 if all values are the same.
   double goodness(double value) const {
     if (low == high) return 1.0;
     const auto of = [&](double x) { return logarithmic ? std::log(x) : x; };

@@ -12,8 +12,8 @@ namespace privgrad::report {
 /// control characters except line breaks and tabs, become U+FFFD.
 std::string escaped(std::string_view text);
 
-/// Text as a part of a reference that can be nothing else (RFC 3986): all bytes are encoded but
-/// letters, digits and "-._~/".
+/// A text encoded as a part of a reference (RFC 3986), in which all bytes except letters, digits
+/// and "-._~/" are encoded.
 std::string percent_encoded(std::string_view text);
 
 /// A part of a page with a heading.
@@ -25,7 +25,7 @@ std::string paragraph(std::string_view text);
 std::string folded(std::string_view title, std::string_view content);
 
 /// A file of the record as preformatted text, in an element that opens on a click. In print only
-/// its name appears: the text is long, and readers who want to compare it have the file.
+/// its name appears, because the text is long, and readers who want to compare it have the file.
 std::string folded_file(std::string_view name, std::string_view text);
 
 /// A cell with a link to a page below the current one.

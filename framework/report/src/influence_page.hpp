@@ -15,14 +15,14 @@ namespace privgrad::report {
 /// Whether the directory holds an estimate of influence (influence.json).
 bool is_influence(const std::filesystem::path& directory);
 
-/// An estimate of influence, ready to be drawn.
+/// The chart of an estimate of influence.
 struct InfluenceChart {
   std::string name;
   std::string method;
-  /// Whether it was measured on private rows, which is not charged anywhere.
+  /// Whether it was measured on private rows without a charge.
   bool own_data = false;
   std::vector<InfluenceEstimate> estimates;
-  std::optional<double> gamma;    ///< Of the best-fitting exponential.
+  std::optional<double> gamma;    ///< The gamma of the best-fitting exponential.
   std::string within_noise = {};  ///< A warning if noise hides differences; otherwise "".
   Chart chart;
 };

@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 using core::short_bound;
 using core::short_number;
 
-/// Text of a record as plain text of a table: no markup, no new cell.
+/// A text of a record, escaped so that it becomes plain text in a cell of a table.
 std::string plain(std::string_view text) {
   std::string safe;
   for (const char c : text) {
@@ -55,10 +55,11 @@ struct Value {
 
 struct ArmRow {
   std::string name, variant, level;
-  std::string steps;                                ///< The number of steps of its runs.
-  std::vector<std::string> unusual;                 ///< "3 of 20 runs diverged".
-  std::map<std::string, Value> means, differences;  ///< By metric; a baseline has no differences.
-  std::map<std::string, std::optional<double>> p;   ///< After Holm's correction.
+  std::string steps;                 ///< The number of steps of its runs.
+  std::vector<std::string> unusual;  ///< "3 of 20 runs diverged".
+  /// The values by metric; a baseline has no differences.
+  std::map<std::string, Value> means, differences;
+  std::map<std::string, std::optional<double>> p;  ///< The p after Holm's correction.
 };
 
 class StudySection {
@@ -177,7 +178,7 @@ class StudySection {
            provenance() + "\n\n";
   }
 
-  /// The origin of the numbers, and all of them, for copies of results beside the page.
+  /// Names the source of the numbers, with links to copies of all results beside the page.
   std::string provenance() const {
     const auto commit = text(results_, "commit", source_);
     if (!commit) return "";
@@ -225,7 +226,7 @@ class StudySection {
   }
 
   /// The differences to the baseline: plotted over the levels if these are numbers, otherwise one
-  /// row per arm. If there are no differences, the means.
+  /// row per arm. If there are no differences, a chart of the means.
   Chart chart_of(const std::string& metric) const {
     const bool over_numbers = levels_.size() > 1 && numbers_of(levels_).has_value();
     const std::string what = "difference in " + spoken(metric) + " to " + baseline_;
@@ -321,7 +322,8 @@ std::vector<Finding> findings_in(const fs::path& directory) {
   std::vector<Finding> findings;
   const auto add_directory = [&](const fs::path& one) {
     const std::string name = one.filename().string();
-    if (fs::exists(one / "influence.json")) {  // A study without results of its own.
+    // A folder that is a study, but has no results of its own.
+    if (fs::exists(one / "influence.json")) {
       findings.push_back({name, one / "influence.json", true});
     } else if (fs::exists(one / "results.json")) {
       findings.push_back({name, one / "results.json", false});

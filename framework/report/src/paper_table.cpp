@@ -35,7 +35,7 @@ struct Table {
   std::vector<std::vector<Cell>> cells;  ///< [row][column]
 };
 
-/// Whether the mean over paired seeds differs between the best and every other.
+/// Whether the mean of the best differs from the mean of every other, by tests paired by seed.
 bool is_told_apart(const std::vector<const Cell*>& column, std::size_t best) {
   std::vector<std::optional<double>> p;
   for (std::size_t i = 0; i < column.size(); ++i) {

@@ -17,11 +17,12 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// The program's own files are far smaller than these limits; it did not write a larger file.
+// Limits far above the sizes of the program's own files, so a larger file is not one of them.
 constexpr std::size_t kMostDocumentBytes = std::size_t{16} << 20;
 constexpr std::size_t kMostLineBytes = std::size_t{64} << 10;
 constexpr int kMostDepth = 32;
-// Long runs write more than a page needs, and reading it would take seconds.
+// A limit on metrics.jsonl: long runs write more lines than a page needs, and reading them would
+// take seconds.
 constexpr std::uintmax_t kMostMetricsBytes = std::uintmax_t{64} << 20;
 constexpr std::uintmax_t kMostLedgerBytes = std::uintmax_t{64} << 20;
 

@@ -19,19 +19,20 @@ struct Measurement {
   std::optional<double> epsilon;  ///< Nothing if infinite.
   std::optional<double> train_loss, train_accuracy, test_loss, test_accuracy;
   std::optional<double> clip_norm, clipped_fraction;
-  std::optional<double> round;  ///< In a federated run: how many rounds had been made.
+  std::optional<double> round;  ///< In a federated run: the number of rounds so far.
   /// In a federated run: the total of the ledger with the largest total.
   std::optional<double> charged_epsilon;
 };
 
 /// One line of rounds.jsonl.
 struct FederatedRound {
-  double round = 0.0;               ///< From 1 on.
-  double local_iterations = 0.0;    ///< Steps of each client.
-  double steps = 0.0;               ///< The most steps that a client had made by then.
-  bool shows_participation = true;  ///< False if secret; clients, dropped and bytes are then 0.
+  double round = 0.0;             ///< Counted from 1.
+  double local_iterations = 0.0;  ///< Steps of each client.
+  double steps = 0.0;             ///< The most steps that a client had made by then.
+  /// False if participation is secret; clients, dropped and bytes are then 0.
+  bool shows_participation = true;
   double clients = 0.0, dropped = 0.0;
-  /// The number of clients that came too early; nothing if there is no such rule.
+  /// The number of clients that came too early; nothing if no rule separates their rounds.
   std::optional<double> refused;
   double bytes_down = 0.0, bytes_up = 0.0;
   std::optional<double> charged_epsilon;  ///< Nothing if infinite.
@@ -41,9 +42,9 @@ struct FederatedRound {
 /// a kill can truncate the last line of a growing file; such a line is left out.
 struct RunRecord {
   std::filesystem::path directory;
-  std::string manifest;                     ///< As resolved.
+  std::string manifest;                     ///< The resolved manifest.
   std::string lock;                         ///< "" if there is none.
-  std::optional<nlohmann::json> summary;    ///< Nothing if the run did not come to its end.
+  std::optional<nlohmann::json> summary;    ///< Nothing if the run did not end by itself.
   std::optional<nlohmann::json> statement;  ///< Nothing if none was written.
   std::optional<nlohmann::json> schedules;
   std::vector<Measurement> measurements;
@@ -54,12 +55,12 @@ struct RunRecord {
   bool has_ledger = false;   ///< False for a run without noise.
   std::vector<Point> spent;  ///< Epsilon by the number of charged steps; only finite values.
   std::uint64_t charged_steps = 0;
-  /// At the ledger's last charge; nothing if infinite or missing.
+  /// The epsilon at the ledger's last charge; nothing if it is infinite or missing.
   std::optional<double> last_epsilon;
   std::vector<std::string> notes;  ///< Remarks for readers about the record itself.
 
-  /// Why this record does not match the hashes in its ledgers ("FILE: what is wrong"); empty if it
-  /// does, as far as can be checked without the plugins.
+  /// Why this record does not match the hashes in its ledgers ("FILE: what is wrong"); empty if the
+  /// checks that need no plugins find no difference.
   std::vector<std::string> problems;
   std::vector<std::pair<std::string, std::string>> last_lines;  ///< Each ledger's name and hash.
 };

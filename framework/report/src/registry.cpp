@@ -186,7 +186,7 @@ class Entry {
   void missing(const std::string& key, const std::string& what) {
     lines_ += indent() + "# " + key + ": " + what + "\n";
   }
-  /// Writes what the manifest says under `deployment`, or a comment that asks for it.
+  /// Writes the value from the manifest's `deployment`, or a comment that asks for it.
   void ask(const char* key, const std::string& what, const char* own_key = nullptr) {
     if (const auto value = given(own_key == nullptr ? key : own_key)) return leaf(key, *value);
     missing(key, what);

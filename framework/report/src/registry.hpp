@@ -10,11 +10,11 @@
 namespace privgrad::report {
 
 /// The entry in YAML, with the leaves of the registry's schema in their order. A leaf that neither
-/// the statement nor the manifest's `deployment` determines is a comment that says what a person
-/// must fill in.
+/// the statement nor the manifest's `deployment` determines is a comment that tells a person what
+/// to fill in.
 ///
 /// Source: opendp/deployments-registry-data, its entries of September 2026.
-/// \param file  of the statement, for errors.
+/// \param file  the statement's file, for errors.
 /// \throws ConfigError for a run without noise, or without a finite epsilon; IoError.
 std::string registry_entry(const nlohmann::json& statement, const std::string& file,
                            const std::optional<AuditShown>& audit);

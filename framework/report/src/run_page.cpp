@@ -150,8 +150,8 @@ class RunPage {
     return html + lead_lines() + tiles();
   }
 
-  /// The first paragraphs of the statement, after its warning: who is protected, how much, what the
-  /// numbers mean, and whether they promise little.
+  /// The first paragraphs of the statement after its warning: who is protected, how much, the
+  /// meaning of the numbers, and a remark if they promise little.
   std::string lead_lines() const {
     std::string lines;
     const auto prose = texts(statement_, "prose", statement_file_);
@@ -485,7 +485,7 @@ class RunPage {
     return names;
   }
 
-  /// Statements of earlier versions do not contain this.
+  /// Statements of earlier versions do not contain this member.
   static std::string tested_words(const Json& plugin) {
     const auto said = plugin.find("tested");
     if (said == plugin.end()) return "not recorded";

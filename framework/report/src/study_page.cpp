@@ -27,8 +27,8 @@ using core::short_bound;
 using core::short_number;
 using core::short_range;
 
-constexpr std::size_t kMostSentences = 8;  // shown without a click
-// relative; for smaller differences, a chart over epsilon says nothing
+constexpr std::size_t kMostSentences = 8;  // sentences shown without a click
+// relative; over epsilons that differ by less, a chart is useless
 constexpr double kSameEpsilon = 0.005;
 
 class StudyPage {
@@ -269,7 +269,8 @@ class StudyPage {
       html += "<li>" + escaped(sentence) + "</li>\n";
     }
     if (!html.empty()) html = "<ul>\n" + html + "</ul>\n";
-    // The charts and tables below say the same; a page of sentences would hide them, also in print.
+    // The charts and tables below show the same results, and many sentences would hide them, also
+    // in print.
     const std::size_t sentences = texts(results_, "words", results_file_).size();
     if (sentences > kMostSentences) {
       html = "<details class=\"twice\"><summary>In sentences (" + std::to_string(sentences) +

@@ -13,9 +13,9 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr std::size_t kMostColours = 7;  // of charts
+constexpr std::size_t kMostColours = 7;  // the colours of charts
 
-/// One name below a directory, and nothing that leads out of it.
+/// Whether a text is the name of an entry in a directory, and cannot lead out of the directory.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name.front() != '.' && name.find_first_of("/\\") == name.npos &&
          name.find('\0') == name.npos;

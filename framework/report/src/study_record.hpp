@@ -1,4 +1,4 @@
-// What a study left in its directory: its plan, its results, and the records of its arms' runs.
+// The files in a study's directory: its plan, its results, and the records of its arms' runs.
 #pragma once
 
 #include <filesystem>
@@ -15,25 +15,25 @@
 
 namespace privgrad::report {
 
-/// A chart with more arms than this shows nothing but colours.
+/// The most curves of a chart; more could not be told apart.
 inline constexpr std::size_t kMostCurves = 8;
 
 /// An arm of a study, with the records of its runs.
 struct Arm {
   std::string name;
-  std::string variant;  ///< The same at each level.
+  std::string variant;  ///< The variant's name, the same at each level.
   nlohmann::json plan;  ///< Its entry in study.json.
   std::string same_as;  ///< The arm whose runs are also this one's; "": it has runs of its own.
   std::vector<std::string> run_paths;  ///< One per run, below the study's directory, with '/'.
-  std::vector<RunRecord> runs;         ///< Only finished ones.
-  std::size_t colour = 0;              ///< The same in all charts of the page.
-  std::size_t of_level = 0;            ///< The colour, with other dashes at each level.
-  bool is_reference = false;           ///< Without privacy, and not compared.
+  std::vector<RunRecord> runs;         ///< The finished runs.
+  std::size_t colour = 0;              ///< The arm's colour in all charts of the page.
+  std::size_t of_level = 0;            ///< The colour with dashes that differ between levels.
+  bool is_reference = false;           ///< An arm without privacy, which is not compared.
 };
 
-/// What varies in a study: an axis, or its levels.
+/// A factor that varies in a study: an axis, or its levels.
 struct Factor {
-  std::string key;  ///< The first of several that vary together.
+  std::string key;  ///< The key; if several keys vary together, the first.
   std::vector<std::string> labels;
 };
 
@@ -64,7 +64,8 @@ class StudyRecord {
 
   /// The entry of an arm in results.json; an empty object if there is none.
   const nlohmann::json& result_of(const std::string& arm) const;
-  /// Of an arm's metrics, or of its differences to the baseline ("versus_baseline").
+  /// The entry of a metric among an arm's metrics, or among its differences to the baseline
+  /// ("versus_baseline").
   const nlohmann::json& metric_of(const std::string& arm, const char* group,
                                   const std::string& metric) const;
   std::optional<double> mean_of(const std::string& arm, const std::string& metric) const;
@@ -87,7 +88,7 @@ class StudyRecord {
   std::vector<Arm> arms;
   std::vector<std::string> metrics;
   std::size_t planned_runs = 0, done_runs = 0;
-  std::vector<std::string> problems;  ///< Of the runs' records.
+  std::vector<std::string> problems;  ///< The problems of the runs' records.
 
  private:
   void read_arms(const std::filesystem::path& directory);

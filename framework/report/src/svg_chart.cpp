@@ -21,10 +21,10 @@ using core::short_number;
 // Lengths are in units of the picture, which is shown at any size.
 constexpr double kWidth = 420.0, kPlotHeight = 230.0, kLine = 17.0, kCharacter = 7.7;
 constexpr double kSwatch = 28.0, kGap = 14.0, kRoom = 8.0;
-/// More points than this are a curve, not measurements.
+/// The most points that are drawn as markers; more are drawn as a curve.
 constexpr std::size_t kMostMarkers = 40;
-constexpr std::size_t kMostBands = 3;    // more of them overlap to a single grey
-constexpr std::size_t kWhiskers = 6;     // of each series, where there are no bands
+constexpr std::size_t kMostBands = 3;    // with more bands, they overlap to a single grey
+constexpr std::size_t kWhiskers = 6;     // intervals of each series, if there are no bands
 constexpr std::size_t kStrips = 40;      // parts of a curve that show their values on hover
 constexpr std::size_t kMostDrawn = 800;  // points of a curve, two to a unit
 constexpr double kLongestNameBeside = 130.0;
@@ -57,7 +57,7 @@ double width_of(const std::string& text) {
   return width;
 }
 
-/// The text as far as it fits, cut in the middle.
+/// The text, with its middle cut out if it is too long.
 std::string shortened(const std::string& text, double width) {
   if (width_of(text) <= width) return text;
   const auto half = static_cast<std::size_t>(std::max(0.0, width / kCharacter / 2.0 - 1.0));
@@ -159,7 +159,7 @@ class Drawing {
            stroke + "\"" + more + "/>\n";
   }
 
-  /// A circle, triangle, square or diamond, for readers who can tell few colours apart.
+  /// A circle, triangle, square or diamond, for readers who can distinguish only a few colours.
   std::string marker(std::size_t i, double x, double y, double size) const {
     std::string shape = "<path d=\"M" + at(x) + " " + at(y);
     switch ((i + i / kPalette.size()) % 4) {
@@ -200,7 +200,7 @@ class Drawing {
     return top_ + (1.0 - axis.share(y)) * plot_height_;
   }
 
-  /// Grid, labels and title of the x axis; every other label where they would touch.
+  /// Grid, labels and title of the x axis; every second label if labels would touch.
   void draw_x_axis(const Axis& axis) {
     const double bottom = top_ + plot_height_;
     double free_from = 0.0;

@@ -7,10 +7,10 @@
 
 namespace privgrad::report {
 
-/// Where a picture is shown.
+/// The place for which a picture is made.
 enum class Place {
   page,      ///< Inside HTML: colours of the page's style sheet, or of the text around it.
-  notebook,  ///< The same, with the title above.
+  notebook,  ///< Like `page`, with the title above the picture.
   file       ///< By itself: the width of a column (3.5 inches), on white, with the title.
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Which examples take part when, in releases with correlated noise, and what that costs.
+/// Describes how examples take part in releases with correlated noise, and the cost of this.
 std::string participation(const Json& correlated) {
   if (correlated.at("amplification") == "cycles") {
     return "An example takes part in one step of each cycle of " + correlated.at("cycle").dump() +
@@ -50,7 +50,7 @@ std::string correlated_noise(const Json& mechanism) {
             "differences of an example's clipped gradients to those at the current iterate and at "
             "the first iterate of the epoch before, each clipped to a bound of the plan"
           : "";
-  const auto window = correlated.value("window", 0);  // older statements lack it
+  const auto window = correlated.value("window", 0);  // missing in older statements
   const std::string how =
       window == 0 ? " made releases over many steps with correlated Gaussian noise: a release "
                     "continues earlier ones, data and noise alike, and what is new in it has noise"

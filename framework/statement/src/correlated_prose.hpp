@@ -6,14 +6,14 @@
 
 namespace privgrad::core {
 
-/// From the smallest to the largest; "none" for null.
+/// A range in words, from the smallest to the largest; "none" for null.
 std::string range_text(const nlohmann::json& range);
 
 /// \param mechanism  the statement's member.
 /// \returns a description of the sums' noise if steps share it.
 std::string correlated_noise(const nlohmann::json& mechanism);
 
-/// The laws against which batches were tested.
+/// Describes the laws against which batches were tested.
 std::string checked_draws(const nlohmann::json& mechanism);
 
 }  // namespace privgrad::core

@@ -36,8 +36,8 @@ bool names_files(const ParamSpec& spec) {
          std::any_of(spec.element.begin(), spec.element.end(), names_files);
 }
 
-/// Whether a parameter concerns the release of a statistic: it belongs to the plan and says nothing
-/// about the data.
+/// Whether a parameter concerns the release of a statistic: such a parameter belongs to the plan
+/// and is not a fact about the data.
 bool is_of_a_release(const ComponentUse& use, const ParamSpec& spec) {
   static const std::vector<ParamSpec> of_releases = private_statistic_params();
   const bool is_statistic = use.params.value().find(of_releases.front().name) != nullptr;

@@ -20,7 +20,7 @@ std::string who(const Json& statement) {
                "preprocessing; a person with several rows is not protected as a whole.";
 }
 
-/// Percent, rounded up.
+/// A share in percent, rounded up.
 int of_hundred(double share) { return static_cast<int>(std::ceil(100.0 * share)); }
 
 std::string how_much(const Json& statement) {
@@ -47,9 +47,9 @@ std::string one_in(double probability) {
 }
 
 /// Any (epsilon, delta)-private pair of outcomes can be computed, without looking at data, from the
-/// output of one mechanism: with probability delta it names the neighbour that it ran on, otherwise
-/// it is a randomised response with odds of e^epsilon (Kairouz, Oh and Viswanath 2015: this
-/// mechanism dominates all others).
+/// output of one mechanism: with probability delta it reveals the data set, otherwise it is a
+/// randomised response with odds of e^epsilon (Kairouz, Oh and Viswanath 2015: this mechanism
+/// dominates all others).
 std::string what_numbers_mean(const Json& statement) {
   const double delta = statement.at("delta").get<double>();
   const std::string chance = " with a probability of 1 in " + one_in(delta);

@@ -7,8 +7,8 @@
 
 namespace privgrad::core {
 
-/// Three paragraphs, made from the other members; none for a run without noise, which protects no
-/// one.
+/// Three paragraphs, made from the other members; empty for a run without noise, which protects
+/// nobody.
 std::vector<std::string> lead_prose(const nlohmann::json& statement);
 
 }  // namespace privgrad::core

@@ -54,16 +54,17 @@ PrivacyAnswer proved_delta(const Manifest& manifest, const PlanNumbers& numbers,
   return guard->delta(epsilon);
 }
 
-/// The same for the run. For fed_avg, the largest among its clients, because the client whose
-/// epsilon at the target delta is the largest need not have the largest delta at another epsilon.
+/// The delta that the guard proves for the run. For fed_avg it is the largest delta among the
+/// clients, because the client whose epsilon at the target delta is the largest need not have the
+/// largest delta at another epsilon.
 PrivacyAnswer proved_delta(const Plan& plan, const Outcome& outcome, double epsilon) {
   const Manifest& manifest = *plan.manifest;
   PrivacyAnswer largest =
       proved_delta(manifest, outcome.stated(plan), outcome.paid.accounted, epsilon);
   if (!plan.federated || plan.federated->at_server) return largest;
   const auto& clients = plan.federated->clients;
-  // Of the clients with the same plan, the stated one was charged most. Clients with other plans
-  // may have been charged for all steps of theirs.
+  // Among the clients with the stated client's plan, that client was charged most. Clients with
+  // other plans may have been charged for all their steps.
   std::set<const Plan*> asked{clients[outcome.client.value_or(plan.federated->weakest)].plan.get()};
   for (const ClientPlan& client : clients) {
     if (!asked.insert(client.plan.get()).second) continue;
@@ -78,7 +79,7 @@ PrivacyAnswer proved_delta(const Plan& plan, const Outcome& outcome, double epsi
 }  // namespace
 
 double most_found(double wrongly, double epsilon, double delta) {
-  // More than the roundings of terms of at most 1; a larger bound is cut off at 1 anyway.
+  // Exceeds the roundings of terms that are at most 1; larger bounds are cut off at 1 anyway.
   constexpr double kRounding = 1e-14;
   const double by_accusing = std::exp(epsilon) * wrongly + delta;
   const double by_sparing = 1.0 - std::exp(-epsilon) * (1.0 - delta - wrongly);
@@ -104,7 +105,8 @@ nlohmann::json membership_test(const Plan& plan, const Outcome& outcome) {
     try {
       const PrivacyAnswer answer = proved_delta(plan, outcome, nearer);
       if (answer.bound != BoundKind::estimate) pairs.push_back({nearer, answer.value});
-    } catch (const NumericError&) {  // the accountant has no delta there: the stated point remains
+      // the accountant has no delta there, so the stated point remains
+    } catch (const NumericError&) {
     }
   }
   const TestBound least = least_found(kWronglyAccused, pairs);

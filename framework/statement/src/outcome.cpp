@@ -5,9 +5,9 @@
 namespace privgrad::core {
 namespace {
 
-/// The statement is about the client that was charged most: its own sampling and releases, not
-/// those of a client that was planned to cost more and took part less. The other accountants'
-/// answers about the plan stay, since each is about the client that costs most by that accountant.
+/// The statement describes the sampling and releases of the client that was charged most, even if
+/// another client was planned to cost more but took part less. The other accountants' answers about
+/// the plan stay, because each already concerns the client that costs most by that accountant.
 PlanNumbers with_charges_of(const Plan& client, PlanNumbers numbers) {
   numbers.charges = client.charges;
   numbers.beside = client.beside;
@@ -50,7 +50,7 @@ bool is_accounted_in_full(const Plan& plan, RunStatus status) {
 PlanNumbers Outcome::stated(const Plan& plan) const {
   PlanNumbers numbers = static_cast<const PlanNumbers&>(plan);
   if (client) numbers = with_charges_of(*plan.federated->clients[*client].plan, numbers);
-  // Reports come last, and all cost the same.
+  // The charges of reports come last, and all are the same.
   if (paid.beside && *paid.beside < numbers.beside.size())
     numbers.beside.erase(numbers.beside.begin() + static_cast<std::ptrdiff_t>(*paid.beside),
                          numbers.beside.end());

@@ -23,7 +23,7 @@ std::string_view mode_name(const Manifest& manifest) {
 std::vector<std::string> unaccounted_names(const Plan& plan) {
   std::vector<std::string> names;
   for (const Unaccounted& item : plan.unaccounted) {
-    // Two causes of one item make one item.
+    // Several causes of one item are listed as one item.
     if (std::find(names.begin(), names.end(), item.what) == names.end()) names.push_back(item.what);
   }
   return names;

@@ -71,7 +71,7 @@ Json schedule_record(const Plan& plan, const Outcome& outcome) {
              {"clip_norm", record(plan.clip_norm)},
              {"learning_rate", record(plan.learning_rate)},
              {"batch_size", record(plan.batch_size)}};
-  // Adaptive clip norms depend on releases, so metrics.jsonl contains the ones that were used.
+  // Adaptive clip norms depend on releases, so metrics.jsonl contains the values that were used.
   if (plan.clip_norm_adapts()) slots.erase("clip_norm");
   if (plan.releases_count()) {
     slots["count_noise"] = record(plan.count_noise);

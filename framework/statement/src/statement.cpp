@@ -132,10 +132,10 @@ Json correlated(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps
   return json;
 }
 
-/// The run as one mu-GDP release if all charges are Gaussian releases, which compose to one (Dong,
-/// Roth and Su 2022, Corollary 2), with twice the mu under replace_one; rounded up. Nothing if no
-/// such mu is proved: a sampled release has another trade-off, and so has noise that is chosen
-/// during the run.
+/// The mu, rounded up, with which the run is one mu-GDP release, if all charges are Gaussian
+/// releases, which compose to one (Dong, Roth and Su 2022, Corollary 2); under replace_one it is
+/// twice as large. Nothing if no such mu is proved: a sampled release has another trade-off, and so
+/// has noise that is chosen during the run.
 std::optional<double> gaussian_mu(const Plan& plan, const PlanNumbers& stated,
                                   std::uint64_t steps) {
   const bool is_of_one_client = plan.federated && !plan.federated->at_server;
@@ -207,7 +207,7 @@ Json mechanism(const Plan& plan, const Outcome& outcome, const PlanNumbers& stat
   if (plan.correlated && !manifest.noise_off) json["correlated"] = correlated(plan, stated, steps);
   if (plan.noise_adapts) {
     json["adaptive_noise"] = adaptive_noise(plan, outcome);
-    // Before the run has ended, only the first step's noise is known, and no charges.
+    // Before the run has ended, only the first step's noise is known, and there are no charges.
     if (!outcome.noise) {
       json["noise_multiplier"] = range(std::span(stated.noise_multiplier).first(1));
       json["charged_as"] = "each step by its own noise";
@@ -228,8 +228,8 @@ Json answer(const PrivacyAnswer& epsilon) {
           {"note", epsilon.note}};
 }
 
-/// The answers of the other accountants: before the run, about the steps that the budget pays for;
-/// with clients, about the client that costs most by the accountant.
+/// The answers of the other accountants: before the run, for the steps that the budget pays for;
+/// with clients, for the client that costs most by that accountant.
 Json also(const PlanNumbers& stated) {
   Json list = Json::array();
   for (const AccountantReport& report : std::span(stated.accountants).subspan(1)) {
@@ -252,7 +252,7 @@ Json unaccounted(const Plan& plan) {
   return list;
 }
 
-/// The weights with which the model begins, who vouches for them, and which layers keep them.
+/// The weights with which the model begins, who vouches for them, and the layers that keep them.
 Json initial_weights(const Plan& plan) {
   const Setting& setting = *plan.setting;
   Json json = to_json(*setting.weights);
@@ -317,8 +317,8 @@ bool is_built_in(const PluginIdentity& plugin) {
   return plugin.file.starts_with(own.string());
 }
 
-/// Whether there is a record that this exact plugin file passed its tests. "built_in": there is no
-/// record, because so far only the program was built and not its tests.
+/// Whether there is a record that this exact plugin file passed its tests. "built_in" means that
+/// there is no record because only the program was built, and not its tests.
 Json tested(const Manifest& manifest, const PluginIdentity& plugin) {
   if (is_allowed_by_hash(manifest, plugin)) return "allowed";
   if (!plugin.is_tested() && plugin.record_problem.empty() && is_built_in(plugin))
@@ -339,7 +339,7 @@ Json plugins(const Plan& plan) {
     }
   };
   add_all(*plan.manifest);
-  // The plan's manifest is the server's; clients have their own samplers and optimizers.
+  // The plan's manifest describes the server; clients have their own samplers and optimizers.
   if (plan.federated && plan.federated->at_server) add_all(plan.federated->local_manifest);
   return list;
 }

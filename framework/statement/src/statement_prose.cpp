@@ -11,8 +11,8 @@
 #include "privgrad/value.hpp"
 #include "statistics_prose.hpp"
 
-// Written for the person who must sign it: the core proves every sentence, or the sentence says who
-// vouches for it. Nothing here may sound better than the members on which it is based.
+// The prose is written for the person who must sign it: either the core proves a sentence, or the
+// sentence says who vouches for it. No sentence may claim more than the members of the statement.
 
 namespace privgrad::core {
 namespace {
@@ -221,7 +221,7 @@ std::string unit(const Json& statement) {
          ", which was read off the private data and is not covered.";
 }
 
-/// Who sees what, and how the steps of many clients combine to one guarantee.
+/// Describes what each party sees, and how the steps of many clients combine to one guarantee.
 std::string setting(const Json& statement) {
   if (!is_federated(statement))
     return "The setting is central: whoever ran the training sees all rows. ";
@@ -249,7 +249,7 @@ std::string setting(const Json& statement) {
   return sentence;
 }
 
-/// The measurements that adaptive noise follows.
+/// Describes the measurements that adaptive noise follows.
 std::string adaptive_words(const Json& adapts) {
   const std::string every = count(adapts, "every");
   const std::string schedule = ", which " + text(adapts, "schedule") + " chose as the run went, ";
@@ -328,7 +328,7 @@ std::string coverage(const Json& statement) {
   return sentence + " How long the run took is not covered.";
 }
 
-/// The trained weights, if not all are trained.
+/// Describes the trained weights, if not all are trained.
 std::string adapters(const Json& statement) {
   if (!statement.contains("lora")) return "";
   const Json& lora = statement.at("lora");
@@ -340,7 +340,7 @@ std::string adapters(const Json& statement) {
          "released for them.";
 }
 
-/// The weights with which the model begins.
+/// Describes the weights with which the model begins.
 std::string beginning(const Json& statement) {
   if (!statement.contains("initial_weights")) return "";
   const Json& weights = statement.at("initial_weights");
@@ -397,8 +397,8 @@ std::string tuning(const Json& statement) {
   return sentence;
 }
 
-/// Why the proof covers the released bits, for readers who know the mathematics of neither
-/// floating-point numbers nor lattices.
+/// Explains why the proof covers the released bits, to readers who do not know the mathematics of
+/// floating-point numbers or lattices.
 std::string exact_arithmetic(const Json& statement) {
   return "The bits that were released are covered, not only real numbers near them. What each " +
          std::string(is_per_client(statement) ? "client" : "example") +

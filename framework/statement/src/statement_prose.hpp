@@ -10,8 +10,8 @@ namespace privgrad::core {
 /// A statement in sentences, from its other members; one text per paragraph.
 std::vector<std::string> statement_prose(const nlohmann::json& statement);
 
-/// The reason why the guarantee is weaker than it looks, with which "prose" begins; "" if there is
-/// none.
+/// The first sentence of "prose" if the guarantee is weaker than it looks, with the reason;
+/// otherwise "".
 std::string statement_stain(const nlohmann::json& statement);
 
 /// A statement in one line.

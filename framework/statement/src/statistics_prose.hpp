@@ -6,9 +6,8 @@
 
 namespace privgrad::core {
 
-/// " and of 2 statistics of the rows": the releases besides steps that the claim covers. All
-/// functions here return parts of statement_prose() about releases besides steps; "" if there are
-/// none.
+/// " and of 2 statistics of the rows": the releases besides steps that epsilon covers. All
+/// functions here return parts of statement_prose() about such releases; "" if there are none.
 std::string releases_beside_steps(const nlohmann::json& statement);
 /// The statistics from which transforms learnt, followed by a space.
 std::string statistics_prose(const nlohmann::json& statement);

@@ -267,7 +267,8 @@ void ResumableRun::reopen(bool was_orderly) {
   }
   if (reservation_) reservation_->resume(bound_for_account());
   reopen_records(may_repeat);
-  // Steps follow this checkpoint, which shows that nothing was done before it.
+  // Unlike the last one, this checkpoint does not claim that the run ended at it, because steps
+  // follow.
   if (!may_repeat) save(Stop::none);
 }
 

@@ -235,7 +235,7 @@ bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
 }
 
 void Trainer::take_part(const StepOrder& order, Workbench& bench) {
-  // Process 0 keeps the receipt of a step whose sums are carried over; a step has only one.
+  // A step has only one receipt. If its sums are carried over, process 0 keeps that receipt.
   if (state_->correlated) take_over(order.step, 1);
   shared_->take_part(order, bench);
 }

@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr double kSameAnswer = 1e-9;
-constexpr int kDeepestLine = 64;  // of JSON
+constexpr int kDeepestLine = 64;  // the deepest nesting of JSON in a line
 
 bool is_near(double a, double b, double scale) { return std::abs(a - b) <= kSameAnswer * scale; }
 
@@ -69,7 +69,7 @@ std::vector<std::string> learnt_otherwise(const Plan& plan, const ReleasedCounts
                       std::to_string(one.size) + " numbers, none is recorded");
       continue;
     }
-    // summary.json lacks the statistic, which is reported elsewhere
+    // A statistic that is missing in summary.json is reported elsewhere.
     if (next == released.statistics.size()) break;
     const ReleasedStatistic& said = released.statistics[next++];
     const double stddev = one.noise_multiplier * one.l2_bound / divisor_of(plan, released);
@@ -82,7 +82,7 @@ std::vector<std::string> learnt_otherwise(const Plan& plan, const ReleasedCounts
     }
     const std::vector<FittedTensor> again = learnt_again(plan, said);
     const std::vector<FittedTensor>& kept = model.preprocessing.at(one.transform).fitted.values;
-    // A file lists them sorted by name.
+    // A file lists learnt values by name.
     const bool is_it =
         again.size() == kept.size() &&
         std::all_of(again.begin(), again.end(), [&](const FittedTensor& tensor) {

@@ -18,8 +18,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The manifest with successors in place of removed components; everything else, including the
-/// accountant, is read as usual.
+/// The manifest with successors in place of removed components; all other parts, including the
+/// accountant, are read as usual.
 Manifest manifest_without(std::span<const RemovedComponent* const> removed,
                           const RecordDirectory& directory, const Catalog& catalog) {
   std::vector<std::string> overrides;
@@ -45,7 +45,7 @@ std::vector<LedgerAccount> accounts_of(const Evidence& evidence, const Manifest&
   return accounts;
 }
 
-/// The statement must not promise a smaller epsilon than the ledgers show.
+/// Checks that the statement does not promise a smaller epsilon than the ledgers show.
 void check_statement(const RecordDirectory& directory, double epsilon, double delta,
                      std::vector<std::string>& problems) {
   const Json statement = object_of(directory, "statement.json");

@@ -26,8 +26,8 @@ bool near(double a, double b, double tolerance = kRounding) {
 }
 
 /// The text with a sign in place of each number, "error # in # cells". Digits beside letters, as in
-/// hashes, do not count as numbers; nor do longer sequences than a double has, since matching is
-/// recursive.
+/// hashes, do not count as numbers. Neither do sequences that are longer than a double's digits,
+/// because matching is recursive.
 std::string without_numbers(const std::string& text) {
   static const std::regex number(R"(\b\d{1,20}(\.\d{1,20})?(e[+-]?\d{1,3})?\b)");
   return std::regex_replace(text, number, "#");
@@ -64,7 +64,7 @@ class Check {
     failed_ = true;
     problems_.push_back(ledger_.name + place + ": " + what);
   }
-  /// The first line of the file is the "open" line.
+  /// The place of a release in the file, whose first line is the "open" line.
   static std::string line(std::size_t release) { return ":" + std::to_string(release + 2); }
 
   void check_first_line(const Json& facts) {
@@ -105,7 +105,7 @@ class Check {
     account_.costs.push_back(std::move(planned->cost));
   }
 
-  /// Without a plan, the charge in a line is believed.
+  /// The charge that a line states, which is trusted if there is no plan.
   std::optional<Charge> said(const Release& release) const {
     try {
       const Event made = event_from_json(release.release.dump(), ledger_.name);
@@ -116,8 +116,8 @@ class Check {
     }
   }
 
-  /// Statistics come before all steps, and a report before the steps that follow from it, so
-  /// training on an unpaid release is detected here.
+  /// Statistics come before all steps, and a report comes before the steps that depend on it, so
+  /// this detects training on an unpaid release.
   std::optional<Charge> next_step() const {
     std::uint64_t before = charges_of(plan_->statistics).size();
     if (plan_->report) before += plan_->report->between(account_.steps + 1);
@@ -141,8 +141,8 @@ class Check {
     return between.step == account_.steps ? std::optional(between) : std::nullopt;
   }
 
-  /// Adaptive noise is chosen during the run: a plan says only that a Gaussian is charged in full
-  /// at this place. Its event is read from the line.
+  /// Adaptive noise is chosen during the run: the plan specifies only that a Gaussian is charged in
+  /// full here, so its event is read from the line.
   std::optional<Charge> adapted_step(const Release& release) const {
     if (account_.steps >= plan_->steps()) return std::nullopt;
     // A measurement that was due before this step is missing, and so not paid for.
@@ -167,7 +167,7 @@ class Check {
     noise.noise_multiplier.push_back(std::get<GaussianEvent>(charge.cost.kind()).noise_multiplier);
   }
 
-  /// Releases that were paid for together show one total: the accountant is asked again after the
+  /// Releases that were paid for together have the same total, so the accountant is asked after the
   /// last of them.
   void check_totals() {
     const auto& releases = ledger_.contents.releases;
@@ -241,7 +241,7 @@ class Check {
       fail(place, "says that the run was completed, but not all of its steps were made");
   }
 
-  /// Whether the run may have stopped early: after a report, and after enough of them for
+  /// Whether the run may have stopped early here: after a report, if there were enough reports for
   /// `patience`.
   bool can_stop_here() const {
     const std::optional<PlannedReport>& report = plan_->report;
@@ -252,7 +252,7 @@ class Check {
 
   const NamedLedger& ledger_;
   const Manifest& manifest_;
-  const Plan* plan_;  // null if the events of the ledger are believed
+  const Plan* plan_;  // null if the ledger's events are trusted
   std::map<std::string, PrivacyAnswer>& answers_;
   std::vector<std::string>& problems_;
   bool failed_ = false;
@@ -267,7 +267,8 @@ namespace {
 /// Whether a member of an object is an accountant's answer about the run, or follows directly from
 /// one.
 bool is_answer(const Json& object, const std::string& key) {
-  const bool is_of_test = object.contains("found_at_most");  // statement.json, membership_test
+  // in the member membership_test of statement.json
+  const bool is_of_test = object.contains("found_at_most");
   return key == "epsilon" || key == "spent_epsilon" ||
          (key == "lower" && object.contains("bound")) ||
          (is_of_test && (key == "found_at_most" || key == "delta"));

@@ -20,9 +20,9 @@ struct LedgerAccount {
   std::uint64_t steps_done = 0;
   std::uint64_t steps = 0;   ///< Charged steps.
   std::uint64_t beside = 0;  ///< Charged releases other than steps.
-  std::vector<Event> costs;  ///< The costs of all of them, in the order of the ledger.
+  std::vector<Event> costs;  ///< The costs of all these charges, in the order of the ledger.
   PrivacyAnswer spent;       ///< The recomputed total.
-  NoiseRecord noise;         ///< For adaptive noise.
+  NoiseRecord noise;         ///< The choices of adaptive noise.
 };
 
 /// Recomputes the content of ledgers, with the accountant of their manifest.
@@ -31,10 +31,10 @@ class LedgerChecker {
   /// \param problems  out: problems are appended; outlives this.
   explicit LedgerChecker(std::vector<std::string>& problems) : problems_(problems) {}
 
-  /// \param plan  of the ledger's owner; null if there is no plan for comparison, so that the
-  ///   events of the ledger are believed.
+  /// \param plan  the plan of the ledger's owner; null if there is no plan for comparison, so that
+  ///   the events of the ledger are trusted.
   /// \param facts  the facts that the first line must state.
-  /// \returns nothing if the charges are not those of this plan.
+  /// \returns nothing if the charges differ from the plan's.
   std::optional<LedgerAccount> check(const NamedLedger& ledger, const Manifest& manifest,
                                      const Plan* plan, const nlohmann::json& facts);
 

@@ -12,8 +12,9 @@
 
 namespace privgrad::core {
 
-inline constexpr std::size_t kMostDocument = std::size_t{64} << 20;  // real ones are far smaller
-inline constexpr int kDeepest = 64;                                  // the nesting limit of JSON
+// real documents are far smaller
+inline constexpr std::size_t kMostDocument = std::size_t{64} << 20;
+inline constexpr int kDeepest = 64;  // the nesting limit of JSON
 
 /// The problem of a run that promises no privacy.
 inline constexpr const char* kNoNoise =

@@ -26,8 +26,8 @@ struct Charged {
 /// second answer is a note with the reasons.
 /// \param must_be_filter  whether only privacy filters are asked.
 /// \param others  the number of further ledgers. The second accountant's answer about the run is
-///   the largest over all ledgers, because accountants differ about which is the most expensive.
-/// \param other  returns one of them.
+///   the largest over all ledgers, because accountants disagree about which ledger costs most.
+/// \param other  returns one of the further ledgers.
 void ask_accountants(const Manifest& manifest, const Catalog& catalog, bool must_be_filter,
                      const Charged& charged, std::size_t others,
                      const std::function<Charged(std::size_t)>& other, Verification& result);

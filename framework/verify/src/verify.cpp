@@ -49,8 +49,8 @@ Json files_of(Json versions) {
   return versions;
 }
 
-/// The metadata of a model's file, in today's form: residual blocks, for which format 1 has a layer
-/// of its own, are described as in format 2.
+/// The metadata of a model file in today's form: residual blocks, which are a kind of layer in
+/// format 1, are described as in format 2.
 std::map<std::string, std::string> in_todays_form(std::map<std::string, std::string> metadata) {
   constexpr int kDeepest = 64;
   std::string& format = metadata["model_format"];
@@ -68,7 +68,7 @@ std::map<std::string, std::string> in_todays_form(std::map<std::string, std::str
     const Network read = network_from_json(described);
     format = model_format_of(read);
     network = to_json(read).dump();
-  } catch (const ConfigError&) {  // the comparison will report it
+  } catch (const ConfigError&) {  // reported by the comparison
   }
   return metadata;
 }
@@ -174,7 +174,7 @@ class Verifier {
   }
 
   void check_ledger(const NamedLedger& ledger, std::size_t i) {
-    // The last line of such a ledger binds fewer files.
+    // The last line of such a ledger contains the hashes of fewer files.
     if (is_of_client_alone(ledger.contents.facts) && !is_client_alone_)
       problem(ledger.name + ":1: is of a client that was a program of its own, and lies elsewhere");
     const Plan& own = has_client_ledgers() ? *plan_->federated->clients[i].plan : *plan_;
@@ -255,7 +255,7 @@ class Verifier {
     if (is_client_alone_) return derive_for_client();
     Outcome made = outcome();
     ask_accountants(made);
-    // The statement of an interrupted run is about the most that it could have cost.
+    // The statement of an interrupted run gives the largest possible cost.
     const bool is_closed = made.status != RunStatus::unfinished;
     if (!is_closed) return;
     attempt("summary.json", [&] { made.counts = released_counts(); });
@@ -278,9 +278,9 @@ class Verifier {
     }
   }
 
-  /// A client states the most that the run can cost before it looks at an example, and so does
-  /// this: the server, which has seen the client's releases, decides when the run ends, so the
-  /// charges up to then are not a bound.
+  /// Derives the epsilon for a client. Like the client itself before it reads an example, this
+  /// takes the largest possible cost: the server, which sees the client's releases, decides when
+  /// the run ends, so the charges up to then are not a bound.
   void derive_for_client() {
     Outcome planned = outcome_of_all(*plan_);
     planned.date = date_.value_or("");
@@ -295,8 +295,8 @@ class Verifier {
     tell_limits();
   }
 
-  /// A run that is accounted for in full states the cost of all planned charges; so does a client
-  /// on its own, whose rounds were ended by a server that had seen its releases.
+  /// A run that is accounted for in full states the cost of all planned charges. So does a client
+  /// that is a separate program, because a server that had seen its releases ended its rounds.
   Charged charged_of(const LedgerAccount& account, const Plan& plan) const {
     const bool in_full = is_accounted_in_full() || is_client_alone_;
     Charged charged{in_full ? of_all_steps(plan) : account.spent, account.costs,
@@ -323,7 +323,7 @@ class Verifier {
         result_);
   }
 
-  // ---- the files that the run left
+  // ---- the other files of the run
 
   /// Compares the numbers with those that follow from the plan and the ledgers; then recomputes the
   /// words from the stated numbers, so that every letter and digit must match.
@@ -334,7 +334,8 @@ class Verifier {
     const Json versions = said.value("versions", Json());
     if (check_versions(versions, statement_.at("versions")))
       statement_ = with_versions(statement_, versions);
-    if (!said.contains("gaussian_mu")) statement_.erase("gaussian_mu");  // an earlier build
+    // missing in statements of an earlier build
+    if (!said.contains("gaussian_mu")) statement_.erase("gaussian_mu");
     std::string key = difference(without_words(said), without_words(statement_));
     if (key.empty()) {
       statement_ = with_versions(said, versions);
@@ -347,8 +348,8 @@ class Verifier {
     problem(said + "' otherwise than the plan and the ledgers, derived again");
   }
 
-  /// An accountant's answer from another processor is an equally good proof: what follows from it
-  /// is derived from it, and the larger of the two is verified.
+  /// An accountant's answer from another processor is an equally good proof, so the statement is
+  /// derived from it. The larger of the two answers is the verified epsilon.
   /// \returns whether the epsilon of `made` has changed.
   bool take_epsilon_of(const Json& said, Outcome& made) {
     const Json derived{{"epsilon", json_number(made.epsilon.value)}};
@@ -366,7 +367,7 @@ class Verifier {
   }
 
   /// The lock file identifies the run's plugins by hash; the plugins of this program may differ,
-  /// and may have been recorded as tested since.
+  /// and may have records of tests that were made later.
   /// \returns whether the statement names the plugins of the run.
   bool check_versions(const Json& said, const Json& now) {
     const std::string lock = directory_.read("privgrad.lock", kMostDocument);
@@ -420,8 +421,7 @@ class Verifier {
     check_reports(said, made);
   }
 
-  /// Checks that the run continued and ended as its released accuracies require; nothing else may
-  /// decide it.
+  /// Checks that the run continued or ended exactly as its released accuracies require.
   void check_reports(const Json& summary, const Outcome& made) {
     if (!plan_->report || plan_->report->every == 0) return;
     const PlannedReport& planned = *plan_->report;
@@ -443,7 +443,7 @@ class Verifier {
       problem("summary.json: its released accuracies do not lead to where the run ended");
   }
 
-  /// Lets transforms learn from the releases in this process, which sees no rows.
+  /// Lets transforms learn again from the releases, in this process, which sees no rows.
   void check_learnt(const ReleasedCounts& released) {
     const bool has_any =
         std::any_of(plan_->statistics.begin(), plan_->statistics.end(),
@@ -551,7 +551,7 @@ std::vector<const RemovedComponent*> removed_components_in(const RecordDirectory
 
 Verification verify_run(const RecordDirectory& directory, const Catalog& catalog,
                         std::optional<std::size_t> client) {
-  // The caller names the client; the directory does not.
+  // The caller names the client, because the directory does not.
   if (client && !directory.has(ledger_of_client(*client))) {
     throw ConfigError("there is no client " + std::to_string(*client) + " with a ledger in " +
                       directory.path().string());
@@ -559,7 +559,7 @@ Verification verify_run(const RecordDirectory& directory, const Catalog& catalog
   const auto removed = removed_components_in(directory);
   Verification result = removed.empty() ? Verifier(directory, catalog, client).verify()
                                         : verify_by_events(directory, catalog, client, removed);
-  // Keys of the run still exist elsewhere, with which its noise could be removed.
+  // Keys of the run still exist elsewhere, and anyone who has them can remove its noise.
   if (directory.has(kResumeFile)) {
     result.problems.push_back(
         std::string(kResumeFile) +

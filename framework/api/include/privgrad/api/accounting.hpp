@@ -14,27 +14,27 @@
 
 namespace privgrad::api {
 
-/// The accountant that a call names, which can be constructed as often as needed.
+/// The accountant that a call names. New instances can be made as often as needed.
 class AccountantCall {
  public:
   /// \param accountant  a name, or an object in YAML's flow style: "{kind: zcdp, conversion:
   ///   classic}".
-  /// \param called  its name in errors.
+  /// \param called  the argument's name in errors.
   /// \throws ConfigError for an unknown accountant, or parameters that do not fit it.
   AccountantCall(const std::string& accountant, Adjacency adjacency, const Catalog& catalog,
                  const std::string& called = "accountant");
 
   const std::string& name() const { return component_->factory.info.name; }
   Adjacency adjacency() const { return adjacency_; }
-  /// From now on a refusal does not name other accountants that accept the event.
+  /// From now on, refusals do not name other accountants that accept the event.
   void name_no_others() { names_others_ = false; }
   /// Whether its answers are proofs without the help of another accountant.
   bool proves_itself() const { return certifier_ == nullptr; }
-  /// A faster accountant for finding where this one's proofs meet a target: its own answers without
-  /// certification, or a loaded accountant whose answers this one certifies. Nothing if there is
-  /// none.
+  /// A faster accountant to search for the place at which this one's proofs meet a target: the same
+  /// accountant without its certifier, or a loaded accountant that this one certifies. Nothing if
+  /// there is none.
   std::optional<AccountantCall> estimator() const;
-  /// Its full name and all its parameters, as a manifest has them.
+  /// Its full name and all its parameters, in the form of a manifest.
   Value resolved() const;
 
   /// A new accountant that has composed `event` `count` times.
@@ -69,15 +69,15 @@ Account account(const AccountantCall& call, const Event& event, std::optional<do
                 std::optional<double> epsilon);
 
 /// The smallest proved answer among all accountants that accept the event, each with its default
-/// parameters, and the accountant that gave it. Each answer is a fact about the event, and all hold
-/// at once; which is the smallest reveals nothing about the data. Estimates do not count, even if
-/// another accountant certifies them: that accountant is itself asked.
+/// parameters, and the accountant that gave it. All answers are facts about the event and hold at
+/// once, so choosing the smallest is valid and reveals nothing about the data. Estimates do not
+/// count, even if another accountant certifies them, because that accountant is asked itself.
 /// \throws ConfigError as account(); PrivacyError if no accountant has a proof, with their reasons.
 std::pair<AccountantCall, Account> tightest_account(Adjacency adjacency, const Catalog& catalog,
                                                     const Event& event, std::optional<double> delta,
                                                     std::optional<double> epsilon);
 
-/// As `privgrad account --json` prints it.
+/// The output of `privgrad account --json`.
 nlohmann::json to_json(const AccountantCall& call, const Account& account);
 
 /// The target guarantee, the sampling, and either the noise or the steps; the other one is
@@ -96,13 +96,13 @@ struct CalibrationQuestion {
 struct Calibration {
   CalibrationQuestion question;
   double noise_multiplier = 0.0;
-  std::uint64_t steps = 0;  ///< 0 if not even one fits.
+  std::uint64_t steps = 0;  ///< 0 if not even one step fits.
   PrivacyAnswer
-      result;  ///< At most the target; if no step fits, its note says what a single step costs.
+      result;  ///< At most the target; if no step fits, its note gives the cost of a single step.
 };
 
-/// \throws ConfigError outside the ranges, or unless one of the two is given; PrivacyError if the
-///   accountant has no proof, or only estimates.
+/// \throws ConfigError outside the ranges, or unless exactly one of noise and steps is given;
+///   PrivacyError if the accountant has no proof, or only estimates.
 Calibration calibrate(const AccountantCall& call, const CalibrationQuestion& question);
 
 /// The smallest noise, or the most steps, that any accountant proves; as tightest_account().
@@ -110,7 +110,7 @@ std::pair<AccountantCall, Calibration> tightest_calibration(Adjacency adjacency,
                                                             const Catalog& catalog,
                                                             const CalibrationQuestion& question);
 
-/// As `privgrad calibrate --json` prints it.
+/// The output of `privgrad calibrate --json`.
 nlohmann::json to_json(const AccountantCall& call, const Calibration& calibration);
 
 }  // namespace privgrad::api

@@ -11,7 +11,7 @@
 namespace privgrad::api {
 
 /// \param text  canary, rounding or lattice.
-/// \param called  its name in errors.
+/// \param called  the argument's name in errors.
 /// \throws ConfigError
 core::AuditNeighbours neighbours_of(const std::string& text, const std::string& called);
 

@@ -1,4 +1,4 @@
-// Finding components by the names that users give them, and listing or describing them as JSON.
+// Finds components by the names that users give them, and lists or describes them as JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,20 +13,22 @@ namespace privgrad::api {
 ///   (Backend::missing_hardware()); "" if it can, and for every other kind of component.
 std::string missing_hardware(const Component& component);
 
-/// kind, name, full_name, plugin, version, path, abi, sha256, summary, missing_hardware.
+/// An object with kind, name, full_name, plugin, version, path, abi, sha256, summary and
+/// missing_hardware.
 nlohmann::json listing_json(const Component& component);
 
-/// The listing's keys, and sees, reference and parameters.
+/// The keys of listing_json(), and sees, reference and parameters.
 nlohmann::json description_json(const Component& component);
 
 /// All components, sorted by kind, name and plugin.
 std::vector<const Component*> sorted_components(const Catalog& catalog);
 
-/// As `privgrad plugins list --json` prints it: "plugins" and "refused".
+/// The output of `privgrad plugins list --json`: "plugins" and "refused".
 nlohmann::json list_json(const Catalog& catalog);
 
 /// Finds a component by KIND/NAME, NAME, KIND/PLUGIN:NAME or PLUGIN:NAME.
-/// \throws ConfigError if none matches (with the nearest name) or several do (with all of them).
+/// \throws ConfigError if no component matches (with the nearest name) or several do (with all
+///   their names).
 const Component& find_component(const Catalog& catalog, const std::string& id);
 
 }  // namespace privgrad::api

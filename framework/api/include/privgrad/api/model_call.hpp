@@ -37,7 +37,7 @@ struct KeptColumn {
 
 /// A loaded model and the rows to apply it to.
 struct ModelCall {
-  std::filesystem::path file;  ///< The model's.
+  std::filesystem::path file;  ///< The model's file.
   std::unique_ptr<Executor> executor;
   std::unique_ptr<core::TrainedModel> model;
   Dataset rows;
@@ -57,7 +57,7 @@ ModelCall open_model_call(const ModelRequest& request, const Catalog& catalog);
 /// its name, if any were requested.
 nlohmann::json model_call_json(const ModelCall& call);
 
-/// As `privgrad evaluate --json` prints it.
+/// The output of `privgrad evaluate --json`.
 /// \throws ConfigError if the rows have no targets.
 nlohmann::json evaluate(const ModelCall& call,
                         const std::function<void(std::size_t)>& on_progress = {});

@@ -6,12 +6,14 @@
 
 namespace privgrad::api {
 
-/// The model file of a call's operand: the file itself, or the one in the directory of its run.
-/// \throws IoError if a directory has none.
+/// The model file of a call's operand: the file itself, or the model file in the given run
+/// directory.
+/// \throws IoError if the directory has no model.
 std::filesystem::path model_file_of(const std::string& operand);
 
-/// While a run can be resumed, its keys are stored somewhere, and with the keys the noise of the
-/// remaining steps could be removed. A model may be passed on only when these keys are gone.
+/// Checks that the run of a model has ended. While a run can be resumed, its keys are stored
+/// somewhere, and anyone with these keys could remove the noise of the remaining steps, so the
+/// model must not be passed on yet.
 /// \throws PrivacyError if the marker of such a run lies beside the model.
 void check_is_over(const std::filesystem::path& model);
 

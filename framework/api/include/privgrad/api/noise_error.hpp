@@ -1,4 +1,4 @@
-// The computation behind `privgrad noise-error`: which mechanism has the least noise at a
+// The computation behind `privgrad noise-error`: finds the mechanism with the least noise at a
 // manifest's guarantee.
 #pragma once
 
@@ -17,7 +17,8 @@ namespace privgrad::api {
 /// Reads the manifest of a call, with these overrides (KEY=VALUE) in addition to the call's own.
 using ManifestReader = std::function<core::Manifest(const std::vector<std::string>& overrides)>;
 
-/// What a call may specify about the compared releases; the manifest provides the rest.
+/// The properties of the compared releases that a call may specify; the manifest provides the
+/// others.
 struct NoiseQuestion {
   std::optional<double> momentum = {};              ///< In (0, 1]; 1: prefix sums.
   std::optional<std::uint64_t> restart_every = {};  ///< > 0; for trees.
@@ -32,9 +33,9 @@ struct NoiseQuestion {
 /// The answer for one way to add noise.
 struct NoiseArm {
   std::string name;
-  std::string aggregator;    ///< As a manifest writes it.
-  std::string sampler = {};  ///< As a manifest writes it; empty: the manifest's own.
-  std::string refused = {};  ///< Why there are no numbers; empty if there are.
+  std::string aggregator;    ///< In the form of a manifest.
+  std::string sampler = {};  ///< In the form of a manifest; empty: the manifest's own.
+  std::string refused = {};  ///< The reason if there are no numbers; otherwise empty.
   PredictedNoise noise = {};
   /// Whether each epoch must have the same order. A manifest without such an order is not an error;
   /// this arm is then refused.
@@ -48,23 +49,23 @@ struct NoiseOfMechanisms {
   std::uint64_t steps = 0;
   std::vector<std::uint64_t> windows;
   bool samplers = false;
-  std::vector<NoiseArm> arms;  ///< At least one is not refused.
+  std::vector<NoiseArm> arms;  ///< At least one arm is not refused.
 
   /// The mechanism with the least noise in its iterates.
   const NoiseArm& best() const;
 };
 
 /// Plans every mechanism at the manifest's guarantee; trains nothing and releases nothing.
-/// \throws ConfigError if the manifest has no target, or lacks something that the question also
-///   lacks; PrivacyError if all mechanisms are refused.
+/// \throws ConfigError if the manifest has no target, or lacks a value that the question does not
+///   give either; PrivacyError if all mechanisms are refused.
 NoiseOfMechanisms noise_of_mechanisms(const ManifestReader& read, const NoiseQuestion& question);
 
-/// As `privgrad noise-error --json` prints it.
+/// The output of `privgrad noise-error --json`.
 nlohmann::json to_json(const NoiseOfMechanisms& noise);
 
 /// One of two manifests whose noise is compared.
 struct NoiseSide {
-  std::string name;                          ///< Of its file.
+  std::string name;                          ///< The name of the manifest's file.
   const core::Manifest* manifest = nullptr;  ///< Outlives this.
   core::Plan plan;
   double momentum = 1.0;
@@ -97,7 +98,7 @@ NoiseOfTwo noise_of_two(const std::vector<std::string>& names,
                         const std::vector<core::Manifest>& manifests,
                         const NoiseQuestion& question);
 
-/// As `privgrad noise-error --json` prints it for two manifests.
+/// The output of `privgrad noise-error --json` for two manifests.
 nlohmann::json to_json(const NoiseOfTwo& noise);
 
 /// The common guarantee, in words.

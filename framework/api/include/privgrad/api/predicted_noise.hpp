@@ -9,14 +9,14 @@
 
 namespace privgrad::api {
 
-/// In units of the released gradient: the clip norm divided by the batch size.
+/// The noise of a plan, in units of the released gradient: the clip norm divided by the batch size.
 struct PredictedNoise {
-  double noise_multiplier = 0.0;      ///< For the first step's own noise.
-  std::vector<double> stddev = {};    ///< For each coordinate of the release, per step.
-  std::vector<double> averaged = {};  ///< For the mean over a window, for each window.
-  /// Of the sum of the releases up to a step, weighted with the learning rates relative to their
-  /// mean, root mean square over all steps; for prefix sums, which are iterates themselves,
-  /// root_mean_square().
+  double noise_multiplier = 0.0;      ///< The noise multiplier of the first step's own noise.
+  std::vector<double> stddev = {};    ///< For each step, the noise in a coordinate of the release.
+  std::vector<double> averaged = {};  ///< For each window, the noise in the mean over the window.
+  /// The noise in the iterates: that is, in the sum of the releases up to a step, weighted with the
+  /// learning rates relative to their mean, as a root mean square over all steps. Prefix sums are
+  /// iterates themselves, so for them it is root_mean_square().
   double iterates = 0.0;
 
   double root_mean_square() const;
@@ -26,8 +26,8 @@ struct PredictedNoise {
 bool releases_gradients(const core::Plan& plan);
 
 /// \param plan  from a manifest with noise; the noise of gradients is accumulated with `momentum`.
-/// \param momentum  in [0, 1]; 1: prefix sums. Only for releases of gradients; others have their
-///   own.
+/// \param momentum  in [0, 1]; 1: prefix sums. Only for releases of gradients; other releases have
+///   their own momentum.
 /// \param windows  lengths in steps, each in [1, steps of the plan]. Means over windows are
 ///   simulated, with a relative standard error of at most 1.6 % up to 24 000 steps and 4.5 %
 ///   beyond.

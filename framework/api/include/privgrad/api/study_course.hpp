@@ -1,4 +1,4 @@
-// The course of a study: its search, its runs, more seeds if its rule requires them, its results.
+// Carries out a study: its search, its runs, more seeds if its rule requires them, and its results.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,7 @@ namespace privgrad::api {
 
 /// A study that was checked, and planned as far as possible before its runs.
 struct StudyCourse {
-  core::Study study;  ///< As read.
+  core::Study study;  ///< The study as read.
   std::vector<std::string> overrides;
   std::string question;                     ///< core::study_yaml().
   std::shared_ptr<core::StudyPlan> search;  ///< The search, if there is one.
@@ -30,13 +30,13 @@ StudyCourse plan_course(core::Study study, std::vector<std::string> overrides,
                         const Catalog& catalog);
 
 /// Makes the remaining runs of a study.
-/// \returns whether all are made now.
+/// \returns whether all runs are made now.
 using MakeRuns = std::function<bool(const core::StudyPlan&, const core::StudyDirectory&)>;
 
 /// Completes a study from any state: calls `make` while runs remain, for the search (in
 /// DIR/search), for the comparison, and again for more seeds.
-/// \returns results.json; nothing once `make` leaves some runs.
-/// \throws as prepare_directory(); ConfigError if a search finds nothing to choose.
+/// \returns results.json; nothing if `make` leaves runs unfinished.
+/// \throws as prepare_directory(); ConfigError if no candidate of a search can be chosen.
 std::optional<nlohmann::json> carry_out(StudyCourse& course, const core::StudyDirectory& directory,
                                         const Catalog& catalog, const MakeRuns& make);
 

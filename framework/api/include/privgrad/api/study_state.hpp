@@ -26,9 +26,9 @@ void prepare_directory(const core::StudyDirectory& directory, const core::StudyP
 
 /// Writes study.yaml, the requested study, before anything else.
 ///
-/// A comparison with runs may be given more arms and more seeds. But its stopping rule, its
-/// equivalence margins and its search, for which its numbers are corrected, must not change once
-/// there are runs.
+/// A comparison that has runs may get more arms and more seeds. But once there are runs, its
+/// stopping rule, its equivalence margins and its search must not change, because the results are
+/// corrected for these.
 /// \throws ConfigError if one of these has changed; nothing is written then.
 void keep_question(const core::StudyDirectory& directory, const std::string& question);
 

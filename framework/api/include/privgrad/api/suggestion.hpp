@@ -11,14 +11,15 @@ namespace privgrad::api {
 
 struct Draft {
   Value section;
-  std::vector<std::string> notes;  ///< What to check in the draft, one line each.
+  /// Remarks on parts of the draft that must be checked, one line each.
+  std::vector<std::string> notes;
 };
 
-/// \param section  of a manifest: `data`.
-/// \param kind  the source's, in messages.
+/// \param section  the section `data` of a manifest.
+/// \param kind  the source's kind, for messages.
 /// \returns the section with the declarations that the source suggests, and with the key
-///   `read_off_rows`. Because of this key every output says that rows were looked at, and release
-///   mode refuses the section.
+///   `read_off_rows`. Because of this key every output states that declarations were read off the
+///   rows, and release mode refuses the section.
 /// \throws ConfigError if the source suggests nothing; like DataSource::suggest().
 Draft with_suggestions(Value section, const std::string& kind, DataSource& source);
 

@@ -1,4 +1,4 @@
-// The computation behind `privgrad account --curve`: how well an event allows membership tests.
+// The computation behind `privgrad account --curve`: bounds on membership tests of an event.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -16,17 +16,17 @@ struct TradeOffPoint {
   std::string accountant;
 };
 
-/// An upper bound on the true positive rate of a membership test by its false positive rate, for
-/// rates from 0.001 to 0.5, ascending. Each is the smallest of the bounds that some 60 pairs of
-/// epsilon and delta prove (core::most_found), whose lines lie along the trade-off; the bounded
-/// test sees everything that the event releases.
+/// Upper bounds on the true positive rate of a membership test, for false positive rates from 0.001
+/// to 0.5, ascending. Each is the smallest of the bounds that some 60 pairs of epsilon and delta
+/// prove (core::most_found), whose lines lie along the trade-off. The bound holds for a test that
+/// sees everything that the event releases.
 /// \param calls  accountants that prove their answers; for each pair the smallest delta counts.
-///   Those that refuse the event are left out.
-/// \throws PrivacyError if all refuse it, with their reasons; ConfigError if one proves nothing
-///   itself.
+///   Accountants that refuse the event are left out.
+/// \throws PrivacyError if all refuse it, with their reasons; ConfigError if an accountant's own
+///   answers are not proofs.
 std::vector<TradeOffPoint> trade_off(const std::vector<AccountantCall>& calls, const Event& event);
 
-/// As `privgrad account --curve --json` prints it.
+/// The output of `privgrad account --curve --json`.
 nlohmann::json to_json(const std::vector<TradeOffPoint>& curve, Adjacency adjacency);
 
 }  // namespace privgrad::api

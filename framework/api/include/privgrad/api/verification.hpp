@@ -14,15 +14,15 @@ namespace privgrad::api {
 
 /// The arguments of `privgrad verify`.
 struct VerifyRequest {
-  /// A run, or a study, for which the other members are not allowed.
+  /// The directory of a run or a study. The other members are not allowed for a study.
   std::filesystem::path directory;
   std::optional<std::size_t> client;  ///< The client to verify, in a run with a ledger per client.
-  bool data = false;                  ///< Read the training data, and compare it.
-  bool audit = false;                 ///< Repeat the audit of audit.json.
+  bool data = false;                  ///< Whether to read the training data, and compare it.
+  bool audit = false;                 ///< Whether to repeat the audit of audit.json.
   std::optional<std::filesystem::path> opening;  ///< Opens the commitment to the data.
   std::optional<std::filesystem::path> trusted;  ///< The public key of the required signature.
   std::optional<std::filesystem::path> sign;     ///< The key with which a verified run is signed.
-  bool new_key = false;                          ///< Create that key first.
+  bool new_key = false;                          ///< Whether to create that key first.
 };
 
 struct Verified {
@@ -32,14 +32,14 @@ struct Verified {
 };
 
 /// Checks a run or a study from its files, and writes signature.json into the directory if a
-/// signature is requested and it verifies.
+/// signature is requested and the run verifies.
 /// \param directory  the directory of the request, opened.
-/// \throws IoError if it contains neither, or if data or a key cannot be read or written;
-///   ConfigError.
+/// \throws IoError if the directory contains neither a run nor a study, or if data or a key cannot
+///   be read or written; ConfigError.
 Verified verify(const VerifyRequest& request, const core::RecordDirectory& directory,
                 const Catalog& catalog);
 
-/// As `privgrad verify --json` prints it.
+/// The output of `privgrad verify --json`.
 nlohmann::json to_json(const Verified& verified);
 
 }  // namespace privgrad::api

@@ -29,7 +29,8 @@ struct DataCommitment {
 /// The commitment to examples, in their order: SHA-256 of
 ///
 ///     "privgrad data commitment 1\n", the opening, and as little-endian 64-bit numbers: the number
-///     of rows, that of the features' extents, each extent, the number of classes; then row by row
+///     of rows, the number of the features' extents, each extent, the number of classes; then row
+///     by row
 ///     the features and the target, each the 32 bits of a little-endian IEEE single.
 ///
 /// Binding: another data set with the same commitment would be a collision of SHA-256. Hiding: the

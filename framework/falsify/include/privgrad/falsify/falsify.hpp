@@ -14,24 +14,26 @@ namespace privgrad::core {
 /// A difference between two runs that noise does not cover.
 struct Difference {
   std::string what;                   ///< "batch", "release", "charges", ...: see falsify().
-  std::optional<std::uint64_t> step;  ///< Nothing if it concerns the whole run.
+  std::optional<std::uint64_t> step;  ///< Nothing if the difference concerns the whole run.
   std::string neighbour;              ///< How the neighbour differs: "the row removed".
   std::string detail;                 ///< The expected and the found value; private.
 };
 
 /// The differences found, and the extent of the comparison.
 struct Falsified {
-  std::vector<Difference> differences;    ///< If empty, nothing is refuted, which is no proof.
-  std::vector<std::string> not_compared;  ///< Parts that the comparison omits, and why.
-  std::vector<std::string> neighbours;    ///< The neighbours that were tried.
-  std::uint64_t steps = 0;                ///< Steps compared, with each neighbour.
+  /// Empty: the plan is not refuted, which does not prove it.
+  std::vector<Difference> differences;
+  /// Parts that the comparison omits, each with the reason.
+  std::vector<std::string> not_compared;
+  std::vector<std::string> neighbours;  ///< The neighbours that were tried.
+  std::uint64_t steps = 0;              ///< Steps compared, with each neighbour.
   /// The number of these steps whose batch contains the differing row.
   std::uint64_t participations = 0;
   std::uint64_t coordinates = 0;  ///< The number of released values that were recomputed.
 };
 
 struct FalsifyOptions {
-  /// The most steps of the plan that are compared, > 0; with clients, rounds are compared until
+  /// The most steps of the plan that are compared, > 0; with clients, rounds are compared up to
   /// this many local steps.
   std::uint64_t steps = 16;
   std::uint64_t seed = 1;  ///< The first seed to try; see falsify().
@@ -40,25 +42,27 @@ struct FalsifyOptions {
 
 /// Tries to refute a plan: runs its first steps with the same keys on two data sets that differ in
 /// one row (if clients are protected as a whole, in the rows of one client), and compares every
-/// value on the way from private to released, and everything after it, with its allowed value.
+/// value between private data and release, and everything after the release, with its allowed
+/// value.
 ///
 /// Nothing here is statistical. The second run is led through the releases of the first: it
 /// continues with them instead of its own (ReleaseWitness), as in adaptive composition. Then only
-/// one row's contribution to the sums of its steps may differ; everything that follows from
-/// releases is the same. With fixed keys, a release is a function of the data,
+/// the differing row's contribution to the sums of its steps may differ; everything that follows
+/// from releases must be the same. With fixed keys, a release is a function of the data,
 ///
 ///     release_t = round((sum of the cells of the rows in the batch + noise of step t)) / divisor,
 ///
 /// or a recipe's result from the sums and noise of all steps so far, and each of its parts can be
-/// recomputed independently: the batch by the sampler from the number of rows, the cells of a row
-/// by the program from that row only, the noise from its address. The comparison covers
+/// recomputed independently: the sampler draws the batch from the number of rows, the program
+/// computes a row's cells from that row only, and the noise follows from its address. The
+/// comparison covers
 ///
 /// - "transforms": the transformed row, wherever the plan says that it depends only on that row;
 /// - "statistic": that the releases before the first step follow from the rows' own contributions,
 ///   the divisor and the paid noise;
-/// - "batch": which rows are drawn. The differing row is the last one, so the other rows keep their
-///   numbers. A sampler whose draws for them depend on the number of rows is reported here even if
-///   its law would allow that, because its draws cannot be matched;
+/// - "batch": the drawn rows. The differing row is the last one, so the other rows keep their
+///   numbers. A sampler whose draws for the other rows depend on the number of rows is reported
+///   here, even if its law allows this, because its draws cannot be matched;
 /// - "contribution": that a row's cells are no longer than the bound, in integers;
 /// - "release": that the released numbers follow, bit for bit, from the rows' own cells, the plan's
 ///   divisor and the paid noise; this includes releases that steer adaptive noise, and the local
@@ -69,20 +73,20 @@ struct FalsifyOptions {
 /// - "charges", "status": the ledgers' charges, the steps made, and how the run ends;
 /// - "repeat": that the same data gives the same bits with another number of threads;
 /// - "key": that a batch that is charged as randomly drawn depends on the key;
-/// - "record": the files that the run leaves, one by one (differing_records()).
+/// - "record": the files of the two runs, one by one (differing_records()).
 ///
 /// Neighbours: the last row is replaced by zeros (and another class), by a copy of the row before,
 /// by numbers so large that gradients overflow, or by subnormal numbers. If features are tokens, it
-/// is not replaced by such numbers, but by the last token of the vocabulary at every place, and by
-/// no token. Under add_or_remove_one it is also removed. A replaced row serves for all three
-/// adjacencies: it shows that the other rows' part is unchanged, and that the row's own part is
-/// within the bound.
+/// is replaced by the last token of the vocabulary at every place, and by empty places, instead of
+/// such numbers. Under add_or_remove_one it is also removed. A replaced row serves for all three
+/// adjacencies: it shows that the other rows' contributions are unchanged, and that the row's own
+/// contribution is within the bound.
 ///
 /// Tries seeds from options.seed upwards until the row is in a batch of the compared steps.
 ///
 /// The findings quote private values. Nothing is released, and no account is charged.
-/// \throws ConfigError for options outside their range; whatever a plugin throws on the original
-///   data.
+/// \throws ConfigError for options outside their range; any error that a plugin throws on the
+///   original data.
 Falsified falsify(const Plan& plan, const FalsifyOptions& options);
 
 nlohmann::json to_json(const Falsified& result);

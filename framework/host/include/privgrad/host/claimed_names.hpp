@@ -1,4 +1,4 @@
-// Which installed plugin owns a component's bare name, if several offer it.
+// Records which installed plugin owns a component's bare name if several plugins offer it.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +18,7 @@ struct ClaimedName {
 /// The claims that `privgrad plugins install` has recorded in a folder of plugins, one line
 /// "KIND/NAME PLUGIN" each. A component installed later under a taken name is found only by its
 /// full name, so manifests keep their meaning.
-/// \returns none if there is no such file, or if others may write it.
+/// \returns no claims if there is no such file, or if other users may write it.
 std::vector<ClaimedName> read_claims(const std::filesystem::path& folder);
 
 /// The file in which the claims are recorded.

@@ -5,8 +5,8 @@
 
 namespace privgrad::host {
 
-/// The plugin file that this process is loading now; "" at other times. For reporting what the
-/// process was doing when it died: async-signal-safe.
+/// The plugin file that this process is loading now; "" at other times. Async-signal-safe, so that
+/// a report of a crash can name the file.
 const char* loading_now() noexcept;
 
 /// Stores loading_now() in other memory from now on, for example in memory that a parent process

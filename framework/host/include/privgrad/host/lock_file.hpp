@@ -24,13 +24,13 @@ struct LockedPlugin {
   std::string traits = {};
 };
 
-/// The plugins that a run used, in enough detail to require the same ones. The hash covers the
-/// plugin, not the libraries that it links.
+/// The plugins that a run used, with enough detail to require exactly these. The hashes cover the
+/// plugins, not the libraries that they link.
 struct LockFile {
   std::filesystem::path path;  ///< The file from which it was read, for messages.
   std::vector<LockedPlugin> plugins;
 
-  /// The pins for TrustPolicy: file name -> SHA-256.
+  /// The hashes for TrustPolicy: file name -> SHA-256.
   std::multimap<std::string, std::string> pins() const;
 };
 
@@ -41,8 +41,8 @@ std::string lock_file_text(std::span<const PluginIdentity> used,
                            const std::map<std::string, std::set<std::string>>& traits = {});
 
 /// Reads what lock_file_text wrote, in any TOML layout that uses plain strings: `lock = 1` and
-/// `plugins = NUMBER`, then that many sections `[[plugin]]` with exactly the keys of LockedPlugin,
-/// of which `traits` may be missing.
+/// `plugins = NUMBER`, then NUMBER sections `[[plugin]]` with exactly the keys of LockedPlugin, of
+/// which `traits` may be missing.
 /// \throws IoError, "FILE:LINE: what is wrong, what is expected"; also for a file above 1 MiB.
 LockFile read_lock_file(const std::filesystem::path& file);
 

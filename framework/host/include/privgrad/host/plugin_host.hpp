@@ -15,7 +15,7 @@
 
 namespace privgrad::host {
 
-/// Plugin files, with resolved paths, and what is wrong with each.
+/// Refused plugin files by their resolved paths, each with the reason.
 using RefusedFiles = std::map<std::filesystem::path, std::string>;
 
 /// The plugin files that may be loaded.
@@ -25,8 +25,8 @@ struct TrustPolicy {
   /// The directories that belong to the program itself, whose plugins have the first claim to a
   /// name.
   std::vector<std::filesystem::path> program_directories = {};
-  /// Plugin file name -> SHA-256. If set, files that are missing in it or differ are refused. A
-  /// multimap, because two plugins may have the same file name in different directories.
+  /// Plugin file name -> SHA-256. If set, files that are not listed, or have another hash, are
+  /// refused. A multimap, because two plugins may have the same file name in different directories.
   std::optional<std::multimap<std::string, std::string>> pins = std::nullopt;
   /// Refused files, and why.
   RefusedFiles refused = {};
@@ -45,9 +45,9 @@ class PluginHost {
   explicit PluginHost(TrustPolicy policy);
 
   /// Checks, in this order: the file name; that only the user or root can write it; that it is
-  /// inside a trusted directory; that it has the notes of a plugin; the ABI; that no plugin of this
-  /// name came before. Nothing in the file is executed. Its components are then in the catalog; its
-  /// hash is checked when it is loaded.
+  /// inside a trusted directory; that it has the notes of a plugin; the ABI; that no plugin with
+  /// this name was offered before. Nothing in the file is executed. Its components are then in the
+  /// catalog; its hash is checked when it is loaded.
   /// \returns whether the plugin was offered; a refusal is recorded in catalog().refused().
   bool offer(const std::filesystem::path& file);
 
@@ -63,7 +63,7 @@ class PluginHost {
   /// Records a refusal of a file for which offer() was not called.
   void refuse(const std::filesystem::path& file, std::string why);
 
-  /// Says which plugin owns a bare name.
+  /// Sets the plugin that owns a bare name.
   void claim(ClaimedName claim) {
     catalog_.claim(std::move(claim.component), std::move(claim.plugin));
   }

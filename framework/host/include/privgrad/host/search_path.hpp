@@ -14,7 +14,7 @@ namespace privgrad::host {
 
 /// A directory in which plugins are searched.
 struct SearchDirectory {
-  /// The source of the directory's name, which decides what happens if the directory is missing.
+  /// The source of the directory's name, which decides the consequence of a missing directory.
   enum class Origin {
     option = 1,   ///< --plugin-dir: an error.
     environment,  ///< PRIVGRAD_PLUGIN_PATH: the catalog lists a refusal.
@@ -32,14 +32,15 @@ struct SearchDirectory {
 ///   3. $XDG_DATA_HOME/privgrad/plugins, or ~/.local/share/privgrad/plugins;
 ///   4. lib/privgrad/plugins beside the program's own directory, in the build tree and installed;
 ///      for a program in lib/privgrad/, plugins/ beside it.
-/// A manifest cannot add to it: otherwise running someone's manifest would mean running their code.
-/// \param program  the program of 4., for a library that is installed with it; empty: this
+/// A manifest cannot add to this list, because running someone's manifest must not mean running
+/// their code.
+/// \param program  the program of place 4, for a library that is installed with it; empty: this
 ///   process's program.
 std::vector<SearchDirectory> search_path(const std::vector<std::filesystem::path>& plugin_dirs,
                                          const std::filesystem::path& program = {});
 
-/// The third place of search_path(), where `privgrad plugins install` puts a plugin for one user.
-/// \throws ConfigError if neither XDG_DATA_HOME nor HOME tells where the user's data is.
+/// Place 3 of search_path(), into which `privgrad plugins install` installs a plugin for one user.
+/// \throws ConfigError if neither XDG_DATA_HOME nor HOME is set.
 std::filesystem::path user_plugin_directory();
 
 /// \returns the files "*.privgrad.so" below `directory`, at most four levels deep, sorted. Links to
@@ -55,13 +56,13 @@ struct SearchRequest {
   std::filesystem::path program = {};                   ///< As for search_path().
   RefusedFiles refused = {};
   std::function<void(const PluginIdentity&)> on_loaded = {};  ///< As in TrustPolicy.
-  /// Directories that are not searched, but from which PluginHost::load() may load files.
+  /// Directories that are not searched, although PluginHost::load() may load files from them.
   std::vector<std::filesystem::path> also_trusted = {};
 };
 
 /// Offers every plugin of the directories, in their order. A refused plugin does not stop the
-/// others: catalog().refused() says which and why, and the command warns. If two plugins have the
-/// same name, the first is offered and the second refused.
+/// others: catalog().refused() lists it with the reason, and the command warns. If two plugins have
+/// the same name, the first is offered and the second refused.
 ///
 /// With a lock, only its plugins are offered, and all of them are loaded.
 /// \throws ConfigError if a directory with Origin::option does not exist.

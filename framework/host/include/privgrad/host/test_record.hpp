@@ -1,4 +1,4 @@
-// Finds the record that a plugin file has passed `privgrad plugins test`.
+// Finds the record which shows that a plugin file has passed `privgrad plugins test`.
 #pragma once
 
 #include <filesystem>
@@ -10,18 +10,18 @@
 
 namespace privgrad::host {
 
-/// Version of the conformance suite. Raise it with every new rule that a previously passing plugin
-/// may break: records of other versions then no longer count.
+/// The version of the conformance suite. Increase it with every new rule that a plugin may break
+/// although it passed before; records of other versions then no longer count.
 inline constexpr int kSuiteVersion = 1;
 
 /// The record that `privgrad plugins test` found no broken promise in a plugin's file.
 ///
 /// A record is a JSON file, beside the plugin (FILE.tested.json) or, if the tester cannot write to
-/// that folder, under the user's data folder by the hash of the file. It shows whether the test was
-/// forgotten, and is not a proof: anyone who can write the plugin can write the record.
+/// that folder, under the user's data folder by the hash of the file. It guards against forgotten
+/// tests, and proves nothing: anyone who can write the plugin can write the record.
 struct TestRecord {
   std::filesystem::path file;  ///< The record; empty if there is no valid one.
-  /// Why there is no valid record, one line; "" if there is no record at all.
+  /// One line that says why there is no valid record; "" if there is no record at all.
   std::string problem;
 };
 

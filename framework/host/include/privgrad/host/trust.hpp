@@ -9,11 +9,11 @@ namespace privgrad::host {
 /// every directory on the way, and every link.
 ///
 /// Accepted are directories and files that belong to root or to us, and that nobody else may write:
-/// neither others, nor a group, unless it is the owner's private group, in which nobody else is,
-/// and there is no access list. Directories with the sticky bit, such as /tmp, may be writable:
-/// only the owner of an entry can replace it there.
+/// no other user, and no group except the owner's private group, which has no other members; and
+/// without an access list. Directories with the sticky bit, such as /tmp, may be writable: only the
+/// owner of an entry can replace it there.
 ///
-/// \returns the path without links, "." and "..".
+/// \returns the path, resolved to one without links, "." and "..".
 /// \throws PluginError naming everything that must be changed, and the command for it.
 std::filesystem::path resolve_trusted(const std::filesystem::path& path);
 

@@ -18,15 +18,15 @@ namespace privgrad {
 ///     const privgrad::LoadedModel model("runs/e2/model.safetensors");
 ///     const std::vector<double> probabilities = model.predict(features);
 ///
-/// Plugins are searched in the installed package, and where the command searches for them
-/// (PRIVGRAD_PLUGIN_PATH).
+/// Plugins are searched in the installed package, and in the directories in which the command
+/// searches (PRIVGRAD_PLUGIN_PATH).
 ///
-/// Privacy: the model was released; its prediction for a row is as private as the row.
-/// Threads: calls on one model never overlap; each spreads its work over the threads it was given.
+/// Privacy: the model was released; its prediction for a row is as private as the row. Threads:
+/// calls on one model never overlap; each divides its work among `threads` threads.
 class PRIVGRAD_API LoadedModel {
  public:
   struct Options {
-    std::vector<std::filesystem::path> plugin_directories = {};  ///< Searched first.
+    std::vector<std::filesystem::path> plugin_directories = {};  ///< Searched before all others.
     int threads = 1;  ///< > 0; the result does not depend on it.
   };
 
@@ -45,8 +45,8 @@ class PRIVGRAD_API LoadedModel {
   /// The privacy statement of the run in one line, without its date.
   const std::string& statement() const;
 
-  /// The number of outputs of predict() per example: a probability for each class, or the outputs
-  /// of a network whose loss does not imply probabilities.
+  /// The number of outputs of predict() per example: a probability for each class or, if the loss
+  /// does not define probabilities, the outputs of the network.
   std::size_t columns() const noexcept;
 
   /// \param features  float32, raw, [rows, input().features...], finite.

@@ -8,9 +8,9 @@
 
 namespace privgrad::core {
 
-/// The manual page of a component in Markdown: what it does, what it follows, what data it may see,
-/// its parameters with type, unit, range and default, and how it appears in a manifest. Depends
-/// only on the declaration, so that pages in docs/ can be compared.
+/// The manual page of a component in Markdown: its purpose, its reference, the data that it may
+/// see, its parameters with type, unit, range and default, and an example in a manifest. The page
+/// depends only on the declaration, so a test can compare it with docs/.
 std::string component_page(const Component& component);
 
 /// The page for a terminal, at most 80 columns wide if words allow it, with the plugin's version

@@ -1,4 +1,4 @@
-// A component as a manifest asks for it, and how to create it with errors that name the place.
+// A component that a manifest uses, and functions that create it with errors that name the place.
 #pragma once
 
 #include <string>
@@ -22,23 +22,23 @@ class ManifestError : public ConfigError {
   std::vector<std::string> lines_;
 };
 
-/// A component as the manifest asks for it: found in the catalog, with checked and completed
-/// parameters.
+/// A component that a manifest uses: found in the catalog, with checked and completed parameters.
 struct ComponentUse {
   const Component* component = nullptr;
   Params params;
-  const Component* certifier = nullptr;  ///< For an accountant that needs it.
+  const Component* certifier = nullptr;  ///< The certifier of an accountant that needs one.
   const Catalog* catalog = nullptr;      ///< The catalog that contains the component.
   std::string where;     ///< "optimizer", "schedules.clip_norm", "data.transforms.0".
   std::string position;  ///< "FILE:LINE:COLUMN" of the node, or "--set KEY".
-  Mark mark;             ///< The same place as a line and a column.
+  Mark mark;             ///< The component's line and column in the manifest.
 
-  /// Whether the manifest gives the component, because some may be left out.
+  /// Whether the manifest gives the component; some components may be left out.
   bool is_given() const noexcept { return component != nullptr; }
   /// The component's own name: "momentum".
   const std::string& name() const { return component->factory.info.name; }
 
-  /// Creates the component. Its constructor's errors are rethrown with position and where in front.
+  /// Creates the component. Errors of its constructor are rethrown, with `position` and `where` in
+  /// front.
   template <class Interface>
   ComponentPtr<Interface> make() const {
     return with_position([&] { return Catalog::create<Interface>(*component, params); });
@@ -63,13 +63,13 @@ struct ComponentUse {
   std::string place(std::string_view what) const;
 };
 
-/// Makes an accountant that a manifest asks for, with its certifier; errors are prefixed with its
+/// Makes an accountant that a manifest names, with its certifier; errors are prefixed with its
 /// place. Every accountant of a plan or a run is made here; an accountant that guards a budget, or
 /// whose answer is stated as a proof, comes from make_guard().
 ComponentPtr<Accountant> make_accountant(const ComponentUse& use);
 ComponentPtr<Accountant> make_guard(const ComponentUse& use);
 
-/// The name of the accountant whose proofs are behind the answers of make_guard().
+/// The name of the accountant that proves the answers of make_guard().
 const std::string& name_of_prover(const ComponentUse& use);
 
 }  // namespace privgrad::core

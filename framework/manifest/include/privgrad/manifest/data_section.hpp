@@ -17,7 +17,7 @@ namespace privgrad::core {
 /// The section `data` of a manifest.
 struct DataSection {
   ComponentUse data;
-  std::vector<ComponentUse> transforms;  ///< In the order of the section.
+  std::vector<ComponentUse> transforms;  ///< The transforms, in the order of the section.
   std::optional<std::uint64_t> size;     ///< The declared number of training examples.
   bool test_is_public = false;
   std::optional<Streaming> streaming;
@@ -25,13 +25,13 @@ struct DataSection {
 
 /// The parameters with which a source reads its files, from a model file: DataInfo::reading.
 struct KnownReading {
-  std::string source;  ///< Its full name.
+  std::string source;  ///< The full name of the source.
   Value params;        ///< An object.
 };
 
 /// Reads the value of `data:` in a manifest: a name, or an object in YAML.
 /// \param name  the text's name in errors: a file, or a name from the user.
-/// \param folder  where relative paths are looked up, before the folder of PRIVGRAD_DATA_DIR.
+/// \param folder  the folder in which relative paths are looked up first, before PRIVGRAD_DATA_DIR.
 /// \param known  nullptr, or parameters that a section with the same source need not repeat.
 /// \throws ManifestError, with one line for each problem; IoError if a named file is missing.
 DataSection parse_data_section(std::string_view text, const std::filesystem::path& name,

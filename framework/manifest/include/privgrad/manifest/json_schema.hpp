@@ -12,8 +12,8 @@ namespace privgrad::core {
 /// components, including those of third parties. Editors use it to complete and check manifests.
 ///
 /// It accepts the manifests that load_manifest() accepts, except for conditions that a schema
-/// cannot express: that files exist, what release mode refuses, and that a manifest without a
-/// target needs a noise_multiplier.
+/// cannot express: the existence of files, the refusals of release mode, and that a manifest
+/// without a target needs a noise_multiplier.
 nlohmann::json manifest_schema(const Catalog& catalog);
 
 /// The schema of one parameter: type, bounds, choices, default, description with the unit.
@@ -23,7 +23,7 @@ nlohmann::json param_schema(const ParamSpec& spec);
 /// \throws ConfigError for NaN and infinities, which JSON lacks.
 nlohmann::json value_to_json(const Value& value);
 
-/// The value from which value_to_json() made it; integers stay integers.
+/// The inverse of value_to_json(); integers stay integers.
 /// \throws IoError for numbers beyond 64 bits.
 Value value_from_json(const nlohmann::json& json);
 

@@ -37,10 +37,10 @@ enum class Arithmetic {
   floating,   ///< Floating-point numbers: the guarantee is about nearby real numbers.
 };
 
-/// As the manifest writes it: "exact", "float".
+/// The arithmetic's name in manifests: "exact", "float".
 std::string_view to_text(Arithmetic arithmetic);
 
-/// How an adaptive number of local iterations learns about the losses.
+/// The estimates of the losses for an adaptive number of local iterations.
 enum class EstimateMode { private_sums = 1, from_models, unaccounted };
 
 std::string_view to_text(EstimateMode mode);
@@ -59,9 +59,10 @@ struct Federated {
   std::optional<double> estimate_noise;
   double estimate_bound = 0.0;
   bool paced_by_largest = false;  ///< Adaptive local iterations distribute the largest budget.
-  double client_clip_norm = 0.0;  ///< For dp_fed_avg, like the next two.
+  double client_clip_norm = 0.0;  ///< For dp_fed_avg, like the next two members.
   double server_learning_rate = 0.0;
-  /// Rounds between two rounds of a client, at least; nothing: participation is charged as drawn.
+  /// The least number of rounds between two rounds of a client; nothing: participation is charged
+  /// as it is drawn.
   std::optional<std::uint64_t> min_separation;
   std::optional<std::uint64_t> max_participations;  ///< > 0; only with min_separation.
   ComponentUse client_clipping, server_optimizer;
@@ -69,7 +70,7 @@ struct Federated {
   ComponentUse partition, participation, local_iterations;
 };
 
-/// The account of the private data, which all runs on these data share: privacy.account.
+/// privacy.account: the account of the private data, which all runs on this data share.
 struct AccountUse {
   std::filesystem::path file;  ///< Absolute.
   AccountTerms terms;
@@ -77,8 +78,8 @@ struct AccountUse {
   ComponentUse filter;  ///< The accountant of the account's terms.
 };
 
-/// The section `augmentation`: how many altered copies of each example a step uses, of which it
-/// takes the mean gradient, and how they are altered.
+/// The section `augmentation`: the number of altered copies of each example, of which a step uses
+/// the mean gradient, and the kinds of alterations.
 struct Augmentation {
   std::size_t copies = 1;  ///< > 0.
   bool flip = false, crop = false;
@@ -96,9 +97,11 @@ struct WeightsUse {
 
 /// The section `checkpoint`: how often a run writes a state from which it can be resumed.
 struct CheckpointWish {
-  bool is_given = false;  ///< Then a failure is an error; otherwise the run continues.
+  /// Whether the manifest has the section. If so, a failure to write is an error; otherwise the run
+  /// continues.
+  bool is_given = false;
   bool is_off = false;
-  std::uint64_t every_steps = 0;  ///< 0: by time.
+  std::uint64_t every_steps = 0;  ///< 0: checkpoints are made by time.
   double every_seconds = 60.0;    ///< > 0.
 };
 
@@ -116,13 +119,13 @@ struct AccuracyReport {
   std::uint64_t patience = 0;  ///< Releases without a new best that end the run; 0: no limit.
 };
 
-/// Some of the training rows, by a public draw.
+/// data.sample: a part of the training rows, chosen by a public draw.
 struct DataSample {
   std::uint64_t rows = 0;
-  std::optional<std::uint64_t> seed;  ///< Nothing: that of the run.
+  std::optional<std::uint64_t> seed;  ///< Nothing: the run's seed.
 };
 
-/// A manifest that fits the loaded plugins. Nothing in it depends on data.
+/// A manifest that was checked against the loaded plugins. Nothing in it depends on data.
 struct Manifest {
   std::string name;
   Mode mode = Mode::research;
@@ -135,7 +138,8 @@ struct Manifest {
   std::optional<StatisticNoise> size_noise;
   bool test_is_public = false;       ///< data.test_is_public.
   std::optional<DataSample> sample;  ///< data.sample; nothing: all training rows are used.
-  /// data.read_off_rows: facts derived from the rows before this run, each in a few words.
+  /// data.read_off_rows: facts that were derived from the rows before this run, each in a few
+  /// words.
   std::vector<std::string> read_off_rows;
   std::optional<Streaming> streaming;  ///< data.streaming; nothing: rows are in memory.
   ComponentUse model, backend, sampler, clipping, aggregator, optimizer;
@@ -159,11 +163,14 @@ struct Manifest {
   std::function<void()> on_trial;  ///< Called before a plan tries a scale of noise; may be empty.
   std::uint64_t steps = 0;         ///< 0: auto, the plan chooses the number.
   bool steps_minimise_bound = false;  ///< `steps: auto` by `utility`.
-  bool auto_learning_rate = false;    ///< The plan chooses it; learning_rate has no component.
-  std::optional<std::uint64_t> seed;  ///< Given: the run is reproducible, and not fit for release.
+  /// Whether the plan chooses the learning rate; learning_rate then has no component.
+  bool auto_learning_rate = false;
+  /// If given, the run is reproducible and must not be released.
+  std::optional<std::uint64_t> seed;
   /// Steps between measurements for the progress line; 0: about 20 measurements (auto steps).
   std::uint64_t evaluate_every = 0;
-  bool gradient_norm = false;       ///< Of the mean training loss; research only.
+  /// Whether to measure the norm of the mean training loss's gradient; research mode only.
+  bool gradient_norm = false;
   std::size_t microbatch_size = 0;  ///< Most examples in memory at once; 0: the backend decides.
   bool random_iterate = false;      ///< Keep the model before a random step, not the last model.
   std::optional<Augmentation> augmentation;       ///< Nothing: examples are not altered.
@@ -190,7 +197,8 @@ struct Manifest {
 
 /// "POSITION: error: KEY: WHAT", for a key of the manifest.
 std::string error_text(const Manifest& manifest, std::string_view key, std::string_view what);
-/// The error to throw: for mistakes in the manifest, and for refusals for privacy.
+/// The errors to throw: the first for mistakes in the manifest, the second for refusals for
+/// privacy.
 ManifestError error_at(const Manifest& manifest, std::string_view key, std::string_view what);
 PrivacyError privacy_error_at(const Manifest& manifest, std::string_view key,
                               std::string_view what);
@@ -199,18 +207,18 @@ PrivacyError privacy_error_at(const Manifest& manifest, std::string_view key,
 struct ManifestChange {
   std::string key;   ///< Dotted, as for `--set`.
   Value value;       ///< Replaces the whole node; null removes the key.
-  std::string file;  ///< The file to which the value's marks refer, as errors name it.
+  std::string file;  ///< The name, for errors, of the file to which the value's marks refer.
 };
 
 /// Reads a manifest, applies `--set KEY=VALUE` overrides, and checks it against the catalog.
 ///
 /// KEY is dotted, with indices into lists ("data.transforms.0.to"); missing nodes are created.
-/// VALUE is YAML and replaces the whole node: `optimizer=adam` drops the previous parameters.
+/// VALUE is YAML and replaces the whole node, so `optimizer=adam` removes the previous parameters.
 /// `null` removes the key. Relative paths of overrides are looked up in the working directory
 /// first; all are looked up beside the manifest, then in PRIVGRAD_DATA_DIR.
 ///
-/// All problems are found at once; the worst of them decides what is thrown, with one line
-/// "POSITION: error: ..." for each.
+/// All problems are found at once. The worst one decides the type of the error, whose text has a
+/// line "POSITION: error: ..." for each problem.
 /// \throws ManifestError if the manifest is wrong.
 /// \throws PrivacyError if it is valid, but contains something that release mode refuses.
 /// \throws IoError       if files that it names are missing, or it cannot itself be read.
@@ -221,11 +229,11 @@ Manifest load_manifest(const std::filesystem::path& file, const std::vector<std:
 /// Whether the files that a manifest names must exist.
 enum class DataFiles {
   are_there = 1,
-  may_be_missing,  ///< Paths stay as they are written: for a plan that is not run.
+  may_be_missing,  ///< For a plan that is not run: paths stay as they are written.
 };
 
-/// Loads a manifest whose text is already in memory; `file` is its name in errors, and where
-/// relative paths are looked up.
+/// Loads a manifest whose text is already in memory; `file` is its name in errors, and relative
+/// paths are looked up beside it.
 Manifest parse_manifest(std::string_view text, const std::filesystem::path& file,
                         const std::vector<std::string>& overrides, const Catalog& catalog,
                         DataFiles data_files = DataFiles::are_there);
@@ -250,18 +258,19 @@ std::vector<const ComponentUse*> components_of(const Manifest& manifest);
 /// The plugins that contain these components or their certifiers, without duplicates.
 struct UsedPlugin {
   std::shared_ptr<const PluginIdentity> plugin;
-  const ComponentUse* use = nullptr;  ///< The first component that needs it.
+  const ComponentUse* use = nullptr;  ///< The first component that needs the plugin.
 };
 std::vector<UsedPlugin> plugins_of(const Manifest& manifest);
 
 /// Whether a plugin without a record of being tested is accepted by its hash (allow.plugins).
 bool is_allowed_by_hash(const Manifest& manifest, const PluginIdentity& plugin);
 
-/// The hashes in allow.plugins that belong to no plugin of the manifest, and so have no effect.
+/// The hashes in allow.plugins that have no effect, because no plugin of the manifest has them.
 std::vector<std::string> allowed_for_nothing(const Manifest& manifest);
 
-/// Why a run in release mode must not use a plugin that its manifest need not name, such as that of
-/// --cluster; nothing: it may. Plugins named in a manifest are checked when it is read.
+/// Why a run in release mode must not use a plugin that is not in its manifest, such as the plugin
+/// of --cluster; nothing: the run may use it. Plugins named in a manifest are checked when it is
+/// read.
 std::optional<std::string> why_refused(const Manifest& manifest, const PluginIdentity& plugin);
 
 /// A value as YAML, in block style; reading it again gives an equal value, with reals exact to the

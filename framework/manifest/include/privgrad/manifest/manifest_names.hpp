@@ -1,4 +1,4 @@
-// Names of runs: the default name, and which names are allowed.
+// Names of runs: the default name, and the rule for allowed names.
 #pragma once
 
 #include <filesystem>

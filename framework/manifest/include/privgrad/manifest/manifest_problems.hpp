@@ -13,7 +13,7 @@ namespace privgrad::core {
 
 /// \returns `text` on one line: control characters and broken UTF-8 are escaped as \xNN, and the
 ///   middle is left out if the text is longer than `limit` bytes. Error messages quote text from
-///   users, which must not be able to break or flood them.
+///   users, and this text must not break or flood the message.
 std::string one_line(std::string_view text, std::size_t limit);
 
 /// The kinds of problems, by the error that they cause. If a manifest has several, the last kind in
@@ -37,8 +37,8 @@ class ManifestProblems {
 
   void add(Mark mark, std::string_view where, std::string_view what, Fault fault = Fault::manifest);
 
-  /// Adds the YAML reader's problems. Later problems at the same place are consequences, and are
-  /// dropped.
+  /// Adds the YAML reader's problems. Later problems at the same place are consequences of these,
+  /// and are dropped.
   void add_yaml(const std::vector<Problem>& problems);
 
   bool empty() const noexcept { return entries_.empty(); }

@@ -16,11 +16,12 @@ struct RemovedComponent {
 };
 
 /// \param id  "name" or "plugin:name".
-/// \returns null for a component that no version had.
+/// \returns null for an unknown component.
 const RemovedComponent* removed_component(std::string_view kind, std::string_view id);
 
 /// The removed components that the manifest of a run names.
-/// \param text  as runs write it, with full names; a text that is not YAML names none.
+/// \param text  a manifest as runs write it, with full names; if it is not YAML, the result is
+///   empty.
 std::vector<const RemovedComponent*> removed_components_of(std::string_view text);
 
 /// One sentence without a full stop: what was removed, and what to write instead.

@@ -1,4 +1,4 @@
-// How streamed rows are stored on the disk, and where progress is reported.
+// The options for streamed rows: their storage on the disk, and reports of progress.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// UTF-8 from untrusted texts: decoding, and making a line safe to show.
+// Decodes UTF-8 from untrusted texts, and makes lines safe to show.
 #pragma once
 
 #include <cstddef>
@@ -17,17 +17,18 @@ struct Decoded {
 /// RFC 3629: shortest forms only, no surrogates, nothing above U+10FFFF.
 Decoded decode_utf8(std::string_view text);
 
-/// Whether a character has an effect instead of being shown: C0 except tab and line breaks, DEL,
-/// C1, the line and paragraph separators, U+FEFF, U+FFFE and U+FFFF.
+/// Whether a character is a control character, which has an effect instead of being shown: C0
+/// except tab and line breaks, DEL, C1, the line and paragraph separators, U+FEFF, U+FFFE and
+/// U+FFFF.
 bool is_control(std::uint32_t code);
 
-/// Whether a character is only shown: neither a control character (including line breaks and tabs,
-/// which move the following text), nor a mark of direction, nor an invisible character, which would
-/// make a line look different from its content.
+/// Whether a character is shown and has no other effect. Not shown are control characters (also
+/// line breaks and tabs, which move the following text), marks of direction, and invisible
+/// characters, which would make a line look different from its content.
 bool is_shown(std::uint32_t code);
 
-/// A text on one line that has no effect but to be shown: line feeds and tabs become blanks, and
-/// '?' stands for every other character that is not shown and for every byte that is not UTF-8.
+/// A text made safe to show on one line: line feeds and tabs become blanks, and '?' stands for
+/// every other character that is not shown and for every byte that is not UTF-8.
 std::string shown_line(std::string_view text);
 
 }  // namespace privgrad::core

@@ -34,7 +34,7 @@ std::optional<Value> parse_yaml(std::string_view text, std::vector<Problem>& pro
 /// \param problem  out: set if the scalar is a number out of range.
 Value plain_scalar(std::string_view text, std::string& problem);
 
-/// Gives a value and everything in it the same place, for values from no file of their own.
+/// Gives a value and everything in it the same place, for values that do not come from a file.
 void mark_all(Value& value, Mark mark);
 
 /// A character that is not allowed in a text.
@@ -43,7 +43,8 @@ struct BadCharacter {
   std::string what;  ///< "is not UTF-8 (byte 0xff)".
 };
 
-/// \returns the first byte that is not UTF-8, or control character except tab and line break.
+/// \returns the first byte that is not UTF-8, or the first control character other than tab and
+///   line break; nothing if there is neither.
 std::optional<BadCharacter> find_bad_character(std::string_view text);
 
 }  // namespace privgrad::core

@@ -19,13 +19,12 @@ namespace privgrad::core {
 ///
 /// Privacy: the copies of an example are drawn with a key derived from the run's secret key, the
 /// step's number and the example's features, so its row is a function of the example, the
-/// parameters and that key: the same at any place in any batch, with any other rows. For every
-/// value of the key, which does not depend on the data, two neighbouring data sets then differ in
-/// one example's row. That row is clipped once, after the mean: an example adds at most the clip
-/// norm for any number of copies, and the accounted mechanism is the one that runs. The product
-/// forms of a gradient's norm (ExactClipping) apply to one example, not to a mean of several, so
-/// the ability is not offered: the core rounds the rows to integers, and certifies their length
-/// itself.
+/// parameters and that key: the same at any place in any batch, with any other rows. The key does
+/// not depend on the data, and for every value of it two neighbouring data sets differ in one
+/// example's row. That row is clipped once, after the mean: an example adds at most the clip norm
+/// for any number of copies, as the accounting assumes. The product forms of a gradient's norm
+/// (ExactClipping) apply to one example, not to a mean of several, so the ability is not offered:
+/// the core itself rounds the rows to integers and certifies their length.
 ///
 /// Between steps, and in evaluate(), examples are not altered. Threads: as Program; open_step() and
 /// close_step() must not overlap with any other call.

@@ -1,4 +1,4 @@
-// The pretrained weights with which a model begins: reading them, and who vouches for their
+// The pretrained weights with which a model begins: how they are read, and who vouches for their
 // privacy.
 #pragma once
 
@@ -18,9 +18,10 @@
 
 namespace privgrad::core {
 
-/// The origin that a model trained by PrivGrad states in its file, unsigned.
+/// The unsigned statement of origin in a model file by PrivGrad.
 struct WeightsOrigin {
-  std::string name, mode, epsilon, delta, unit, adjacency;  ///< As texts, shown on one line.
+  /// Each as a text that can be shown on one line.
+  std::string name, mode, epsilon, delta, unit, adjacency;
   std::vector<std::string> unaccounted;
   std::optional<std::string> account;  ///< The hash of the first line of the account that paid.
 
@@ -53,15 +54,15 @@ struct InitialWeights {
   WeightsFacts facts;
   std::vector<LoadedBlock> blocks;
 
-  /// \param parameters  of the whole model; the loaded ones are replaced.
+  /// \param parameters  the parameters of the whole model; the loaded ones are replaced.
   void put_into(std::span<float> parameters) const;
 };
 
-/// What a weights file states about itself, independent of the model that uses it.
+/// The facts that a weights file states about itself, whatever model uses it.
 WeightsFacts facts_of(const TensorFile& file);
 
-/// Matches the weights of model.weights to a model, tensor by tensor: by name, where the model says
-/// that they are (Model::sources()), or according to model.weights.map.
+/// Matches the weights of model.weights to a model, tensor by tensor: by name, by the model's own
+/// list (Model::sources()), or by model.weights.map.
 /// \param network  the whole model.
 /// \throws ManifestError with a table of all tensors if shapes differ, or nothing matches; for
 ///   names that neither side has; IoError for a tensor that cannot be read.
@@ -70,10 +71,10 @@ InitialWeights fit_weights(const Manifest& manifest, const Network& network,
 
 struct ModelFile;
 
-/// The inverse: a weights file with the values of a trained model in the places of those from which
-/// it was begun. Tensors that have not changed, and those of the file alone, keep their bytes. If
-/// one has changed, the metadata are the model's, so that its origin is known to later runs.
-/// \param bytes  of the file from which the model was begun, untrusted.
+/// The inverse of fit_weights(): the weights file from which a model began, with the values of the
+/// trained model. Unchanged tensors, and tensors that only the file has, keep their bytes. If a
+/// tensor has changed, the file gets the model's metadata, so that later runs know its origin.
+/// \param bytes  the file from which the model began; not trusted.
 /// \throws IoError if a tensor that has changed does not fit, or is not F32 in the file.
 std::string weights_with(std::string bytes, const ModelFile& model,
                          const std::vector<TensorSource>& sources);
@@ -81,35 +82,35 @@ std::string weights_with(std::string bytes, const ModelFile& model,
 /// Who vouches for the data on which the weights were trained.
 enum class WeightsClaim {
   declared_public = 1,  ///< The manifest.
-  charged_in_account,   ///< A run that was paid from the same account as this run.
+  charged_in_account,   ///< A run that was charged to the same account as this run.
   unaccounted,          ///< Nobody.
 };
 
-/// As statements write it: "declared_public", "charged_in_account", "unaccounted".
+/// The claim's name in statements: "declared_public", "charged_in_account", "unaccounted".
 std::string_view to_text(WeightsClaim claim);
 
 /// Whether a model trained by PrivGrad states that its rows were protected, or that its initial
-/// weights were trained on protected rows. Only models that were trained without noise, and from
-/// scratch or from weights declared public, say nothing about their rows.
+/// weights were trained on protected rows. A model makes no such statement if it was trained
+/// without noise, from scratch or from weights that were declared public.
 bool saw_protected_rows(const WeightsOrigin& origin);
 
 /// The claim that applies to a manifest's weights. Weights of a model trained by PrivGrad are
-/// charged_in_account if they were paid from the run's account, and nothing on which their
-/// parameters depend is uncharged. Weights that saw protected rows are not public, even if the
-/// manifest says so.
+/// charged_in_account if the run's account paid for them, and their parameters depend on no
+/// uncharged use of data. Weights that saw protected rows are not public, even if the manifest says
+/// so.
 WeightsClaim claim_of(const Manifest& manifest, const WeightsFacts& weights);
 
-/// The number of frozen layers, that is, of layers before the first trained one; 0 if none.
+/// The number of frozen layers, that is, of layers before the first trained layer.
 /// \param loaded  the model's tensors with pretrained values.
 /// \throws ManifestError if a pattern of model.train names no layer, or only a part of one; if a
 ///   frozen or adapted layer, at any place, has a tensor without pretrained values.
 std::size_t frozen_layers(const Manifest& manifest, const Network& network,
                           const std::vector<std::string>& loaded);
 
-/// The values that the first `layers` nodes make or receive and that later nodes use; ascending. In
-/// a chain this is only the output of the last of these nodes. A value that depends on no
-/// parameters is recomputed from the features, which are then listed instead. For the loss
-/// next_token, whose tokens are features, the features are always listed.
+/// Which outputs of the first `layers` nodes, or their inputs, later nodes use; ascending. In a
+/// chain this is only the output of the last of these nodes. A value that depends on no parameters
+/// is recomputed from the features, which are then listed instead. For the loss next_token, whose
+/// tokens are features, the features are always listed.
 std::vector<std::size_t> values_behind(const Network& network, std::size_t layers);
 
 /// The nodes that make a value, as a network with the same names. Its loss is meaningless.

@@ -1,4 +1,4 @@
-// Low-rank adapters (LoRA): which parameters a run trains, and the network in which they are.
+// Low-rank adapters (LoRA): the parameters that a run trains, and the network that contains them.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace privgrad::core {
 /// The trained part of one tensor of a network: the tensor itself, or an adapter of low rank.
 struct TrainedTensor {
   std::string name;  ///< "layers.0.weight".
-  /// As a matrix: its first extent, and the product of the others.
+  /// Its shape as a matrix: the first extent, and the product of the others.
   std::size_t rows = 0, columns = 0;
   std::size_t in_network = 0;  ///< Its first element in the network's parameters.
   std::size_t offset = 0;      ///< Its first element in the trained parameters.
@@ -35,7 +35,7 @@ struct TrainedTensor {
 ///
 /// The layout lists all parameters of a run: adapters, and tensors that are themselves trained,
 /// layer by layer as in the network. Tensors that are not listed do not change. A layout without
-/// adapters says which layers are trained if later ones are frozen.
+/// adapters lists the trained layers if later layers are frozen.
 struct LoraLayout {
   std::vector<TrainedTensor> tensors;  ///< Consecutive, without gaps.
   double scale = 1.0;                  ///< alpha / rank.
@@ -48,8 +48,8 @@ struct LoraLayout {
   /// \param network  all of its parameters.
   std::vector<float> beginning(std::span<const float> network, RandomStream& random) const;
 
-  /// Copies the trained tensors to their places, and adds the adapters: each product in double,
-  /// rounded once.
+  /// Copies the trained tensors to their places, and adds the adapters; each product is computed in
+  /// double and rounded once.
   /// \param trained  [parameters()].
   /// \param network  all of its parameters; in: before training; out: merged.
   void merge(std::span<const float> trained, std::span<float> network) const;
@@ -57,18 +57,18 @@ struct LoraLayout {
 
 /// The layout for the layers that model.train and, if present, model.lora name.
 /// \param network  the whole model.
-/// \param frozen_layers  the number of first layers that are not part of it; in_network counts from
-///   their end.
+/// \param frozen_layers  the number of frozen layers at the beginning, which are not part of the
+///   layout; in_network counts from their end.
 /// \throws ManifestError for a rank that makes an adapter no smaller than its tensor.
 LoraLayout lora_layout(const Manifest& manifest, const Network& network, std::size_t frozen_layers);
 
-/// The network whose trained parameters are those of a layout: its nodes are frozen where the
-/// layout does not list their tensors, and an adapted one becomes the sum of itself, frozen, and of
-/// scale times two layers without biases. So a program computes norms, cells and sums only for the
-/// adapters, and no derivative below the first adapter.
+/// A network whose trained parameters are those of a layout. Nodes whose tensors are not in the
+/// layout are frozen. An adapted node becomes the sum of the frozen node and of `scale` times two
+/// layers without biases. A program thus computes norms, cells and sums only for the adapters, and
+/// no derivative below the first adapter.
 ///
 /// The adapters of node NAME are NAME.lora_a and NAME.lora_b.
-/// \param network  the layers behind the frozen front.
+/// \param network  the layers after the frozen first layers.
 /// \param parameters  all of its parameters before training.
 Network network_with_adapters(const Network& network, const LoraLayout& layout,
                               std::span<const float> parameters);

@@ -1,4 +1,4 @@
-// Trained models as files: their content, and reading files of unknown origin.
+// Trained models as files: their content, and a reader for files of unknown origin.
 #pragma once
 
 #include <cstddef>
@@ -31,11 +31,12 @@ struct SavedTransform {
 /// A trained model, from raw examples to outputs, as read from its file. Nothing in it is executed
 /// here; see model_use.hpp.
 struct ModelFile {
-  std::map<std::string, std::string> metadata;  ///< All of it, unchanged.
+  std::map<std::string, std::string> metadata;  ///< All metadata, unchanged.
   ExampleShape input;                           ///< The shape of raw examples.
   /// The names of the classes, each one line and only for display; none if targets are reals.
   std::vector<std::string> classes;
-  /// The names of the features of raw examples, likewise; empty if they have no names.
+  /// The names of the features of raw examples, each one line and only for display; empty if they
+  /// have no names.
   std::vector<std::string> features;
   /// The data source, with the parameters that yield the same features and classes from other files
   /// (DataInfo::reading).
@@ -51,7 +52,7 @@ std::vector<std::string> class_names(const ExampleShape& shape,
                                      const std::vector<std::string>& given);
 
 /// Reads a model of unknown origin. Checks that its parts are consistent, and that it contains each
-/// tensor exactly once, with the network's shape and finite numbers, and no others.
+/// tensor exactly once, with the network's shape and finite numbers, and no other tensors.
 /// \param name  of the file, for errors.
 /// \throws IoError "NAME: the error"; also for a file of another version or program.
 ModelFile parse_model_file(std::string_view bytes, const std::string& name);
@@ -60,7 +61,7 @@ ModelFile parse_model_file(std::string_view bytes, const std::string& name);
 ModelFile read_model_file(const std::filesystem::path& file);
 
 /// Checks the tensors of a model file of this network and these transforms, except the fitted ones.
-/// \throws IoError, without the file's name, if there are others, or other shapes.
+/// \throws IoError, without the file's name, if there are other tensors or other shapes.
 void check_tensors(const TensorHeader& header, const Network& network, std::size_t transforms);
 
 }  // namespace privgrad::core

@@ -28,8 +28,8 @@ class TrainedModel {
   /// \param name  of the file, for errors.
   /// \param executor  outlives the model.
   /// \throws ConfigError if a component is missing, or cannot apply the model (a transform that
-  ///   does not disclose what it has learnt, a program without outputs); IoError if the file's
-  ///   parts are inconsistent.
+  ///   does not disclose its learnt values, a program without outputs); IoError if the file's parts
+  ///   are inconsistent.
   TrainedModel(ModelFile file, std::string name, const Catalog& catalog, Executor& executor);
 
   /// A transform with its learnt values restored, and the shapes of examples before and after it.
@@ -55,7 +55,7 @@ class TrainedModel {
 
  private:
   void add_transform(const SavedTransform& saved, const Catalog& catalog, ExampleShape& shape);
-  /// \param features  of some rows, [rows, ...]; replaced by the network's inputs.
+  /// \param features  the features of some rows, [rows, ...]; replaced by the network's inputs.
   void apply_transforms(std::vector<float>& features, std::size_t rows) const;
   void make_program(const Catalog& catalog);
 

@@ -13,8 +13,8 @@ namespace privgrad::core {
 /// and "frozen" where the node has them.
 nlohmann::json to_json(const Network& network);
 
-/// \returns the format of model files that can describe the network: "1" for a chain of the kinds
-///   that it knows, otherwise "2".
+/// \returns the format of model files that can describe the network: "1" for a chain of layers that
+///   format 1 knows, otherwise "2".
 std::string_view model_format_of(const Network& network);
 
 /// The inverse of to_json(), for networks without frozen nodes. Also reads format 1, in which the

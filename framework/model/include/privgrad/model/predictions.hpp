@@ -28,9 +28,10 @@ struct Predictions {
   std::vector<float> tokens = {};
   std::size_t places = 0;
 
-  /// Memory for some rows.
+  /// Makes the memory for some rows.
   static Predictions of_rows(const Network& network, std::size_t rows);
-  /// \param features  of the rows [first, first + rows), in the form of the network's input.
+  /// \param features  the features of the rows [first, first + rows), in the form of the network's
+  ///   input.
   void take_tokens(std::size_t first, std::span<const float> features, std::size_t rows);
 
   std::size_t rows() const { return outputs == 0 ? 0 : values.size() / outputs; }
@@ -47,7 +48,7 @@ struct Predictions {
   /// targets are reals, or an output is not finite.
   std::optional<std::size_t> predicted(std::size_t row) const;
   /// The loss of one row (network.hpp), in double; not finite if an output is not.
-  /// \pre the loss is of targets.
+  /// \pre the loss uses targets.
   double loss_of(std::size_t row, float target) const;
 };
 
@@ -68,25 +69,25 @@ void outputs_of(const Outputs& program, std::span<const float> features, std::si
 /// - with classes: "accuracy"; "confusion" [truth][prediction], if there are at most 100 classes;
 ///   "per_class": for each class "class", "rows", "precision", "recall" and "f1", which are 0
 ///   instead of divisions by 0; "auc", with ties by mid-ranks: for two classes the AUC of the
-///   second one's probability, for more the mean AUC of each class against the rest
+///   second class's probability, for more classes the mean AUC of each class against the rest
 ///   ("auc_per_class"), null if a class has no rows or all of them; "calibration_error" (Guo et al.
 ///   2017, equation 3) of the largest probability in 15 bins of equal width, null if the loss
-///   defines no probabilities;
-///   "roc" for two classes: {"fpr", "tpr"}, at most 201 points of the curve;
+///   defines no probabilities; "roc" for two classes: {"fpr", "tpr"}, at most 201 points of the
+///   curve;
 /// - without classes: "mse", "mae", and "r2", null if all targets are the same;
-/// - "not_finite": the number of rows without a prediction, which count as wrong, if there are any.
+/// - "not_finite": the number of rows without a prediction, which count as wrong; only if there are
+///   any.
 ///
 /// \param predictions  for a loss of targets.
 /// \param targets  one per row.
-/// \param names  of the classes.
-/// Privacy: as private as the rows.
+/// \param names  the names of the classes. Privacy: as private as the rows.
 nlohmann::json evaluation_json(const Predictions& predictions, std::span<const float> targets,
                                const std::vector<std::string>& names);
 
-/// The same for the loss next_token: "rows", "loss" and "not_finite"; "tokens", the number of
-/// tokens that are predicted; "accuracy", the share of them that have the largest output;
-/// "perplexity", e to the mean over them of the cross-entropy, null if it is not finite.
-/// \param predict  is called with blocks of the rows, because there are many outputs.
+/// The quality of predictions for the loss next_token: "rows", "loss" and "not_finite"; "tokens",
+/// the number of tokens that are predicted; "accuracy", the share of these tokens with the largest
+/// output; "perplexity", e to the power of their mean cross-entropy, null if it is not finite.
+/// \param predict  called with blocks of the rows, because there are many outputs.
 nlohmann::json next_token_json(const Network& network, const Dataset& rows,
                                const std::function<Predictions(const Dataset&)>& predict);
 

@@ -16,8 +16,8 @@
 namespace privgrad::core {
 
 /// The parameters in the safetensors format: 8 bytes of header length, a JSON header, the data. The
-/// parameters are float32 under the names of their blocks. Before them, so that all are aligned,
-/// come the transforms' learnt values, float64, as "preprocessing.N.NAME".
+/// parameters are float32 under the names of their blocks. The transforms' learnt values, float64,
+/// come before them as "preprocessing.N.NAME", so that all numbers are aligned.
 /// \param metadata  becomes the header's "__metadata__".
 std::string to_safetensors(const Network& network, std::span<const float> parameters,
                            std::span<const FittedTransform> preprocessing,
@@ -48,7 +48,7 @@ struct TensorHeader {
 inline constexpr std::size_t kMostTensorHeader = std::size_t{64} << 20;
 
 /// Reads an untrusted header.
-/// \param beginning  of the file: all of it, or kMostTensorHeader bytes.
+/// \param beginning  the beginning of the file: all of it, or kMostTensorHeader bytes.
 /// \param file_bytes  the size of the file.
 /// \throws IoError with the error, without the file's name.
 TensorHeader parse_tensor_header(std::string_view beginning, std::size_t file_bytes);
@@ -69,10 +69,10 @@ struct StoredTensors {
 
 /// Reads the parameters of a safetensors file from untrusted bytes. Numbers are F32, or F16 or
 /// BF16, which are exactly representable as float32. Tensors with other types, which would have to
-/// be rounded, or with a number that is not finite, have a problem instead of numbers, because
-/// files may contain unused tensors, such as the counters of PyTorch's BatchNorm. Fitted values of
-/// transforms ("preprocessing.N.NAME", F64) are not parameters and are left out. Memory is bounded
-/// by a small multiple of the bytes for any header.
+/// be rounded, or with a number that is not finite, have a `problem` instead of numbers. They are
+/// not refused, because files may contain unused tensors, such as the counters of PyTorch's
+/// BatchNorm. Fitted values of transforms ("preprocessing.N.NAME", F64) are not parameters and are
+/// left out. Memory is bounded by a small multiple of the bytes for any header.
 /// \throws IoError as parse_tensor_header().
 StoredTensors read_safetensors(std::string_view bytes);
 

@@ -1,4 +1,4 @@
-// Which layers of a network a manifest trains, adapts or freezes.
+// The layers of a network that a manifest trains, adapts or freezes.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,11 @@ struct TrainableLayer {
 
 /// All layers with parameters, as model.train and model.lora mark them. All are trained if neither
 /// is given.
-/// \throws ManifestError for a pattern that names no layer, a part of one, or one that cannot be
-///   adapted; for a layer that both name.
+/// \throws ManifestError for a pattern that names no layer, a part of a layer, or a layer that
+///   cannot be adapted; for a layer that both keys name.
 std::vector<TrainableLayer> trained_layers(const Manifest& manifest, const Network& network);
 
-/// Whether some layer after the first, frozen ones is not trained as a whole.
+/// Whether a layer after the frozen first layers is not trained as a whole.
 bool trains_in_part(const Manifest& manifest, const Network& network, std::size_t frozen_layers);
 
 }  // namespace privgrad::core

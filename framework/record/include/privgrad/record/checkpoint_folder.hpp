@@ -54,7 +54,7 @@ class CheckpointFolder {
   void write(std::string_view content);
 
   struct Checkpoint {
-    std::uint64_t number = 0;  ///< From 1 on.
+    std::uint64_t number = 0;  ///< The number of the checkpoint, counted from 1.
     std::string content;
   };
   /// The last complete checkpoint; nothing if none was written.
@@ -64,8 +64,8 @@ class CheckpointFolder {
 
   /// Records that the n-th output is about to be shown, and returns once the record is on the disk.
   /// \param hash  the hash of the output, 64 hex digits.
-  /// \throws PrivacyError if something else was bound as the n-th output before, or if bindings
-  ///   before the n-th are missing: nothing may be shown then. IoError
+  /// \throws PrivacyError if the n-th output was bound with another hash before, or if earlier
+  ///   bindings are missing; the output must not be shown then. IoError
   void bind(std::uint64_t n, const std::string& what, const std::string& hash);
 
   /// Stores a text beside the checkpoints, replacing any text of that name. It is on the disk when
@@ -80,7 +80,7 @@ class CheckpointFolder {
   static std::optional<std::string> kept(const std::filesystem::path& state, const std::string& id,
                                          const char* name);
 
-  /// Whether there is a checkpoint, complete or not.
+  /// Whether there is a checkpoint, even an incomplete one.
   bool has_checkpoints() const;
   /// has_checkpoints() of a folder that is not open; false if it does not exist.
   /// \throws IoError
@@ -90,7 +90,7 @@ class CheckpointFolder {
   std::uint64_t bindings() const noexcept { return bound_.size(); }
 
   /// Fixes the summary of a run that is ending: the first call stores it; later calls, after the
-  /// run was resumed, return what the first has stored.
+  /// run was resumed, return the stored summary.
   std::string settle_summary(const std::string& text);
   /// \returns the stored summary; nothing if the run did not get that far.
   std::optional<std::string> settled_summary() const;

@@ -6,9 +6,10 @@
 
 namespace privgrad::core {
 
-/// The date for the records of a run: now, in UTC, "2026-05-17T12:00:00Z"; or the time in the
-/// environment variable SOURCE_DATE_EPOCH, in seconds since 1970, so that two runs with one seed
-/// leave the same bytes (https://reproducible-builds.org/specs/source-date-epoch/).
+/// The date for the records of a run: the present time in UTC, as "2026-05-17T12:00:00Z", or the
+/// time in the environment variable SOURCE_DATE_EPOCH, in seconds since 1970, with which two runs
+/// with the same seed write the same bytes
+/// (https://reproducible-builds.org/specs/source-date-epoch/).
 /// \throws ConfigError if the variable holds anything else.
 std::string utc_date();
 

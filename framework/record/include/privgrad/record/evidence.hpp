@@ -14,20 +14,21 @@
 
 namespace privgrad::core {
 
-/// The files whose hashes are in the first line of each ledger. No file's hash depends on itself:
-/// that line covers what existed before the first step (kBoundAtStart); the model contains the
-/// hashes of the first lines; the last line of each ledger covers what the run left
-/// (files_bound_at_end()); and the page shows the hashes of the last lines.
+/// The files whose hashes are in the first line of each ledger. The hashes do not depend on each
+/// other in a circle: the first lines cover the files from before the first step (kBoundAtStart),
+/// the model contains the hashes of the first lines, the last line of each ledger covers the files
+/// of the finished run (files_bound_at_end()), and the page shows the hashes of the last lines.
 inline constexpr std::string_view kBoundAtStart[] = {"facts.json", "manifest.yaml",
                                                      "privgrad.lock"};
 
 /// \returns the names, sorted.
 std::vector<std::string> files_bound_at_end(bool is_federated);
 
-/// The same for the directory of a client that is a separate program: the server has the model.
+/// The names for the directory of a client that is a separate program, where the model is missing
+/// because the server has it.
 std::vector<std::string> files_bound_by_client();
 
-/// Whether the first line of a ledger comes from such a client.
+/// Whether the first line of a ledger comes from a client that is a separate program.
 bool is_of_client_alone(const nlohmann::json& facts);
 
 /// The longest ledger that is read.
@@ -50,12 +51,12 @@ struct Evidence {
   std::vector<std::pair<std::string, std::string>> seals() const;
 };
 
-/// Reads all ledgers, and the files that they bind. A directory without ledgers has no evidence,
+/// Reads all ledgers, and the files that they bind. A directory without ledgers gives no evidence
 /// and no problem.
 Evidence read_evidence(const RecordDirectory& directory);
 
-/// One hash for the hashes of several ledgers: a single hash stays as it is, several become the
-/// SHA-256 of the lines "NAME HASH".
+/// Combines the hashes of several ledgers into one: the SHA-256 of the lines "NAME HASH". A single
+/// hash stays as it is.
 std::string joint_hash(std::span<const std::pair<std::string, std::string>> hashes);
 
 }  // namespace privgrad::core

@@ -1,4 +1,4 @@
-// Reads files of a directory of unknown origin, without following links.
+// Reads files from a directory of unknown origin, without following links.
 #pragma once
 
 #include <cstddef>

@@ -6,12 +6,12 @@
 
 namespace privgrad::core {
 
-/// A folder that is removed with its object. It is in memory if there is a file system for that: a
-/// ledger waits for its disk, and these files need not outlive the process.
+/// A folder that is removed with its object. It is on a file system in memory, if there is one,
+/// because ledgers wait for the disk, and these files need not outlive the process.
 class ScratchFolder {
  public:
-  /// \param purpose  a word of its name: "audit".
-  /// \throws IoError if none can be made.
+  /// \param purpose  a word for the folder's name, such as "audit".
+  /// \throws IoError if the folder cannot be made.
   explicit ScratchFolder(const std::string& purpose);
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;

@@ -6,8 +6,8 @@
 
 namespace privgrad::core {
 
-/// A number as std::printf writes it in the C locale, in any locale of the process: plugins can set
-/// one, and a decimal comma would change the meaning of an epsilon.
+/// A number as std::printf writes it in the C locale, whatever the locale of the process is. A
+/// plugin may set another locale, and a decimal comma would change the meaning of an epsilon.
 std::string number_text(double value, std::chars_format format, int precision);
 
 /// \returns `value` with `digits` significant digits; "inf" for infinity.

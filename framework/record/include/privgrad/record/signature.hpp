@@ -10,10 +10,10 @@
 
 namespace privgrad::core {
 
-/// What a signature vouches for; it is part of the signed text, so the signature of one kind is not
-/// valid for another.
+/// The kind of content that is signed. It is part of the signed text, so a signature of one kind is
+/// not valid for another.
 enum class Signed {
-  run_record,   ///< All files of a run, which the last hash of each of its ledgers covers.
+  run_record,   ///< All files of a run; the last hashes of its ledgers cover them.
   plugin_file,  ///< One seal: "sha256" and the hash of the file.
 };
 
@@ -29,8 +29,8 @@ void make_signing_key(const std::filesystem::path& file);
 /// line "NAME HASH" for each seal.
 /// \param key  a file made by make_signing_key().
 /// \returns the text of a signature file.
-/// \throws IoError if it cannot be read; ConfigError if others can read it, or if it does not
-///   contain a key.
+/// \throws IoError if the key cannot be read; ConfigError if other users can read it, or if the
+///   file does not contain a key.
 std::string sign(Signed what, Seals seals, const std::filesystem::path& key);
 
 /// \param signature  the text of a signature file, of unknown origin.

@@ -8,7 +8,7 @@ namespace privgrad::report {
 
 /// \param chart  {"title", "x", "y", "series": [{"name", "points": [[x, y], ...]}]}, or
 ///   {"title", "x", "rows": [[name, value, low, high], ...]}; finite numbers.
-/// \returns the picture, in the colours of the text around it; "" without points and rows.
+/// \returns the picture, in the colours of the text around it; "" if there are no points or rows.
 /// \throws nlohmann::json::exception if members are missing or of other types.
 std::string notebook_chart(const nlohmann::json& chart);
 

@@ -17,14 +17,15 @@ namespace privgrad::report {
 /// \throws IoError "FILE:LINE: what is wrong" if the record cannot be read or is broken.
 std::string page(const std::filesystem::path& directory);
 
-/// The privacy statement of a run, with what an audit of it found.
+/// The privacy statement of a run, with the result of its audit.
 /// \param form  "text" for a terminal; "json": statement.json with an `audit`; "registry": an entry
 ///   of the public registry of deployments, in YAML (registry_entry() in src).
 /// \throws as page(), and ConfigError for another form, a study, a run without a statement, or, for
 ///   the registry, without a finite epsilon.
 std::string statement(const std::filesystem::path& directory, const std::string& form);
 
-/// The results of a finished study as a table for a paper, as paper_table() in src describes it.
+/// The results of a finished study as a table for a paper, in the form that paper_table() in src
+/// describes.
 /// \param form  "latex", "markdown" or "csv".
 /// \throws ConfigError for another form, or a directory without a finished study; IoError.
 std::string table(const std::filesystem::path& directory, const std::string& form);
@@ -48,8 +49,8 @@ Figures write_figures(const std::filesystem::path& directory, const std::filesys
 /// Writes a Markdown page with tables, and charts as SVG files in a folder beside it with the
 /// page's name without its extension.
 /// \param directory  a finished study, an estimate of influence, or a folder that contains several
-///   of these, or copies of their results.json and influence.json as NAME.json: a section for each,
-///   sorted by name.
+///   of these, or copies of their results.json and influence.json as NAME.json. The page has a
+///   section for each, sorted by name.
 /// \throws as page(), and ConfigError for an unfinished study.
 void write_markdown(const std::filesystem::path& directory, const std::filesystem::path& file);
 

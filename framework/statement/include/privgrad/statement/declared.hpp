@@ -12,14 +12,14 @@ namespace privgrad::core {
 /// One fact that a manifest declares about its data.
 struct Declared {
   std::string key;    ///< Dotted, as in the manifest: "data.columns.0".
-  std::string value;  ///< On one line, as a manifest could write it.
+  std::string value;  ///< The value on one line, in the form of a manifest.
 };
 
-/// The facts that a manifest's author declares about the data, and which plans, statements and
-/// pages accept as public on the author's word: ranges, lists of values, fills, labels, sizes, and
-/// every other non-default number and text of the data source, a transform or the partition.
-/// Omitted are files, switches and words from a fixed list, unless they are part of an object, and
-/// the price of releasing a private statistic.
+/// The facts that a manifest's author declares about the data, and that plans, statements and pages
+/// accept as public on the author's word: ranges, lists of values, fills, labels, sizes, and every
+/// other non-default number and text of the data source, a transform or the partition. Omitted are
+/// files, switches and words from a fixed list, unless they are part of an object, and the price of
+/// releasing a private statistic.
 std::vector<Declared> declared_facts(const Manifest& manifest);
 
 /// The facts as plans and statements contain them: a list of {key, value}.

@@ -1,4 +1,4 @@
-// How well the releases of a run allow anyone to tell whether an example was in its data.
+// A bound on how well the releases of a run reveal whether an example was in its data.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -31,15 +31,15 @@ struct ProvedPair {
   double epsilon = 0.0, delta = 1.0;
 };
 
-/// An upper bound on what a test finds, and the pair that proves it.
+/// An upper bound on the share of members that a test accuses, and the pair that proves it.
 struct TestBound {
   double wrongly = 0.0;  ///< The share of non-members that the test accuses.
   double found = 1.0;
   ProvedPair by;
 };
 
-/// The smallest of the bounds that the pairs prove; all of them hold at once.
-/// \param pairs  of one mechanism, at least one.
+/// The smallest of the bounds that the pairs prove; all these bounds hold.
+/// \param pairs  at least one, all of the same mechanism.
 TestBound least_found(double wrongly, std::span<const ProvedPair> pairs);
 
 /// A lower bound on the share of members that the test misses: the probability of a false negative,
@@ -52,7 +52,7 @@ double least_missed(const TestBound& bound);
 /// epsilon is chosen where the line through the point would touch the trade-off at kWronglyAccused
 /// if the run were the Gaussian mechanism with the stated (epsilon, delta) (Dong, Roth and Su
 /// 2022); the bound is a proof for any run. With adaptive noise only the stated point is available,
-/// because a filter guarantees no other.
+/// because a filter guarantees no other point.
 ///
 /// \returns {"wrongly_accused", "found_at_most", "epsilon", "delta"}, the point last.
 nlohmann::json membership_test(const Plan& plan, const Outcome& outcome);

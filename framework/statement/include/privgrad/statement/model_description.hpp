@@ -1,4 +1,4 @@
-// The metadata of a model file that says how the model is applied to raw examples.
+// The metadata of a model file that describes how the model is applied to raw examples.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace privgrad::core {
 
-/// The members of a model file's metadata that say how the model is applied: "model_format",
+/// The members of a model file's metadata that describe how the model is applied: "model_format",
 /// "input", "classes", "preprocessing", "network", "model", "backend", all but the first as JSON,
 /// and "features" and "data" if the data has them. They follow from the plan and are public; values
 /// learnt from rows are in the tensors.

@@ -1,4 +1,4 @@
-// The outcome of a run: how it ended, what it paid for, and the epsilon of its statement.
+// The outcome of a run: how it ended, the steps that it paid for, and the epsilon of its statement.
 #pragma once
 
 #include <cstdint>
@@ -26,30 +26,31 @@ enum class RunStatus {
 
 std::string_view to_text(RunStatus status);
 
-/// Whether a run that ended this way is accounted for with all steps that the budget pays for,
-/// however many it made, because its releases may have decided which step was its last. Everything
-/// that such a run shows follows from the releases of all those steps, so their cost bounds its
-/// cost; the cost of the steps that it made does not, since their number was chosen by looking at
-/// the releases.
+/// Whether the epsilon of a run that ended this way covers all steps that the budget pays for,
+/// however many the run made, because its releases may have decided which step was the last.
+/// Everything that such a run shows follows from the releases of all those steps, so their cost
+/// bounds its cost; the cost of the steps that it made does not, since their number was chosen by
+/// looking at the releases.
 bool is_accounted_in_full(const Plan& plan, RunStatus status);
 
 /// The numbers of steps that were paid for.
 struct ChargedSteps {
-  std::uint64_t charged = 0;  ///< At least the number of steps made, unless noise is off.
+  /// The paid steps: at least the number of steps made, unless noise is off.
+  std::uint64_t charged = 0;
   /// The steps that epsilon covers: more than `charged` if releases decided when the run ended,
-  /// which counts all steps that the budget pays for.
+  /// because all steps that the budget pays for then count.
   std::uint64_t accounted = 0;
   /// The number of paid releases besides the steps, in a run whose accounted steps may be fewer
-  /// than the budget pays for. Nothing: all planned ones.
+  /// than the budget pays for. Nothing: all planned releases.
   std::optional<std::uint64_t> beside = std::nullopt;
 };
 
-/// What adaptive noise chose and measured.
+/// The choices and measurements of adaptive noise.
 struct NoiseRecord {
   std::vector<double> noise_multiplier;    ///< One per paid step.
-  std::vector<Charge> steps, checks;       ///< What was paid.
+  std::vector<Charge> steps, checks;       ///< The charges that were paid.
   std::vector<std::uint64_t> measured_at;  ///< Steps made before each measurement.
-  std::vector<double> measured;            ///< The values that the schedule saw.
+  std::vector<double> measured;            ///< The values that the schedule received.
   double spent_epsilon = 0.0;              ///< The ledger's total; not a guarantee.
 };
 
@@ -58,12 +59,12 @@ struct Outcome {
   RunStatus status = RunStatus::unfinished;
   std::uint64_t steps = 0;  ///< Number of steps made.
   ChargedSteps paid;
-  /// The cost of the accounted steps; infinite without noise. With adaptive noise, the budget: the
-  /// amount spent within it is not a guarantee.
+  /// The cost of the accounted steps; infinite without noise. With adaptive noise it is the budget,
+  /// because the amount spent within the budget is not a guarantee.
   PrivacyAnswer epsilon;
   std::optional<NoiseRecord> noise;  ///< Set once a run with adaptive noise has ended.
-  /// The client of a finished federated run whose charges are stated, if it is not the one planned
-  /// to cost most.
+  /// The client of a finished federated run whose charges are stated, if it differs from the client
+  /// that was planned to cost most.
   std::optional<std::size_t> client;
   DataCommitment data;  ///< From the ledgers' first lines; empty without noise.
   /// The time at which the run began, before it read an example, as "2026-05-17T12:00:00Z". From

@@ -13,11 +13,11 @@
 
 namespace privgrad::core {
 
-/// The plan as runs and studies record it.
+/// The plan in the form that runs and studies record.
 nlohmann::json to_json(const Plan& plan);
 
-/// The plan as `privgrad plan --json` prints it: also which tensors are trained, and how many
-/// examples are in memory at once, in about how many bytes.
+/// The plan in the form of `privgrad plan --json`, which adds the trained tensors, the number of
+/// examples that are in memory at once, and their approximate bytes.
 nlohmann::json shown_json(const Plan& plan);
 
 /// The measurement that adaptive noise follows, its cost, and all measured values.

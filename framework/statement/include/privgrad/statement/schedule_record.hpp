@@ -12,7 +12,7 @@ namespace privgrad::core {
 /// The most changes of a schedule that its record holds.
 inline constexpr std::size_t kMostRecordedChanges = 4096;
 
-/// The schedules of a plan as in schedules.json:
+/// The schedules of a plan in the form of schedules.json:
 ///
 ///     {"schedules": 1, "steps": T, "affordable_steps": n,
 ///      "slots": {"noise_multiplier": {"step": [0, 10], "value": [2.0, 1.5], "exact": true}, ...}}
@@ -22,15 +22,15 @@ inline constexpr std::size_t kMostRecordedChanges = 4096;
 /// last, and "exact" is then false.
 ///
 /// With has_prediction(), "predicted_excess" holds Theorem 4.1's bound on the expected excess risk
-/// after each number of steps, relative to that before the first step, and the optimum from which
-/// excess is measured:
+/// after each number of steps, relative to the excess risk before the first step, and the optimum
+/// from which the excess is measured:
 ///
 ///     {"optimum": 0.0, "step": [0, 1, ...], "value": [1.0, ...]}
 /// \param outcome  contains the chosen noise once a run has ended.
 nlohmann::json schedule_record(const Plan& plan, const Outcome& outcome);
 
-/// Whether the manifest says enough about the loss (`utility`) for Theorem 4.1, the run is central,
-/// and the noise of its steps is independent and known in advance.
+/// Whether Theorem 4.1 applies: the manifest has the facts about the loss (`utility`), the run is
+/// central, and the noise of its steps is independent and known in advance.
 bool has_prediction(const Plan& plan);
 
 }  // namespace privgrad::core

@@ -12,21 +12,21 @@
 
 namespace privgrad::core {
 
-/// The privacy statement of a run, as in statement.json: everything that Ponomareva et al. 2023
-/// ("How to DP-fy ML", section 5.3.3) ask of a report. Setting, unit, adjacency, which accesses to
-/// the data are covered, the releases, sampling, mechanism, accountant, (epsilon, delta) with its
-/// kind of bound, how the assumptions hold, randomness, arithmetic and versions.
+/// The privacy statement of a run, in the form of statement.json. It contains everything that
+/// Ponomareva et al. 2023 ("How to DP-fy ML", section 5.3.3) require of a report: setting, unit,
+/// adjacency, the covered accesses to the data, the releases, sampling, mechanism, accountant,
+/// (epsilon, delta) with its kind of bound, the assumptions, randomness, arithmetic and versions.
 ///
 /// "prose" says the same in sentences, one text per paragraph. It begins with the sentence of
 /// "stain", a warning, if the guarantee is weakened; then come the three paragraphs of "lead": who
 /// is protected, how much, and what the numbers mean. "short" is one line for the model file.
 ///
 /// Privacy: a function of the plan and of the releases.
-/// \throws nothing of its own.
+/// \throws only errors of the functions that it calls.
 nlohmann::json privacy_statement(const Plan& plan, const Outcome& outcome);
 
-/// The statement with these `versions`: the plugin files that actually ran, and what was recorded
-/// about them then; a process that recomputes the statement may have others.
+/// The statement with these `versions`: the plugin files that actually ran, with the records about
+/// them at that time. A process that recomputes the statement may have other files.
 /// \throws nlohmann::json::exception if `versions` does not have the form that statements use.
 nlohmann::json with_versions(nlohmann::json statement, const nlohmann::json& versions);
 

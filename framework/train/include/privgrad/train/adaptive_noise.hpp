@@ -61,7 +61,7 @@ class AdaptiveNoise {
   std::optional<Receipt> pay(std::uint64_t step, Ledger& ledger);
 
   /// Draws the noise of later measurements with this key.
-  /// \param key  of the step.
+  /// \param key  the key of the step.
   void use_key(const RandomKey& key) { check_mechanism_.use_key(key.derive(kPurpose)); }
 
   /// As Trainer::lead_by().

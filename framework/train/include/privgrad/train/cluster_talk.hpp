@@ -43,7 +43,8 @@ std::string hash_of_examples(const RunData& data);
 
 /// Checks that all processes have the same properties, before they do anything together.
 /// Collective.
-/// \param parts  the same ones in the same order at all processes, the most informative first.
+/// \param parts  the same properties in the same order at all processes, the most informative
+///   first.
 /// \throws ConfigError at process 0, naming the first process that differs, its host, and the
 ///   property.
 void compare_common_parts(Cluster& cluster, std::span<const CommonPart> parts);

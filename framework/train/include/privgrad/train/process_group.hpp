@@ -104,7 +104,7 @@ class ProcessGroup {
   void teach(std::string_view learnt, std::span<const CommonPart> ground);
 
   /// Lets the others begin their part of a step.
-  /// \param parameters  before the step.
+  /// \param parameters  the parameters before the step.
   void ask_for(const StepOrder& order, std::span<const float> parameters);
 
   /// As evaluate(), computed from all processes' parts: the same sums in the same order.

@@ -171,8 +171,8 @@ class Trainer {
   /// \param witness  outlives the trainer; null: none.
   void lead_by(ReleaseWitness* witness, std::optional<std::size_t> client = std::nullopt);
 
-  /// Lets a process that sees no rows check what the clipping makes public.
-  /// \param second_look  of the run; outlives this.
+  /// Lets a process that sees no rows check the public answers of the clipping.
+  /// \param second_look  the run's; outlives this.
   void look_again_by(SecondLook& second_look);
 
   /// The clients drawn for the last step that came too early or too often by the rule under which

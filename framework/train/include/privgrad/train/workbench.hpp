@@ -59,9 +59,9 @@ std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& b
 /// \throws ConfigError, PluginError if the backend cannot execute the network.
 Workbench make_workbench(const Plan& plan, Executor& executor);
 
-/// \returns the initial parameters of the trained layers: the model's, or those that model.weights
-///   has for them.
-/// \param key  the run's.
+/// \returns the initial parameters of the trained layers: the model's own, or the values in
+///   model.weights.
+/// \param key  the run's key.
 std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key);
 
 }  // namespace privgrad::core

@@ -16,21 +16,20 @@
 
 namespace privgrad::core {
 
-/// Whether two JSON values are equal up to roundings: numbers may differ by one in 1e9, as the
-/// logarithms of another processor can make the same calibration differ. Numbers in the text of a
-/// "note", which an accountant writes about its own errors, may differ freely: no claim rests on
-/// them.
+/// Whether two JSON values are equal up to roundings: numbers may differ by a relative 1e-9,
+/// because logarithms on another processor can change a calibration. Numbers in a "note", in which
+/// an accountant describes its own errors, may have any values, because no claim depends on them.
 bool nearly_equal(const nlohmann::json& a, const nlohmann::json& b);
 
 /// The first member of a run's claims that differs from the recomputed one. Answers of accountants
-/// (each "epsilon" and its "lower" bound, a "spent_epsilon", what a membership test finds) may
-/// differ by kOfProcessors, everything else as in nearly_equal().
+/// (each "epsilon" and its "lower" bound, a "spent_epsilon", the bound on a membership test) may
+/// differ by kOfProcessors, and everything else as in nearly_equal().
 /// \returns "" if no member of `derived` differs; `said` may have others.
 std::string first_difference(const nlohmann::json& said, const nlohmann::json& derived);
 
 /// The result of verifying a run by its files.
 struct Verification {
-  /// The run's guarantee at delta, recomputed, to the client in question or to everyone: the larger
+  /// The run's recomputed guarantee at delta, for the requested client or for everyone: the larger
   /// of the recorded and the recomputed value, which may differ by kOfProcessors. Nothing if it is
   /// not finite or could not be derived.
   std::optional<double> epsilon, delta;
@@ -41,8 +40,7 @@ struct Verification {
   nlohmann::json accountants = nlohmann::json::object();
   std::vector<std::string> problems;  ///< "FILE: the problem"; empty if the run is verified.
   std::vector<std::string> notes;     ///< Parts that were not recomputed, and limits of the check.
-  /// The name of each ledger, and the hash of its last line, which covers everything that the run
-  /// has left.
+  /// The name of each ledger, and the hash of its last line, which covers all files of the run.
   std::vector<std::pair<std::string, std::string>> seals;
 
   bool verified() const { return problems.empty(); }
@@ -57,9 +55,9 @@ struct Verification {
 /// - statement, summary, schedules and the model's metadata are recomputed from the plan and the
 ///   ledgers, and compared.
 ///
-/// It cannot detect a chain that someone with this program fabricated from its first line, unless
-/// the last line was signed or is recorded elsewhere; nor whether the run read the data as it
-/// claims (the plugins of the lock file vouch for that).
+/// It cannot detect a chain that someone fabricated from the first line with this program, unless
+/// the last line was signed or is recorded elsewhere; nor can it check that the run read the data
+/// as it claims; for this one must trust the plugins of the lock file.
 /// \param client  in a run with a ledger for each client: the client whose guarantee is requested.
 /// \throws ConfigError if there is no such client.
 Verification verify_run(const RecordDirectory& directory, const Catalog& catalog,
