@@ -322,10 +322,12 @@ void PlainSum::conv_forward(const cpu::ConvStep& step, std::size_t count, const 
 // --- Backwards.
 
 void PlainSum::backward() {
-  const std::size_t width = steps_.back()->outputs();
+  const cpu::LossOf loss(network_);
+  const std::size_t inputs = steps_.front()->inputs(), width = steps_.back()->outputs();
   for_each_block(batch_.rows(), 32, [&](std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) {
-      cpu::loss_gradient(network_, {entering_.back() + i * width, width}, batch_.targets[i],
+      loss.find_gradient({entering_.front() + i * inputs, inputs},
+                         {entering_.back() + i * width, width}, batch_.targets[i],
                          {deltas_.back().get() + i * width, width});
     }
   });

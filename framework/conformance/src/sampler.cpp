@@ -276,8 +276,7 @@ void check_batch_sizes(Checker& checker) {
 }
 
 /// The groups of rows in an order are whole groups of the batches.
-void require_order_of_batches(Sampler& sampler, const PublicOrder& order,
-                              const SamplingPlan& plan) {
+void require_order_of_batches(Sampler& sampler, PublicOrder& order, const SamplingPlan& plan) {
   const std::uint64_t groups = order.groups();
   require(groups > 0 && groups <= std::numeric_limits<std::uint32_t>::max(),
           "groups() is " + std::to_string(groups) + " for " + text_of(plan));
@@ -310,7 +309,7 @@ void check_order(Checker& checker, const std::vector<SamplingPlan>& plans) {
     bool any = false;
     for (const SamplingPlan& plan : plans) {
       const auto sampler = started(checker, plan);
-      const auto* order = dynamic_cast<const PublicOrder*>(sampler.get());
+      auto* order = dynamic_cast<PublicOrder*>(sampler.get());
       if (order == nullptr) throw NotChecked{"its order is not public"};
       if (!accepted("groups() for " + text_of(plan), {Thrown::privacy},
                     [&] { (void)order->groups(); })) {
