@@ -205,7 +205,7 @@ Shape output_of(const PickPlace& layer, const Inputs& in) {
   const Shape sequence = sequence_shape(in.front());
   need_mask(in, 1, "needs a sequence, [length, width], and perhaps a mask, [length]");
   need(layer.last || in.size() == 1, "has a mask, but a mask only helps to find the last place");
-  need(!layer.last || layer.place == 0, "has a number of a place as well as `last`");
+  need(!layer.last || layer.place == 0, "must not name a place as well as `last`");
   need(layer.place < sequence[0], "picks a place after the end of the sequence");
   return {sequence[1]};
 }

@@ -179,9 +179,9 @@ TEST_CASE("network: layers of sequences say what they need", "[network]") {
   refused(Attention{.heads = 2, .key_heads = 2, .rotary = 10.0}, {1, 1, 1}, "odd width");
   refused(two, {2, 2, 2}, "needs a sequence");
   refused(PickPlace{.place = 4}, {1}, "after the end of the sequence");
-  refused(PickPlace{.place = 1, .last = true}, {1}, "names another");
+  refused(PickPlace{.place = 1, .last = true}, {1}, "must not name a place");
   refused(PickPlace{.place = 1}, {1, 2}, "only helps to find the last place");
-  refused(TokenMask{}, {4}, "tokens have no gradient");
+  refused(TokenMask{}, {4}, "needs tokens as its input");
   refused(MeanOfPlaces{}, {2}, "needs a sequence");
   for (const Layer& layer : {Layer(Positions{}), Layer(Prepend{}), Layer(MeanOfPlaces{}),
                              Layer(PickPlace{}), Layer(TokenMask{})}) {
@@ -254,7 +254,8 @@ TEST_CASE("network: nodes name the values that they work on", "[network]") {
   refused({{Dense{10}, {}, "preprocessing.0"}}, "do not begin with 'preprocessing.'");
   refused({Scale{1e300}, Dense{10}}, "has a factor that float32 cannot hold");
   refused({PartOf{.first = 3, .size = 2}, Dense{10}}, "end within the last extent");
-  refused({PartOf{.first = std::size_t{0} - 1, .size = 2}, Dense{10}}, "reaches beyond");
+  refused({PartOf{.first = std::size_t{0} - 1, .size = 2}, Dense{10}},
+          "must have at least one element");
   refused({Reshape{{3, 2}}, Dense{10}}, "has another number of elements");
 }
 
