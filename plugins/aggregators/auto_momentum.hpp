@@ -1,4 +1,4 @@
-// Computes momentum automatically from Tran and Cutkosky's theorems, for the tree aggregators.
+// Computes the momentum of the tree aggregators by the theorems of Tran and Cutkosky 2022.
 #pragma once
 
 #include <cmath>
@@ -9,9 +9,10 @@
 #include "privgrad/value.hpp"
 
 /// The common part of Tran and Cutkosky's theorems (2022) about momentum, which assume one example
-/// per step. Here a step is a batch of B: an epoch has n = N/B steps, and noise drawn for a sum is
-/// B times smaller in the mean. Balancing the errors then gives the printed formulas with epsilon B
-/// for epsilon and n for N; B = 1 is the printed case (docs/algorithms/momentum-aggregation.md).
+/// per step. Here a step is a batch of B: an epoch has n = N/B steps, and the mean over a batch has
+/// B times less noise than the sum. Balancing the errors then gives the printed formulas with
+/// epsilon B in place of epsilon and n in place of N; B = 1 is the printed case
+/// (docs/algorithms/momentum-aggregation.md).
 namespace auto_momentum {
 
 struct Facts {

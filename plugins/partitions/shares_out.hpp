@@ -9,7 +9,7 @@
 #include "privgrad/partition.hpp"
 #include "privgrad/transform.hpp"
 
-/// A transform that does not change examples, but says which client holds each.
+/// A transform that leaves examples unchanged and assigns each of them to a client.
 class SharesOut : public privgrad::Transform, public privgrad::Partition {
  public:
   privgrad::ExampleShape output_shape(const privgrad::ExampleShape& input) const override {
@@ -30,8 +30,8 @@ inline std::vector<std::uint32_t> shuffled(std::size_t count, privgrad::RandomSt
   return order;
 }
 
-/// \returns the size of part number `part` of `parts` parts of `count` things: as equal as
-///   possible, the larger ones first.
+/// \returns the size of part `part` if `count` things are divided into `parts` parts, as equal as
+///   possible, with the larger parts first.
 inline std::uint64_t part_size(std::uint64_t count, std::uint64_t parts, std::uint64_t part) {
   return count / parts + (part < count % parts ? 1 : 0);
 }

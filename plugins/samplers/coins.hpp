@@ -11,8 +11,8 @@
 ///
 /// Exact for every double q, also near 0 and 1: a row wins if its infinite binary fraction U = 0.u1
 /// u2 ... is below q. 63 rows are compared at once, one binary digit after the other from the top,
-/// until each is decided by its first difference: about 8 draws for 63 rows, for any q. Digits
-/// after the last one of q are 0, so no row wins there.
+/// until the first difference decides each row. This takes about 8 draws for 63 rows, for any q.
+/// Digits after the last one of q are 0, so no row wins there.
 template <class Chosen>
 void bernoulli_rows(double q, std::size_t rows, privgrad::RandomStream& stream,
                     const Chosen& chosen) {
@@ -32,10 +32,10 @@ void bernoulli_rows(double q, std::size_t rows, privgrad::RandomStream& stream,
       const std::uint64_t draw = stream.uniform_below(kAll + 1);
       if (rest >= 1.0) {
         rest -= 1.0;
-        winners |= undecided & ~draw;  // their digit is 0, that of q is 1
+        winners |= undecided & ~draw;  // the row's digit is 0, and q's is 1: the row wins
         undecided &= draw;
       } else {
-        undecided &= ~draw;  // a digit 1 against 0 loses
+        undecided &= ~draw;  // the row's digit is 1, and q's is 0: the row loses
       }
     }
     for (; winners != 0; winners &= winners - 1) {

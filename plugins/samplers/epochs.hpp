@@ -13,8 +13,8 @@
 #include "privgrad/event.hpp"
 #include "privgrad/sampler.hpp"
 
-/// In an epoch, N rows in batches of B make ceil(N/B) steps, each row is in exactly one batch of
-/// them, and the last batch may be smaller.
+/// An epoch of N rows in batches of B has ceil(N/B) steps. Each row is in exactly one batch of an
+/// epoch, and the last batch may be smaller.
 namespace epochs {
 
 /// \returns the most expensive of an epoch's releases: the common event if all are equal, otherwise
@@ -74,8 +74,8 @@ inline void check_rows(const std::string& sampler, std::size_t rows,
                               std::to_string(plan.dataset_size));
 }
 
-/// Refuses add_or_remove_one: with one more row all later batches shift, so neighbours would differ
-/// in each of them.
+/// Refuses add_or_remove_one: one more row shifts all later batches, so neighbours would differ in
+/// each of them.
 inline void refuse_add_or_remove(const std::string& sampler, const privgrad::SamplingPlan& plan) {
   if (plan.adjacency != privgrad::Adjacency::add_or_remove_one) return;
   throw privgrad::PrivacyError(

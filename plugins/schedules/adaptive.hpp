@@ -7,8 +7,9 @@
 #include "privgrad/params.hpp"
 #include "privgrad/schedule.hpp"
 
-/// The common part of the built-in adaptive schedules: how often they measure, and the noise with
-/// which they begin, `initial`; without it they are a shape, that of constant noise.
+/// The common part of the built-in adaptive schedules: the number of steps between measurements,
+/// and `initial`, the noise with which they begin. Without `initial` they are the shape of constant
+/// noise.
 class Adaptive : public privgrad::Schedule {
  public:
   void start(const privgrad::Horizon&) final {}
@@ -32,8 +33,8 @@ class Adaptive : public privgrad::Schedule {
 
   std::uint64_t every() const { return every_; }
 
-  /// \returns the noise times the factor, limited to normal numbers: a budget is spent long before
-  ///   that.
+  /// \returns the noise times the factor, limited to normal numbers. The budget is spent long
+  ///   before this limit.
   static double lowered(double noise, double factor) {
     return std::min(noise, std::max(noise * factor, 1e-9));
   }

@@ -33,7 +33,7 @@ class Panels {
   std::size_t features() const { return features_; }
   std::size_t count() const { return count_; }
 
-  /// \returns the matrix from which they were made.
+  /// \returns the matrix from which the panels were made.
   std::vector<double> directions() const {
     std::vector<double> result(count_ * features_);
     for (std::size_t i = 0; i < count_; ++i) {
@@ -56,7 +56,7 @@ class Panels {
 
  private:
   static constexpr std::size_t kWidth = 8;
-  static constexpr std::size_t kTogether = 4;  // vectors
+  static constexpr std::size_t kTogether = 4;  // vectors that are processed together
   static constexpr std::size_t kBlock = 512;   // features; a panel of them takes 32 KiB
 
   /// The weights of one feature for a panel's components: one cache line.
@@ -64,8 +64,9 @@ class Panels {
     double of[kWidth] = {};
   };
 
-  /// A block of a panel is loaded once for all vectors, whose partial sums are kept between blocks.
-  /// kAtOnce components of kTogether vectors are summed at a time, in eight registers of kLanes.
+  /// A block of a panel is loaded once for all vectors, and their partial sums are stored between
+  /// blocks. kAtOnce components of kTogether vectors are summed at a time, in eight registers of
+  /// kLanes.
   template <std::size_t kAtOnce, std::size_t kLanes>
   [[gnu::always_inline]] inline void project_by(std::span<const double> vectors,
                                                 std::span<float> out) const {

@@ -38,7 +38,7 @@ class OneBlasThread {
   int before_;
 };
 
-/// The count of numbers on and below the diagonal.
+/// The number of elements on and below the diagonal.
 inline std::size_t triangle(std::size_t size) { return size * (size + 1) / 2; }
 
 /// Features seen as [before, length, after]: before * after vectors of `length` numbers.
@@ -58,13 +58,14 @@ inline double factor_within(std::span<const float> features, double most) {
 }
 
 /// The lower triangle of the sum over the vectors x_p of factor^2 x_p x_p^T, row after row, with
-/// the off-diagonal numbers multiplied by the root of 2: so its Euclidean norm is the Frobenius
-/// norm of the whole matrix, which is at most the sum of factor^2 ||x_p||^2 (the triangle
-/// inequality, and ||x x^T|| = ||x||^2). With equal noise in each number, the off-diagonal elements
-/// have noise smaller by the root of 2, at the same sensitivity as for the unscaled triangle.
+/// the off-diagonal numbers multiplied by the root of 2. The Euclidean norm of the triangle is then
+/// the Frobenius norm of the whole matrix, which is at most the sum of factor^2 ||x_p||^2 (the
+/// triangle inequality, and ||x x^T|| = ||x||^2). With equal noise in each number, the off-diagonal
+/// elements have noise smaller by the root of 2, at the same sensitivity as for the unscaled
+/// triangle.
 ///
-/// Products are added in a fixed order, in double: the same bits with any other examples, and in
-/// any pieces.
+/// Products are added in a fixed order, in double, so the bits do not depend on other examples or
+/// on the pieces.
 class OuterProducts final : public privgrad::Contribution {
  public:
   OuterProducts(std::span<const float> features, const Vectors& vectors, double factor)
@@ -78,7 +79,7 @@ class OuterProducts final : public privgrad::Contribution {
     }
   }
 
-  /// \param out  within [triangle(length)].
+  /// \param out  a part of [triangle(length)].
   void piece(std::size_t begin, std::span<float> out) const override {
     privgrad::in_wide_registers([&] {
       std::size_t i = row_of(begin);
@@ -101,13 +102,13 @@ class OuterProducts final : public privgrad::Contribution {
     return row;
   }
 
-  /// Writes numbers of row i from column j on.
+  /// Writes the numbers of row i from column j on.
   [[gnu::always_inline]] void put_row(std::size_t i, std::size_t j, std::span<float> out) const {
     constexpr std::size_t kAtOnce = 256;
     const bool has_diagonal = j + out.size() > i;
     if (values_.size() == length_) {  // a single vector needs no sums, which would take longer
       const double* x = values_.data();
-      // Adds 0 as a sum does, which turns -0 into 0.
+      // Adding 0, as a sum does, turns -0 into 0.
       for (std::size_t k = 0; k < out.size(); ++k)
         out[k] = static_cast<float>(kRoot * (0.0 + x[i] * x[j + k]));
       if (has_diagonal) out[i - j] = static_cast<float>(x[i] * x[i]);

@@ -21,8 +21,9 @@ constexpr double kLogSqrtTwoPi = 0.91893853320467274178;
 /// ln of the integral over s >= 0 of exp(-a s - s^2/2) (1 - exp(-mu s)), for a >= -1.
 ///
 /// delta(epsilon) is E[(1 - exp(epsilon - Z))^+] over the privacy loss Z ~ N(mu^2/2, mu^2): with Z
-/// = epsilon + mu s this integral times the normal density at a = epsilon/mu - mu/2. There is no
-/// cancellation, unlike in the difference of two normal tails, which loses all digits for small mu.
+/// = epsilon + mu s it is this integral times the normal density at a, where a = epsilon/mu - mu/2.
+/// There is no cancellation, unlike in the difference of two normal tails, which loses all digits
+/// for small mu.
 double log_tail_integral(double a, double mu) {
   using Rule = boost::math::quadrature::gauss<double, 30>;
   // Beyond `reach` the first factor is below exp(-45).
@@ -83,7 +84,7 @@ double epsilon(double mu, double delta) {
   // The classic conversion of mu^2/2-zCDP is above the exact epsilon.
   double high = 0.5 * mu * mu + mu * std::sqrt(-2.0 * target);
   const auto gap = [&](double e) { return log_delta(mu, e) - target; };
-  while (!(gap(high) <= 0.0)) high *= 1.0 + 1e-12;  // only rounding can prevent it
+  while (!(gap(high) <= 0.0)) high *= 1.0 + 1e-12;  // only rounding can prevent this
   std::uintmax_t iterations = 200;
   const auto [below, above] = boost::math::tools::toms748_solve(
       gap, 0.0, high, boost::math::tools::eps_tolerance<double>(50), iterations);

@@ -102,7 +102,7 @@ class Gdp final : public Accountant {
     return {};
   }
 
-  /// \param event  a part of flatten(), not refused.
+  /// \param event  an element of flatten() that is not refused.
   double squared_mu(const Event& event) {
     const double sensitivity = sensitivity_of_unit_bound(adjacency_);
     return std::visit(Overloaded{
@@ -135,7 +135,7 @@ class Gdp final : public Accountant {
     return sum.total();
   }
 
-  /// Rounded up, like all of its terms.
+  /// The total mu, rounded up, like all of its terms.
   double mu() const {
     const double square = spent_.total();
     return square == 0.0 ? 0.0 : round_up(std::sqrt(square), 2.0);

@@ -13,7 +13,8 @@ namespace {
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Distinct steps times points of the grid: beyond this, an answer takes more than a minute.
+// The most work, as the number of distinct steps times the points of the grid; more takes over a
+// minute.
 constexpr double kMostWork = 0x1p33;
 constexpr int kMostPasses = 7;
 
@@ -23,25 +24,27 @@ constexpr double kPointsForTiny = 0x1p16;
 
 // Smaller grids cost almost nothing, so they are refined even if the last refinement did not help.
 constexpr std::size_t kLargeSize = std::size_t{1} << 17;
-// For pairs that are known from two sides, it becomes clear sooner that finer grids do not help.
+// The same limit for pairs that are known from two sides, for which finer grids stop helping
+// earlier.
 constexpr std::size_t kLargeSizeOfSides = std::size_t{1} << 12;
 
 // A window of few frequencies stores nothing; the limit comes from the numbers that index it.
 constexpr double kMostFrequencies = 0x1p24;
-// The most values computed for each of its steps.
+// The most values that are computed for each step of such a window.
 constexpr double kMostValues = 0x1p19;
 
-// For at most this many distinct steps with few frequencies, the interval is made so much narrower.
+// With at most this many distinct steps and few frequencies, the interval is narrowed further, by
+// the next factor.
 constexpr std::size_t kFewSteps = 4;
 constexpr double kNarrower = 0.05;
 
-// The share of delta, relative to the width of the interval, that is spent on treating losses as
-// infinite.
+// The share of delta, relative to the width of the interval, that may be lost by treating large
+// losses as infinite.
 constexpr double kCutShare = 1e-3;
 constexpr double kNoCut = -1000.0;
 
-// The first grid is this much coarser than estimated; it also finds the directions that cannot
-// matter.
+// The first grid is this much coarser than the estimate. It also shows which directions cannot
+// affect the answer.
 constexpr double kFirstWidth = 64.0;
 
 /// The interval of a single release, from its hockey-stick divergence.
@@ -57,8 +60,8 @@ Interval one_release(const Step& step, const Question& question) {
   if (!question.wants_epsilon) {
     return {lower_delta(question.given), upper_delta(question.given), {}};
   }
-  // The largest epsilon known to be too small and the smallest known to suffice, by bisection on
-  // the decreasing curve.
+  // Finds, by bisection on the decreasing curve, the largest epsilon that is known to be too small
+  // and the smallest that is known to suffice.
   const auto last_above = [&](const auto& curve, bool from_below) {
     if (curve(0.0) <= question.given) return 0.0;
     double fails = 0.0;
@@ -103,7 +106,7 @@ Interval from_supremum(const std::vector<Step>& steps, const Question& question)
   return {mass * above * (1.0 - rounding), most_above, {}};
 }
 
-/// One direction, and its best bounds so far.
+/// One direction of comparison, with its best bounds so far.
 class Direction {
  public:
   Direction(const std::vector<Step>& steps, const Question& question, double relative_width)
@@ -126,7 +129,8 @@ class Direction {
   double lower() const { return lower_; }
   double upper() const { return upper_; }
 
-  /// The unit of relative widths. An epsilon near 0 does not need more digits than the loss itself.
+  /// The number to which relative widths refer. It has a lower limit, because an epsilon near 0
+  /// does not need more digits than the loss itself.
   double scale() const {
     return question_.wants_epsilon ? std::max(upper_, 0.01 * plan_.deviation) : upper_;
   }
@@ -139,9 +143,9 @@ class Direction {
   }
 
   /// \param width  the desired width of the interval, relative to scale().
-  /// \returns false if the grid would be too large or no finer than before, or if a finer one has
-  ///   not helped: the remaining width then has other causes (atoms, rounding, losses beyond the
-  ///   window).
+  /// \returns false if the grid would be too large or no finer than before, or if the last
+  ///   refinement has not helped, because the remaining width has other causes (atoms, rounding,
+  ///   losses beyond the window).
   bool refine(double width, double most_points) {
     if (stuck_) return false;
     const double h = next_step(width);
@@ -166,7 +170,7 @@ class Direction {
   }
 
  private:
-  /// For such a small delta the order of magnitude is enough.
+  /// Whether delta is so small that its order of magnitude is enough.
   bool is_tiny() const {
     return !question_.wants_epsilon && (upper_ < kTiny || plan_.log_delta < std::log(kTiny));
   }
@@ -179,8 +183,8 @@ class Direction {
     }
     const double found = width_of_last_ / std::max(scale(), std::numeric_limits<double>::min());
     if (!std::isfinite(found)) return 0.25 * step_;
-    // The error is of second order in the step, minus what wide cells add, which are more numerous
-    // on a finer grid.
+    // The error is of second order in the step, except for the share of wide cells, of which a
+    // finer grid has more.
     const double factor =
         is_spectral_ ? std::pow(0.85 * width / found, 1.0 / 1.8) : std::sqrt(0.7 * width / found);
     return step_ * std::clamp(factor, 0.02, 0.7);
@@ -215,7 +219,8 @@ class Direction {
     return layout;
   }
 
-  /// Transforms are fast for some sizes; without transforms, every even size is fine.
+  /// The size of the window: transforms are fast only for some sizes; without transforms, every
+  /// even size is possible.
   std::size_t size_for(double least, double limit) const {
     const double size = std::min(least, limit);
     return is_spectral_
@@ -223,8 +228,8 @@ class Direction {
                : fast_size(size);
   }
 
-  /// Rounded down to 30 significant bits, so that atoms are at nodes or just above, where the lower
-  /// bound can use them.
+  /// The step rounded down to 30 significant bits. Atoms are then at nodes or just above nodes,
+  /// where the lower bound can use them.
   static double few_bits(double step) {
     int exponent = 0;
     const double mantissa = std::frexp(step, &exponent);
@@ -255,7 +260,7 @@ class Direction {
     const std::size_t large_size = has_two_sides_ ? kLargeSizeOfSides : kLargeSize;
     stuck_ = is_finer && layout.size >= large_size && std::isfinite(before) &&
              upper_ - lower_ > 0.8 * before;
-    // The answer is a better guide than the plan.
+    // From now on the answer itself, which is a better guide, replaces the plan.
     if (!std::isfinite(upper_) || upper_ == 0.0) return true;
     if (question_.wants_epsilon) {
       if (std::fabs(upper_ - plan_.epsilon) > 0.2 * plan_.deviation) {
@@ -269,7 +274,7 @@ class Direction {
     return true;
   }
 
-  /// Makes the plan for an answer near log_delta, and near epsilon if given.
+  /// Makes the plan for an answer near log_delta, and near epsilon if it is given.
   void look(double log_delta, std::optional<double> epsilon) {
     log_cut_ = log_delta + std::log(kCutShare * relative_width_);
     scout_.emplace(steps_, log_cut_);

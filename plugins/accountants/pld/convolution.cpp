@@ -18,11 +18,11 @@ using namespace privgrad;
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// The error of a transform x -> X: at most this times ||x||_1 in every |X_f|, because each x_j
-/// reaches X_f through one product and a few sums per stage, and at most this times ||X||_2 in the
-/// 2-norm (Higham 2002, Theorem 24.2). Per factor of two: a twiddle factor, whose angle of up to
-/// 2 pi carries two roundings (14 units), its product and three sums; 24 units of rounding (12
-/// ulps) cover them.
+/// The error of a transform x -> X: at most this times ||x||_1 in every |X_f|, because each stage
+/// applies one product and a few sums on the way from x_j to X_f, and at most this times ||X||_2 in
+/// the 2-norm (Higham 2002, Theorem 24.2). Each factor of two of the size has a twiddle factor,
+/// whose angle of up to 2 pi carries two roundings (14 units), its product, and three sums; 24
+/// units of rounding (12 ulps) cover these.
 double transform_error(std::size_t size) {
   return 12.0 * kUlp * (std::log2(static_cast<double>(size)) + 1.0);
 }
@@ -114,7 +114,7 @@ double kernel_square_sum(double tilt, double step, std::size_t size) {
 struct Totals {
   // In extended precision, so that the roundings of sums over many steps are negligible.
   long double upper_log_scale = 0.0L, lower_log_scale = 0.0L;
-  long double upper_high = 0.0L, lower_far = 0.0L, lower_low = 0.0L;  // ln moments
+  long double upper_high = 0.0L, lower_far = 0.0L, lower_low = 0.0L;  // logarithms of moments
   double at_infinity = 0.0, missing = 0.0;
   double steps = 0.0;
   double log_scale_error = 0.0;
@@ -122,7 +122,7 @@ struct Totals {
   void record(const Bracket& bracket, const Logarithms& upper, const Logarithms& lower,
               double upper_moment, double lower_moment, const Layout& layout, double count) {
     if (bracket.lower.index.empty()) {
-      lower_log_scale = -std::numeric_limits<long double>::infinity();  // the lower bound is 0
+      lower_log_scale = -std::numeric_limits<long double>::infinity();  // the lower bound is then 0
     } else {
       lower_log_scale += count * lower_moment;
       lower_far += count * log_moment_bound(lower, layout.far_order);
@@ -149,7 +149,7 @@ struct Factors {
 /// The product over the frequencies 0 .. size / 2 of the window.
 struct Product {
   std::vector<Complex> upper, lower;
-  /// Products of max(|factor|^2, 1/4): omitting one factor gives at most twice the root.
+  /// Products of max(|factor|^2, 1/4), so that omitting one factor at most doubles the root.
   std::vector<double> upper_majorant, lower_majorant;
   double transform_error = 0.0;  // sum over steps of count * (largest error of a factor)
 };
@@ -255,8 +255,8 @@ class Composer {
 };
 
 /// tail[k] = sum over j > k of mass[j] kernel(S_j - S_k), by a recursion of positive terms:
-/// kernel(t + h) = e^(-tilt h) (kernel(t) + e^(-(tilt + 1) t) (1 - e^(-h))). In extended precision,
-/// because a term from m points away has been rounded m times.
+/// kernel(t + h) = e^(-tilt h) (kernel(t) + e^(-(tilt + 1) t) (1 - e^(-h))). It is computed in
+/// extended precision, because a term from m points away has been rounded m times.
 std::vector<double> tail_sums(const std::vector<double>& mass, double tilt, double step) {
   const long double h = step;
   const long double decay = std::exp(-tilt * h);
@@ -322,7 +322,7 @@ struct TransformNoise {
   double upper = 0.0, lower = 0.0;
 };
 
-/// \param steps  their number, counting repetitions.
+/// \param steps  the number of steps, counting repetitions.
 /// \param upper, lower the masses after the inverse transform.
 TransformNoise transform_noise(const Composer& composer, double steps, const Layout& layout,
                                const std::vector<double>& upper, const std::vector<double>& lower) {
@@ -343,7 +343,7 @@ TransformNoise transform_noise(const Composer& composer, double steps, const Lay
   const double upper_noise = noise_of_factors(product.upper_majorant);
   const double lower_noise = noise_of_factors(product.lower_majorant);
   // Both sums were transformed back together. The noiseless sums are at most the result (cut off at
-  // 0) plus the noise; 1e-120 exceeds everything that underflowed.
+  // 0) plus the noise; 1e-120 is more than all underflows together.
   const double norm = std::sqrt(sum_of_squares(upper) + sum_of_squares(lower));
   const double shared = 2.0 * own * (norm + upper_noise + lower_noise) + 1e-120;
   const double kernel = root_of_kernel_squares(layout);
@@ -369,8 +369,8 @@ void set_upper(auto& up, const Totals& product, const Layout& layout, double hig
                    product.steps * 1e-15));
 }
 
-/// The same for the lower bound. Its `absolute` is set to the mass below the layout, without
-/// roundings.
+/// Sets the same parts of the lower bound. Its `absolute` is set to the mass below the layout,
+/// without roundings.
 /// \param low_end  the beginning of the layout's losses.
 /// \param length  the length of their range.
 void set_lower(auto& low, const Totals& product, const Layout& layout, double low_end,
@@ -565,7 +565,8 @@ double Curve::with_offset(double counted, double direction) const {
   return std::max(0.0, epsilon + direction * (rounding(epsilon) + 4.0 * kUlp * std::fabs(counted)));
 }
 
-/// A point whose upper bound is at most delta, while that of the preceding point is not.
+/// A point whose upper bound is at most delta, although the upper bound of the preceding point is
+/// above delta.
 std::size_t Curve::first_within(double delta) const {
   std::size_t lo = 0;
   std::size_t hi = layout_.size - 1;
@@ -578,7 +579,8 @@ std::size_t Curve::first_within(double delta) const {
 }
 
 double Curve::upper_epsilon(double delta) const {
-  // Any two neighbours, the first bound above delta and the second not, prove it.
+  // Any two neighbouring points, of which the first has a bound above delta and the second has not,
+  // prove the result.
   if (upper_at(layout_.size - 1) > delta) {
     const double left_over = delta - upper_.at_infinity;
     if (!(left_over > 0.0) || layout_.tilt == 0.0) return kInfinity;
@@ -598,8 +600,8 @@ double Curve::upper_epsilon(double delta) const {
 }
 
 double Curve::lower_epsilon(double delta) const {
-  // The bound is good near the answer and deteriorates on both sides: the last point where it is
-  // above delta is searched from where the upper bound ends, first in small steps.
+  // The bound is good near the answer and deteriorates on both sides: the search for the last point
+  // at which it is above delta starts at the end of the upper bound, first in small steps.
   std::size_t hi = layout_.size - 1;
   if (lower_at(hi) > delta) return with_offset(point(hi), -1.0);
   if (upper_at(hi) <= delta) hi = std::max<std::size_t>(1, first_within(delta));

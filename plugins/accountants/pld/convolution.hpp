@@ -11,19 +11,19 @@
 
 namespace pld {
 
-/// How to compose: this affects how tight the bounds are, never whether they hold.
+/// Settings of a composition. They affect the tightness of the bounds, never their validity.
 struct Layout {
   double step = 0.0;     ///< The grid's step, see Grid.
   double low = 0.0;      ///< Approximately the loss at the window's first point.
   std::size_t size = 0;  ///< Points of the window.
   double tilt = 0.0, high_order = 0.0, far_order = 0.0, low_order = 0.0;
-  double cut = 0.0;  ///< The delta that may be spent on treating losses as infinite.
+  double cut = 0.0;  ///< The delta that may be lost by treating large losses as infinite.
   /// The most values, for each step and point of the window, that may be computed to obtain the
   /// relevant frequencies one by one (each takes some 5 ns); beyond that, fast transforms of the
   /// window are used, which take some 300 ns per point.
   double work_for_point = 16.0;
-  /// Whether the window may be larger than transforms allow, because it is never stored: then there
-  /// is no curve unless all relevant frequencies can be computed one by one.
+  /// Whether the window may be larger than transforms allow, because it is never stored. There is
+  /// then no curve unless all relevant frequencies can be computed one by one.
   bool without_transforms = false;
 };
 
@@ -35,7 +35,7 @@ class Curve {
   double upper_delta(double given) const;
   double lower_delta(double given) const;
 
-  /// Whether it comes from few frequencies, without a transform of the window.
+  /// Whether the curve comes from few frequencies, without a transform of the window.
   bool is_spectral() const { return upper_.spectrum.has_value(); }
 
   /// Bounds on the smallest epsilon >= 0 whose delta is at most this one; +infinity if there is
@@ -48,8 +48,8 @@ class Curve {
                                       const Layout& layout);
 
   struct Bound {
-    // Sums over j > k of mass_j kernel(S_j - S_k): all of them, or a spectrum from which they are
-    // computed.
+    // The sums over j > k of mass_j kernel(S_j - S_k); or, if this is empty, a spectrum from which
+    // they are computed.
     std::vector<double> tail;
     std::optional<Spectrum> spectrum;
     double log_scale = 0.0;  // ln of the moment generating function at the tilt
@@ -94,7 +94,7 @@ class Curve {
 /// - the roundings of masses, sums and moments, as relative errors to the power of n.
 ///
 /// \returns nothing only if the layout forbids transforms but they are needed.
-/// \throws NumericError if a number became unusable on the way.
+/// \throws NumericError if an intermediate number is unusable.
 std::optional<Curve> compose(const std::vector<Step>& steps, const Scout& scout,
                              const Layout& layout);
 

@@ -20,8 +20,8 @@ constexpr double kTiny = 4.0 * std::numeric_limits<double>::denorm_min();
 constexpr double kLargestLoss = 700.0;
 constexpr std::size_t kMostCells = std::size_t{1} << 24;
 
-// A cell of w steps adds a variance of about its weight times (w h)^2; cells of one step in the
-// bulk together add about h^2, so this much per wide cell is little.
+// The weight that a wide cell may have. A cell of w steps adds a variance of about its weight times
+// (w h)^2, and all cells of one step together add about h^2, so this weight adds little.
 constexpr double kWideCell = 1e-3;
 constexpr double kLargestTiltInCell = 0.25;
 
@@ -52,13 +52,13 @@ Cell cell_between(const Tails& low, const Tails& high) {
   return cell;
 }
 
-/// A loss of g.
+/// A threshold g of the loss.
 struct Loss {
   explicit Loss(double loss) : g(loss), gain(std::expm1(loss)) {}
   double g, gain;
 };
 
-/// p - e^g q of a cell: its excess over a loss of g.
+/// p - e^g q of a cell: its excess at the threshold g.
 struct Excess {
   double value, error;
 };
@@ -72,7 +72,8 @@ Excess excess_over(const Loss& loss, double q, double difference, double q_error
 Excess excess_over(const Loss& g, const Cell& cell) {
   return excess_over(g, cell.q, cell.difference, cell.q_error, cell.difference_error);
 }
-/// P(A) - e^g Q(A) for the part above, and P(A) - Q(A) - (e^g - 1) Q(A) with the part below.
+/// P(A) - e^g Q(A), from the part above the threshold or, as P(A) - Q(A) - (e^g - 1) Q(A), from the
+/// part below.
 Excess excess_above(const Loss& g, const Tails& t) {
   return excess_over(g, t.q_above, t.difference, 2.0 * t.relative_error * t.q_above + kTiny,
                      t.difference_error);
@@ -138,8 +139,8 @@ class Walk {
         stride *= 2;
       }
     }
-    // One additional node: the tangents lie between nodes, and the lower bound may lose what is
-    // beyond the outermost one.
+    // Adds one more node, because tangents lie between nodes, and the lower bound may lose the mass
+    // beyond the outermost node.
     if (direction_ < 0 || here.p_above == 0.0) {
       const std::int64_t next = at + direction_;
       nodes.index.push_back(next);
@@ -164,7 +165,7 @@ class Walk {
   bool finished(std::int64_t at, const Tails& here) const {
     const double g = loss_at(grid_, static_cast<double>(at));
     if (direction_ > 0) {
-      // Mass where Q has none is at infinity, and no node gets closer to it.
+      // Mass where Q has no mass is at infinity, and no further node gets closer to it.
       return here.p_above == 0.0 || here.q_above == 0.0 ||
              excess_above(Loss(g), here).value <= grid_.top_cut || g > kLargestLoss;
     }
@@ -185,7 +186,7 @@ Nodes nodes_of(const LossPair& pair, const Grid& grid) {
   nodes.index.push_back(0);
   nodes.tails.push_back(zero);
   Walk(pair, grid, +1).run(zero, nodes);
-  // All of the mass may be on one side of index 0. One cell without mass is kept at each end.
+  // All of the mass may be on one side of index 0. One cell without mass stays at each end.
   std::size_t first = 0;
   std::size_t last = nodes.index.size() - 1;
   while (first + 3 < last && nodes.tails[first + 2].p_below == 0.0) ++first;
@@ -201,9 +202,9 @@ Nodes nodes_of(const LossPair& pair, const Grid& grid) {
 }
 
 /// Ensures that the curve through the nodes is nowhere below H. As it is convex and piecewise
-/// linear, this must hold at each node x_i. The height there comes from the cells above. Moving
-/// mass m from one node up to the next raises it there by m (1 - x_i / x_(i+1)), and further below
-/// in proportion to x. Errors that can lower it:
+/// linear, this must hold at each node x_i. The height at x_i comes from the cells above. If mass m
+/// moves from this node up to the next, the height at this node rises by m (1 - x_i / x_(i+1)), and
+/// below in proportion to x. Errors that can lower it:
 /// - of the cells' numbers, which is compensated in the cell itself;
 /// - of the threshold at the node, which may misplace losses within t of it. That costs at most t
 ///   times their mass, at the node itself or, because such a loss may be above the upper node of
@@ -299,11 +300,11 @@ class Tangents {
   double next_gap(std::size_t i) const { return nodes_.up[i]; }
   double last_gap(std::size_t i) const { return nodes_.down[i - 1]; }
 
-  /// The polygon ends in the line 0, so its masses, which are summed from there, are complete. Its
-  /// last mass is at the last node up to which all tangents stay above 0: beyond, no mass further
-  /// up could balance a mass whose mean is below its node. The same applies to the lower end of a
-  /// bounded loss, where the polygon starts with the line 1 - x. At both ends the tangent may be
-  /// moved to the node itself, because bounded losses often have an atom there.
+  /// The polygon ends in the line 0. Its masses are summed from that end, so they are complete. Its
+  /// last mass is at the last node up to which all tangents stay above 0. Beyond that node, no mass
+  /// further up could balance a mass whose mean is below its node. The same applies to the lower
+  /// end of a bounded loss, where the polygon starts with the line 1 - x. At both ends the tangent
+  /// may be moved to the node itself, because bounded losses often have an atom there.
   void choose_ends(const LossPair& pair) {
     const Tails all = middles_.front();
     std::size_t start = 1;
@@ -352,12 +353,12 @@ class Tangents {
       a_[i] = std::max(-excess_[i].value, 0.0) + excess_[i].error;
       b_[i] = std::max(excess_[i].value, 0.0);
     }
-    for (std::size_t i = top_; i + 1 < count_; ++i) {  // here the polygon is 0
+    for (std::size_t i = top_; i + 1 < count_; ++i) {  // the polygon is 0 from here on
       a_[i] = 0.0;
       b_[i] = std::max(excess_[i].value - excess_[i].error, 0.0);
     }
-    // The first line keeps the slope of its tangent, so that it stays below it (and so below H)
-    // also outside the grid, where the remaining mass is dropped.
+    // The first line keeps the slope of its tangent, so that it stays below the tangent, and thus
+    // below H, also outside the grid, where the remaining mass is dropped.
     a_[0] = b_[1];
   }
 

@@ -1,4 +1,5 @@
-// Discretises a privacy loss onto a grid, into one mechanism that dominates it and one below it.
+// Discretises a privacy loss onto a grid, as a mechanism that dominates it and a mechanism that it
+// dominates.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ struct Bracket {
   Lattice upper, lower;
 };
 
-/// How to discretise a loss distribution.
+/// The grid onto which a loss distribution is discretised.
 struct Grid {
   double step = 0.0;    ///< h > 0, with at most 30 significant bits, so that index * h is never
                         ///< rounded.
@@ -36,7 +37,7 @@ struct Grid {
 };
 
 /// Discretises two pairs, which may be the same: `above` for the upper bound and `below` for the
-/// lower one. `above` must dominate `below`.
+/// lower bound. `above` must dominate `below`.
 ///
 /// Dominance is about the curves H(x) = sup_A P(A) - x Q(A) with x = e^epsilon: a measure m on
 /// losses has the curve sum m_j (1 - x e^(-g_j))_+. If one curve is above another for all x > 0, it
@@ -54,7 +55,8 @@ struct Grid {
 /// harm.
 ///
 /// Both errors are of second order in the step: a smooth loss gains a variance of h^2/6 from above
-/// and loses h^2/12 from below. Where masses matter little, cells are wider than one step.
+/// and loses h^2/12 from below. Cells are wider than one step where masses hardly affect the
+/// answer.
 ///
 /// \throws NumericError if too many cells for the memory are needed.
 Bracket discretise(const LossPair& above, const LossPair& below, const Grid& grid);

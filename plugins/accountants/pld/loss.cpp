@@ -17,8 +17,8 @@ struct Normal {
   double above, below;
 };
 
-/// Both tails of a standard normal at z; the smaller one accurate to a few ulps (glibc documents 5
-/// for erfc).
+/// Both tails of a standard normal at z. The smaller tail is accurate to a few ulps (glibc
+/// documents 5 for erfc).
 Normal normal_tails(double z) {
   const double small = 0.5 * std::erfc(std::fabs(z) * kSqrtHalf);
   return z >= 0.0 ? Normal{small, 1.0 - small} : Normal{1.0 - small, small};
@@ -26,8 +26,8 @@ Normal normal_tails(double z) {
 
 double smaller(const Normal& n) { return std::min(n.above, n.below); }
 
-/// Relative error of a tail at z = a + b computed in floating point: the absolute value of d
-/// ln(tail) / dz is at most |z| + 1 on the side of the smaller tail.
+/// The relative error of a tail at z = a + b, where z is computed in floating point: the absolute
+/// value of d ln(tail) / dz is at most |z| + 1 on the side of the smaller tail.
 double tail_error(double z, double size_of_terms) {
   return kUlp * (8.0 + 4.0 * (size_of_terms + std::fabs(z)) * (std::fabs(z) + 1.0));
 }
@@ -141,8 +141,7 @@ class Sampled final : public LossPair {
       a = threshold - std::log(q_) + std::log1p((q_ - 1.0) * std::exp(-threshold));
     } else {
       const double gain = std::expm1(threshold);
-      // The effect of the roundings of threshold and expm1 on the loss, which is at least ln(1 -
-      // q).
+      // The effect on the loss, which is at least ln(1 - q), of rounding the threshold and expm1.
       const double most = q_ / (1.0 - q_);
       const double lost = gain < 0.0 ? std::min(-gain / (1.0 + gain), most) : 0.0;
       own_error += 8.0 * kUlp * lost;
@@ -160,7 +159,7 @@ class Sampled final : public LossPair {
     t.difference = q_ * of.difference;
     t.relative_error = of.relative_error + 4.0 * kUlp;
     t.difference_error = q_ * of.difference_error + 2.0 * kUlp * std::fabs(t.difference);
-    // The errors of log1p and of the pair.
+    // Adds the errors of log1p and of the inner pair.
     t.threshold_error =
         own_error + slope * (of.threshold_error + 8.0 * kUlp * (1.0 + std::fabs(a)));
     return t;
@@ -195,8 +194,8 @@ class Sampled final : public LossPair {
     return {log_mixture(q_, of.loss), of.mass * (q_ + (1.0 - q_) * std::exp(-of.loss))};
   }
 
-  // For a loss near 0 the logarithm of 1 + y keeps its digits, elsewhere the logarithm of a sum of
-  // two positive numbers.
+  // Near a loss of 0, log1p(y) keeps the digits; elsewhere, the logarithm of a sum of two positive
+  // numbers does.
   Extreme infimum() const override {
     const Extreme of = pair_->infimum();
     const double lost = q_ * std::expm1(of.loss);
@@ -321,8 +320,8 @@ class Laplace final : public LossPair {
 
   double atom_unit() const override { return top_; }
 
-  Extreme supremum() const override { return {top_, 0.5}; }  // every x <= 0
-  Extreme infimum() const override { return {-top_, 0.5}; }  // every x >= 1
+  Extreme supremum() const override { return {top_, 0.5}; }  // reached by every x <= 0
+  Extreme infimum() const override { return {-top_, 0.5}; }  // reached by every x >= 1
 
  private:
   double scale_, top_;
@@ -342,7 +341,7 @@ class DiscreteGaussian final : public LossPair {
     total_ = static_cast<double>(1.0L + 2.0L * sum);
     above_[0] = static_cast<double>(1.0L + sum);
     for (double& tail : above_) tail /= total_;
-    // A tail is a sum of about sigma terms of comparable size; the others hardly count.
+    // A tail is a sum of about sigma terms of comparable size; all other terms are far smaller.
     error_ = 8.0 * kUlp + static_cast<double>(terms) *
                               static_cast<double>(std::numeric_limits<long double>::epsilon());
   }
@@ -386,7 +385,7 @@ class DiscreteGaussian final : public LossPair {
   }
 
  private:
-  double at_least(double k) const {  // for k >= 0
+  double at_least(double k) const {  // P(X >= k) for k >= 0
     return k < static_cast<double>(above_.size()) ? above_[static_cast<std::size_t>(k)] : 0.0;
   }
   /// P(X <= k) as `above` (the loss decreases with x) and the complement.
@@ -397,7 +396,7 @@ class DiscreteGaussian final : public LossPair {
 
   double sigma_, shift_;
   double total_ = 1.0;
-  double error_ = 0.0;         // relative, of a tail
+  double error_ = 0.0;         // relative error of a tail
   std::vector<double> above_;  // P(X >= k)
 };
 
@@ -435,8 +434,8 @@ class Reversed final : public LossPair {
 
 Divergence LossPair::divergence(double epsilon) const {
   const Tails t = at(epsilon);
-  // An event that is not optimal misses at most its distance in loss times the mass between, which
-  // is above a threshold that is lower by twice the distance.
+  // An event that is not optimal loses at most its distance in loss times the mass in between. That
+  // mass is above a threshold that is lower by twice the distance.
   const double missed = t.threshold_error * at(epsilon - 2.0 * t.threshold_error).p_above;
   if (epsilon > 700.0) {
     // e^epsilon may overflow. Q(A) is at most e^(-epsilon - 1) P(A) if all losses in A are above
@@ -451,7 +450,7 @@ Divergence LossPair::divergence(double epsilon) const {
   double value = t.difference - gain;
   double error = t.difference_error + 4.0 * kUlp * (std::fabs(t.difference) + gain) +
                  2.0 * t.relative_error * gain;
-  // For a large loss, using the difference of the tails has no advantage.
+  // For a large loss, the difference of the tails has no advantage.
   const double plain = 2.0 * t.relative_error * (t.p_above + whole) + 4.0 * kUlp * whole;
   if (plain < error) {
     value = t.p_above - whole;

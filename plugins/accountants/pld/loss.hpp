@@ -10,13 +10,13 @@ namespace pld {
 
 /// The masses above and below a threshold g of the privacy loss ln(dP/dQ), under P and under Q.
 ///
-/// All four numbers belong to one event {loss > g} and its complement, up to the stated errors; the
-/// event may be wrong about losses within `threshold_error` of g.
+/// All four numbers belong to one event {loss > g} and its complement, up to the stated errors;
+/// losses within `threshold_error` of g may be on the wrong side of the event.
 struct Tails {
   double p_above = 0.0, p_below = 1.0;
   double q_above = 0.0, q_below = 1.0;
   double difference = 0.0;        ///< p_above - q_above, without their cancellation.
-  double relative_error = 0.0;    ///< Relative for tails of at most 1/2, absolute for others.
+  double relative_error = 0.0;    ///< Relative for tails of at most 1/2, absolute for larger tails.
   double difference_error = 0.0;  ///< Absolute.
   double threshold_error = 0.0;
 };
@@ -53,20 +53,21 @@ class LossPair {
   virtual std::vector<Sample> samples() const = 0;
 
   /// A loss at which a grid of this step should have a node. The loss of a rarely sampled step is
-  /// nearly always close to its minimum: if the node there were not at its mean, there would be no
-  /// lower node to make up for the difference.
+  /// nearly always close to its minimum: if the node there differs from the mean, no lower node can
+  /// make up for the difference.
   virtual double anchor(double /*step*/) const { return 0.0; }
 
-  /// If the loss has atoms: a number of which all their positions are multiples; otherwise 0.
+  /// A number such that the positions of all atoms of the loss are multiples of it; 0 if there are
+  /// no atoms.
   virtual double atom_unit() const { return 0.0; }
 
-  /// The largest possible loss: beyond it delta is 0, whatever a grid says.
+  /// The largest possible loss. Beyond it delta is 0, also where a grid gives a larger value.
   virtual Extreme supremum() const { return {std::numeric_limits<double>::infinity(), 0.0}; }
 
   /// The smallest possible loss.
   virtual Extreme infimum() const { return {-std::numeric_limits<double>::infinity(), 0.0}; }
 
-  /// True if the pair is known from two sides that are further apart than fine grids, which then do
+  /// True if the pair is known only from two sides, and these are so far apart that finer grids do
   /// not narrow an interval.
   virtual bool is_one_of_two_sides() const { return false; }
 
@@ -93,7 +94,7 @@ LossPairPtr gaussian(double sigma);
 LossPairPtr sampled(double q, LossPairPtr pair);
 
 /// (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1), all of variance sigma^2, 0 < q <= 1: one
-/// example exchanged for another, whose contributions u and v have norms of at most 1.
+/// example is exchanged for another, and their contributions u and v have norms of at most 1.
 ///
 /// Why these are the worst u and v: for epsilon >= 0 the divergence is q times the mean, under
 /// N(u), of (1 - a L_0 - b L_v)_+ with a, b >= 0 and L_w = dN(w) / dN(u). The logarithms of L_0 and

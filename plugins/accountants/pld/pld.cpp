@@ -58,7 +58,7 @@ std::optional<Event> single_release(const Event& event) {
 ///   (s / sigma)^2 (Dong, Roth and Su 2022, Corollary 3.3), so a composition of only Gaussians has
 ///   a closed-form answer;
 /// - laplace: Lap(s, b) and Lap(0, b); discrete_gaussian: its own sensitivity, in grid units;
-/// - poisson_sampled of one of these, add_or_remove_one: with the pair (P, Q) of that release, the
+/// - poisson_sampled of one of these, add_or_remove_one: if the release has the pair (P, Q), the
 ///   mixture (1-q) Q + q P against Q, and the reverse (Zhu, Dong and Wang 2022, Theorem 11); both
 ///   directions are composed, and the larger answer counts. zero_out: the same two pairs, because
 ///   an example's contribution is in the sum with probability q, and zeroing removes it;
@@ -72,9 +72,10 @@ std::optional<Event> single_release(const Event& event) {
 ///   without a contribution leaves the same sums as an example without a step. replace_one:
 ///   refused, because no tight pair is known;
 /// - repeat_and_select of events with a pair: the profile of one run, by this method, gives an
-///   upper bound on that of the selection in both directions (selection.hpp), and a pair for
-///   composing it with others. Lower bounds: the score may be the same for all runs, so that the
-///   best run is like any other; and a part of the releases costs no more than all of them.
+///   upper bound on the profile of the selection in both directions (selection.hpp), and a pair for
+///   its composition with other releases. Lower bounds: the score may be the same for all runs, so
+///   that the best run is like any other; and the cost of a part of the releases is at most the
+///   cost of all.
 class Pld final : public Accountant {
  public:
   explicit Pld(const Params& params)
@@ -213,7 +214,7 @@ class Pld final : public Accountant {
     return {};
   }
 
-  /// \param of  not a Gaussian.
+  /// \param of  the sampled event, not a Gaussian.
   Reason refuses_sampled(const Event& of) const {
     const std::optional<Event> release = single_release(of);
     const bool is_laplace = release && std::holds_alternative<LaplaceEvent>(release->kind());
@@ -231,7 +232,7 @@ class Pld final : public Accountant {
     return refuses(*release);
   }
 
-  /// \param probability  that an example is in the batch.
+  /// \param probability  the probability that an example is in the batch.
   void add(const Event& event, std::uint64_t count, double probability = 1.0) {
     if (probability == 0.0) return;
     std::visit(
@@ -344,9 +345,9 @@ class Pld final : public Accountant {
     return *selection.bound;
   }
 
-  /// A lower bound on the cost of the best run. With a score that all runs share, it is an ordinary
-  /// run, unless there is no run; and with a certain share it is a run of one of the candidates,
-  /// which may be distinguishable.
+  /// A lower bound on the cost of the best run. If all runs have the same score, the best run is an
+  /// ordinary run, if there is any run. With a certain probability it is a run of a given
+  /// candidate, which the output may reveal.
   static double least_of(const Selected& selection, const pld::Question& question) {
     const double share = (selection.event.is_poisson() ? -std::expm1(-selection.event.mean) : 1.0) /
                          static_cast<double>(selection.candidates.size()) * (1.0 - 1e-12);
@@ -384,7 +385,7 @@ class Pld final : public Accountant {
       if (!one.pair) one.pair = pld::pair_of_ratio(bound_of(one).law());
       for (auto& direction : all) direction.push_back({one.pair, one.pair, one.count});
     }
-    // The pairs of selections are upper bounds, which prove nothing from below.
+    // The pairs of selections are only upper bounds, so there is no lower bound.
     interval.upper =
         pld::answer(all, question, std::max(relative_width_, kAllocatedWidth), most_points_).upper;
     interval.note = "the best of the runs: by the privacy profile of one, a polygon above it";
@@ -400,7 +401,7 @@ class Pld final : public Accountant {
 
   /// The lists of steps to compose: one if all pairs are symmetric, otherwise one for removing and
   /// one for adding.
-  /// \param alone  no further steps will be added.
+  /// \param alone  whether no further steps will be added.
   std::vector<std::vector<pld::Step>> directions(bool alone) const {
     std::vector<pld::Step> removing, adding;
     bool symmetric = true;
@@ -446,12 +447,12 @@ class Pld final : public Accountant {
         spent_, [](const auto& one) { return one.first.kind == Mechanism::Kind::allocation; });
   }
 
-  /// No grid can reduce the width of a law on this many nodes.
+  /// The width that remains with any grid, because a law has only this many nodes.
   double width() const {
     return has_laws() ? std::max(relative_width_, kAllocatedWidth) : relative_width_;
   }
 
-  /// Laws are requested again with every release that joins them.
+  /// The law of a mechanism, stored because it is requested again with every further release.
   const pld::RatioBracket& law_of(const Mechanism& epoch) const {
     constexpr std::size_t kMostLaws = 256;
     const auto found = laws_.find(epoch);
@@ -473,8 +474,8 @@ class Pld final : public Accountant {
     return q < 1.0 ? pld::sampled(q, pair) : pair;
   }
 
-  /// All Gaussians as one step, or as equal ones that fit a grid. The roundings of the sum are
-  /// taken upwards for one bound and downwards for the other.
+  /// All Gaussians as one step, or as several equal steps that fit a grid. The roundings of the sum
+  /// are taken upwards for one bound and downwards for the other.
   static pld::Step gaussians(long double square, std::uint64_t terms, bool alone) {
     const auto mu = static_cast<double>(std::sqrt(square));
     if (!std::isfinite(mu) || mu == 0.0) {

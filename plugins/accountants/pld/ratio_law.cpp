@@ -47,9 +47,10 @@ class Cells {
   }
 
  private:
-  /// The upper end of a cell gets moment / width, the lower end the rest, whose error is that of
-  /// the mass, twice: it is added, because a larger measure is still an upper bound. The last
-  /// cell's mass all goes to its lower end, and the excess of its mean above that goes to infinity.
+  /// The upper end of a cell gets moment / width, and the lower end gets the rest. The error of the
+  /// rest is at most twice the error of the mass. It is added, because a larger measure is still an
+  /// upper bound. All mass of the last cell goes to its lower end, and the excess of its mean above
+  /// that end goes to infinity.
   RatioLaw upper(double error) const {
     RatioLaw law;
     law.value.reserve(size());
@@ -90,9 +91,9 @@ constexpr std::array<double, 8> kWeight{
     0.1813418916891810,  0.15685332293894363, 0.11119051722668724, 0.05061426814518813};
 
 /// Adds the cell between two values z of a standard normal, whose ratio is e^(s (z - from)) times
-/// that at `from`, by quadrature, which avoids the cancellation of differences of tails. In pieces
-/// of 1 / (10 + s), the 16th derivative, which determines the error, is below (|z| + s + 8)^16
-/// times the integrand; with |z| <= 10 + s the remainder is below 1e-17 of the piece.
+/// the ratio at `from`. It is added by quadrature, which avoids the cancellation of differences of
+/// tails. In pieces of 1 / (10 + s), the 16th derivative, which determines the error, is below (|z|
+/// + s + 8)^16 times the integrand; for |z| <= 10 + s the remainder is below 1e-17 of the piece.
 void integrate(double s, double from, double to, double ratio, std::size_t cell, Cells& cells) {
   const auto pieces = static_cast<int>(std::ceil((to - from) * (10.0 + s)));
   const double length = (to - from) / pieces;
@@ -110,7 +111,8 @@ void integrate(double s, double from, double to, double ratio, std::size_t cell,
   cells.add(cell, mass * kDensity, moment * ratio * kDensity);
 }
 
-/// exp(s Z - s^2/2), between the first and the last node; outside, masses under Q and P.
+/// The law of exp(s Z - s^2/2), with nodes between the first and the last value, and the masses
+/// outside under Q and under P.
 RatioLaw lognormal(double sigma, const std::vector<double>& nodes, Side side) {
   const double s = 1.0 / sigma;
   const auto z_of = [&](double value) { return (std::log(value) + 0.5 * s * s) / s; };
@@ -120,9 +122,9 @@ RatioLaw lognormal(double sigma, const std::vector<double>& nodes, Side side) {
   cells.add(0, below(first), below(first - s));
   for (std::size_t cell = 1; cell + 1 < cells.size(); ++cell)
     integrate(s, z_of(nodes[cell - 1]), z_of(nodes[cell]), nodes[cell - 1], cell, cells);
-  // Past the last node: overestimates the mean in the upper law, drops it in the lower one.
+  // Past the last node, the upper law overestimates the mean, and the lower law drops the mass.
   if (side == Side::upper) cells.add(cells.size() - 1, below(-last), below(s - last));
-  // exp, log and erfc to 4 units in the last place; exp(-z^2/2) to 4 + z^2 of them.
+  // exp, log and erfc are accurate to 4 units in the last place, and exp(-z^2/2) to 4 + z^2 units.
   const double farthest = std::max(std::fabs(first), std::fabs(last));
   const double error = kUlp * (64.0 + 4.0 * farthest * farthest);
   RatioLaw law = cells.closed(side, error);
@@ -134,8 +136,9 @@ RatioLaw lognormal(double sigma, const std::vector<double>& nodes, Side side) {
 
 // ---- sums
 
-/// Adds the sums of one value with all of `b` to their cells (if `is_square`, with the values up to
-/// itself, others of them twice). Values increase, and so do the cells.
+/// Adds the sums of one value with all of `b` to their cells (if `is_square`, only with the values
+/// up to this one, and each smaller value twice). Values increase, so cells are visited in
+/// increasing order.
 void add_row(double value, double weight, const RatioLaw& b, std::size_t end, bool is_square,
              Cells& cells) {
   std::size_t cell = cells.cell_of(value + b.value.front());
@@ -184,8 +187,8 @@ RatioBracket sum_of(const RatioBracket& a, const RatioBracket& b, std::size_t co
           sum_of(a.lower, b.lower, nodes, Side::lower)};
 }
 
-/// Turns a sum of `steps` terms into their mean, with masses rounded to the safe side: under Q, and
-/// under P, where an error of a value is also one of the mass.
+/// Turns a sum of `steps` terms into their mean, with masses rounded to the safe side, both under Q
+/// and under P; under P, the error of a value is also an error of the mass.
 void finish(RatioLaw& law, double direction, double steps) {
   const double certain = 1.0 + direction * 2.0 * (law.mass_error + law.value_error);
   for (double& value : law.value) value /= steps;

@@ -7,9 +7,9 @@
 namespace pld {
 namespace {
 
-// The mass beyond, under Q below and under P above, that needs no nodes.
+// The mass outside the nodes that is ignored: under Q below them, and under P above them.
 constexpr double kCut = 1e-19;
-constexpr std::size_t kBins = 4000;  // of the logarithm, for densities
+constexpr std::size_t kBins = 4000;  // bins of the logarithm, for densities
 // laws are reduced to this many values before they are multiplied for a guess
 constexpr std::size_t kThin = 96;
 // values at each end that are kept unmerged: tails consist of few values
@@ -78,10 +78,10 @@ void add(double weight, const std::vector<double>& part, std::vector<double>& to
   for (std::size_t bin = 0; bin < kBins; ++bin) total[bin] += weight * part[bin] / sum;
 }
 
-/// The share of the nodes in each bin. Half of the nodes follow the mass; the other half is uniform
-/// in the ratio, below quantiles of P, because one ratio among many matters by its absolute width.
-/// Below quantiles of Q, this half has no nodes where ratios are above 1/2; where they are smaller,
-/// it has few, which serve the other direction of a step.
+/// The share of the nodes in each bin. Half of the nodes follow the mass. The other half is uniform
+/// in the ratio up to quantiles of P, because in a sum of many ratios the absolute width of a cell
+/// counts. Below quantiles of Q, the second half has no nodes where ratios are above 1/2, and few
+/// where they are smaller; these serve the other direction of a step.
 std::vector<double> node_density(const Densities& of) {
   std::vector<double> total(kBins, 0.0), part(kBins);
   for (std::size_t bin = 0; bin < kBins; ++bin)

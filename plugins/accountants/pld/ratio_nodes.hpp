@@ -1,4 +1,4 @@
-// Where to place the values of a law of likelihood ratios: guesses, on which no proof relies.
+// Chooses the values of a law of likelihood ratios; no proof relies on the choice.
 #pragma once
 
 #include <cstddef>

@@ -12,9 +12,9 @@ namespace {
 
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 
-/// Sums over a law's values from both ends: [k] covers the values below the k-th, or from it on.
-/// Each has an error of 2 units in the last place relative to the sum of the terms' absolute
-/// values.
+/// Sums over a law's values from both ends: [k] covers the values below the k-th value, or the
+/// values from it on. Each sum has an error of 2 units in the last place, relative to the sum of
+/// absolute values.
 struct Sums {
   template <class Term>
   Sums(std::size_t count, double beyond, const Term& term)
@@ -35,7 +35,7 @@ struct Sums {
 };
 
 /// The loss is the logarithm of the ratio, which takes the values of a law; for the reversed pair
-/// it is the negative of that, and +infinity at the value 0.
+/// it is the negative logarithm, +infinity at the value 0.
 class RatioPair final : public LossPair {
  public:
   RatioPair(RatioLaw law, bool is_reversed)

@@ -33,7 +33,8 @@ double best_order(const Function& f) {
                       .first);
 }
 
-/// The minimum, and its place, of a function of a distance > 0 that decreases and then increases.
+/// Finds the minimum of a function of a distance > 0 that decreases and then increases, and its
+/// place.
 template <class Function>
 std::pair<double, double> best_distance(const Function& f, double scale) {
   std::uintmax_t iterations = 40;
@@ -139,8 +140,8 @@ Plan Scout::plan_at(double epsilon, double log_delta) const {
   plan.tilt = best_order([&](double a) { return cumulants(a).value - a * epsilon + log_peak(a); });
   find_top(plan);
   Plan best = with_window(plan, plan.tilt);
-  // Heavy tails can make the tilted measure far wider than the answer needs. A smaller tilt gives a
-  // shorter window, at the cost of more rounding noise.
+  // With heavy tails the tilted measure may be far wider than the answer needs. A smaller tilt then
+  // gives a shorter window with more rounding noise.
   const auto exponent = [&](double order) {
     return cumulants(order).value - order * plan.epsilon + log_peak(order);
   };
@@ -156,7 +157,7 @@ Plan Scout::plan_at(double epsilon, double log_delta) const {
   return best;
 }
 
-/// The end of the window: losses above cannot matter for delta.
+/// Finds the end of the window, above which losses do not affect delta.
 void Scout::find_top(Plan& plan) const {
   const double wanted = plan.log_delta + kLogOutside;
   const auto [distance, top] = best_distance(
@@ -172,7 +173,7 @@ Plan Scout::with_window(Plan plan, double tilt) const {
   plan.deviation = std::sqrt(center.variance);
   const double scale = 4.0 / std::max(plan.deviation, 1e-12);
 
-  // Both ends of the tilted measure, by Chernoff's bound.
+  // Finds both ends of the tilted measure by Chernoff's bound.
   const auto end = [&](double distance) {
     return (cumulants(tilt + distance).value - center.value - kLogOutside) / std::fabs(distance);
   };
@@ -182,8 +183,8 @@ Plan Scout::with_window(Plan plan, double tilt) const {
   plan.far_order = tilt + up;
   plan.low = -bottom;
 
-  // The first epsilons of the window are below the answer, and the last above it. Mass that wraps
-  // around is harmless below the answer.
+  // The window begins below the answer and ends above it. Mass that wraps around to a place below
+  // the answer is harmless.
   plan.low = std::min(plan.low, plan.epsilon - plan.deviation);
   plan.high = std::max(
       {plan.high, plan.epsilon + plan.deviation, plan.low + far - kSureShare * plan.epsilon});
@@ -211,7 +212,7 @@ double Scout::variance_of_rounding(double tilt, double h) const {
 }
 
 double Scout::grid_step(const Plan& plan, const Question& question, double width) const {
-  // An additional variance v adds v (1 + tilt) tilt / 2 to ln(delta), and that divided by tilt to
+  // An additional variance v adds v (1 + tilt) tilt / 2 to ln(delta), and v (1 + tilt) / 2 to
   // epsilon.
   const double factor =
       0.5 * (1.0 + plan.tilt) * (question.wants_epsilon ? 1.0 : std::max(plan.tilt, 1e-3));

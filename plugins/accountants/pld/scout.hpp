@@ -1,4 +1,5 @@
-// Estimates by quadrature where the answer is and how fine a grid it needs; no proof relies on it.
+// Estimates, by quadrature, the place of the answer and the grid that it needs; no proof relies on
+// this.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,8 @@
 
 namespace pld {
 
-/// A dominating pair and how often it is composed. The two pairs differ little: `above` dominates
-/// the mechanism, which dominates `below`.
+/// A mechanism between two pairs, and the number of times that it is composed. `above` dominates
+/// the mechanism, which dominates `below`; they differ little.
 struct Step {
   LossPairPtr above, below;
   std::uint64_t count = 0;
@@ -21,15 +22,17 @@ struct Question {
   double given = 0.0;  ///< The delta in (0, 1), or the epsilon >= 0.
 };
 
-/// Where to look, and how finely; an estimate on which no proof depends.
+/// The window and the settings with which the answer is searched: an estimate on which no proof
+/// depends.
 struct Plan {
-  double tilt = 0.0;  ///< The change of measure that moves the mass to the answer.
+  double tilt = 0.0;  ///< The exponent of the change of measure that moves the mass to the answer.
   /// Orders of Chernoff bounds: for the mass above the window, for the tilted mass so far above
   /// that it wraps to the answer, and for the mass below the window.
   double high_order = 0.0, far_order = 0.0, low_order = 0.0;
   double low = 0.0, high = 0.0;           ///< The window of losses.
   double epsilon = 0.0, log_delta = 0.0;  ///< The answer, roughly.
-  double deviation = 0.0;                 ///< Of the loss, under the tilted measure.
+  /// The standard deviation of the loss under the tilted measure.
+  double deviation = 0.0;
 };
 
 /// x ln x - (1 + x) ln(1 + x), x > 0: the ln of the largest value of e^(-x t) (1 - e^(-t)).
@@ -38,7 +41,7 @@ double log_peak(double x);
 /// The cumulant generating function of the composed loss by quadrature, without error bounds.
 class Scout {
  public:
-  /// \param log_cut  ln of the delta that may be spent on treating the highest losses as infinite.
+  /// \param log_cut  ln of the delta that may be lost by treating the highest losses as infinite.
   ///   Otherwise rare but huge losses dominate every moment, and no tilt finds the answer.
   Scout(const std::vector<Step>& steps, double log_cut);
 
@@ -51,7 +54,7 @@ class Scout {
   /// ln(delta).
   double grid_step(const Plan& plan, const Question& question, double width) const;
 
-  /// ln E_P e^(order * loss) of one step, by its position; 0 for steps outside the sample.
+  /// ln E_P e^(order * loss) of one step, by its position; 0 for steps that are not in the sample.
   double log_moment(std::size_t step, double order) const;
 
   struct Cumulants {

@@ -16,8 +16,8 @@ using namespace privgrad;
 /// More than all roundings of the few operations behind an answer.
 constexpr double kUpwards = 1.0 + 1e-12;
 
-/// The smallest ln(e^x + (1 / gamma - 1) d(x)) that is found for x in [0, most]; each value is
-/// valid. The sum is convex in e^x, so golden-section search finds the minimum.
+/// The smallest ln(e^x + (1 / gamma - 1) d(x)) that a search over x in [0, most] finds; every x
+/// gives a valid bound. The sum is convex in e^x, so golden-section search finds the minimum.
 double least_log_ratio(const std::function<double(double)>& delta, double log_inverse_gamma) {
   constexpr double kLargest = 700.0;
   constexpr double kSection = 0.6180339887498949;
@@ -55,7 +55,7 @@ struct Point {
   long double x, h;
 };
 
-/// Drops the points that lie on or above a chord of others.
+/// Drops the points that lie on or above a chord between other points.
 std::vector<Point> lower_hull(const std::vector<Point>& points) {
   std::vector<Point> hull;
   for (const Point& next : points) {
@@ -102,7 +102,7 @@ RatioLaw Selection::law() const {
   // Far more than the roundings of a law's masses, which are all sums of terms of one sign where
   // the ratio is above 1.
   constexpr long double kSlack = 1.0L + 1e-9L;
-  // Below this, the contribution of a point of the other direction to 1 - x is lost in roundings.
+  // A limit below which 1 - x is lost in roundings for a point of the other direction.
   constexpr double kLeast = 1e-12;
   const double last = std::max(1e-9, epsilon(kBeyond));
   std::vector<double> at, value;

@@ -29,11 +29,12 @@ struct RunProfile {
 /// > 0, d(-x) <= 1 - e^-x + e^-x d(x), because the two directions have the same bound. And ln C is
 /// - for the truncated negative binomial distribution, f'(x) = f'(1) (gamma / u)^(1 + eta) with u =
 ///   gamma + (1 - gamma) (1 - x): as 1 - F' <= e^x (1 - F) + d(x) for each x >= 0, u' / u <= e^x +
-///   (1 / gamma - 1) d(x), and it is at most 1 / gamma; (1 + eta) times the logarithm;
+///   (1 / gamma - 1) d(x), which is also at most 1 / gamma. ln C is (1 + eta) times the logarithm
+///   of this bound;
 /// - for a Poisson number of mean m, f'(x) = m e^(m (x - 1)), and F - F' <= d(0): m d(0).
 ///
 /// For a run that first draws one of several candidates, the profile is at most the mixture of
-/// their profiles, because the divergence is jointly convex, and so at most the largest of them.
+/// their profiles, because the divergence is jointly convex, and thus at most the largest profile.
 class Selection {
  public:
   /// \param shape  privgrad::RepeatAndSelectEvent::kPoisson: Poisson.

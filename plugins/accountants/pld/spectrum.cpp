@@ -56,8 +56,8 @@ namespace {
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// ln of the size of coefficients that may be left out: if coefficients this large are negligible,
-// every answer is huge.
+// The ln of the largest coefficient that may count as negligible; larger ones are negligible only
+// if every answer is huge.
 constexpr double kLogNegligible = -50.0;
 
 // A root of unity: its angle of up to 2 pi carries three roundings, cosine and sine are accurate to
@@ -117,7 +117,8 @@ class Sums {
   Complex at(std::int64_t frequency, double angle, const Roots& roots) const {
     const double t = angle * half_;
     const double square = t * t;
-    // Sums of sums in extended precision, so that the number of terms does not matter.
+    // Partial sums are added in extended precision, so that the error does not depend on the number
+    // of terms.
     long double real = 0.0L;
     long double imaginary = 0.0L;
     const auto add = [&](Complex term) {
@@ -145,9 +146,10 @@ class Sums {
 
   /// The error of at() without the roots, relative to the sum of the weights. For points: products,
   /// and sums of 32 of them; the rest is summed in extended precision. For stretches: x is exact,
-  /// because half is a power of two. A moment's terms have k + 1 roundings, their sums 33; the sum
-  /// over k of (34 + k) / k! is 35 e. The angle's 3 roundings change the polynomial by as much,
-  /// those of its powers by 3 e, and Horner's 20 steps by 20 e: together 170 half ulps.
+  /// because half is a power of two. The terms of a moment have k + 1 roundings, and their sums 33;
+  /// the sum over k of (34 + k) / k! is 35 e. The polynomial changes by as much through the angle's
+  /// 3 roundings, by 3 e through the roundings of its powers, and by 20 e through Horner's 20
+  /// steps: together 170 half ulps.
   static double error(std::size_t points) { return (points < kLeastPoints ? 20.0 : 96.0) * kUlp; }
 
  private:
@@ -156,11 +158,11 @@ class Sums {
   static constexpr std::size_t kAtATime = 32;
   using Terms = std::array<double, kTerms>;
   struct Stretch {
-    std::int64_t middle;  // reduced
+    std::int64_t middle;  // divided by the scale of the sum, as an index
     Terms moment;         // the sums of w x^k / k!
   };
   struct Point {
-    std::int64_t place;  // reduced
+    std::int64_t place;  // divided by the scale of the sum, as an index
     double weight;
   };
 
@@ -249,8 +251,8 @@ class Transform {
     return at_zero_ + sums_->at(frequency, angle, roots_);
   }
 
-  /// The error of at(): that of the roots, that of a product or of the moments, and two roundings
-  /// where the constant is added.
+  /// The error of at(): the errors of the roots and of the products or moments, and two roundings
+  /// for adding the constant.
   double error() const {
     const double sums = static_cast<double>(weight_.size()) *
                         static_cast<double>(std::numeric_limits<long double>::epsilon());
@@ -269,20 +271,20 @@ class Transform {
   }
 
  private:
-  /// A set of points by its mass, and the sum of |w_j - w_(j-1)| over the others.
+  /// The mass of a set of points, and the sum of |w_j - w_(j-1)| over the other points.
   struct Split {
     double mass = 0.0, variation = 0.0;
   };
 
-  /// Sets of the lowest points, and of the highest: one end often has a peak, and the rest is
-  /// smooth.
+  /// Finds sets of the lowest points and sets of the highest points, because often one end has a
+  /// peak, and the rest is smooth.
   void find_splits(const Factor& factor) {
     constexpr std::array kMasses{0.0, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95};
-    constexpr double kRounding = 1e-8;  // of sums over up to 2^24 points
+    constexpr double kRounding = 1e-8;  // of sums over at most 2^24 points
     const std::size_t count = factor.index.size();
     for (const bool from_below : {true, false}) {
       const auto place = [&](std::size_t k) { return from_below ? k : count - 1 - k; };
-      double variation = 0.0;  // of the points after k, from the far end on
+      double variation = 0.0;  // the variation of the points after k, summed from the far end
       double last = 0.0;
       double mass = 0.0;
       for (const double weight : factor.weight) mass += weight;
@@ -340,8 +342,9 @@ class Walk {
   }
 
   /// Replacing one factor after the other by its exact value changes the product by at most the
-  /// error of the factor times all others, computed or exact. All factors count with at least 1/2,
-  /// so omitting one at most doubles the product. The powers' own roundings are relative.
+  /// error of that factor times all other factors, computed or exact. All factors count with at
+  /// least 1/2, so omitting one at most doubles the product. The powers' own roundings are
+  /// relative.
   Complex product(double* error) const {
     Complex all(1.0, 0.0);
     double majorant = 1.0;
@@ -352,7 +355,7 @@ class Walk {
     }
     const double growth = std::exp(std::min(700.0, 2.0 * error_));
     const double own = 4.0 * kUlp * (steps_ + static_cast<double>(transforms_.size()) + 2.0);
-    // 1e-120 exceeds everything that underflowed.
+    // 1e-120 is more than all underflows together.
     *error = 2.0 * growth * error_ * majorant * (1.0 + own) + own * std::abs(all) + 1e-120;
     return all;
   }
@@ -383,8 +386,8 @@ class Walk {
            static_cast<double>(roots_.size());
   }
 
-  /// An upper bound on the ln of the product of all transforms, each at most 1, the sum of its
-  /// weights.
+  /// An upper bound on the ln of the product of all transforms. Each transform is at most 1,
+  /// because its weights add up to 1.
   template <class Bound>
   double log_bound(const Bound& bound) const {
     double sum = 0.0;

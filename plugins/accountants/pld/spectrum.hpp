@@ -12,8 +12,8 @@ namespace pld {
 
 using Complex = std::complex<double>;
 
-/// The losses of one step under the tilted measure, in grid steps, and how often the step is
-/// composed.
+/// The losses of one step under the tilted measure, in grid steps, and the number of times that the
+/// step is composed.
 struct Factor {
   std::vector<std::int64_t> index;  ///< Increasing.
   std::vector<double> weight;       ///< >= 0; they add up to 1, or there are none.
@@ -49,25 +49,26 @@ struct Window {
 /// computed one by one, from the points of the factors, and nothing as large as the window is
 /// allocated.
 ///
-/// The omitted coefficients are bounded. Between computed frequencies, by the derivative: with a
-/// centre c and X the index, |phi'(t)| = |E (X - c) e^(-it(X - c))| is at most E |X - c|, and at
-/// most |E (X - c)| + t E (X - c)^2, because |e^(-ix) - 1| <= |x|. For all frequencies t in
-/// [s, pi], by summation by parts: (1 - e^(-it)) phi(t) is the transform of the differences w_j -
-/// w_(j-1), so that |phi(t)| <= sum |w_j - w_(j-1)| / (2 sin(s / 2)); or the mass of some points
-/// plus this bound for the others, since a transform is at most the mass of its points.
+/// The omitted coefficients are bounded. Between computed frequencies, a bound on the derivative is
+/// used: with a centre c and X the index, |phi'(t)| = |E (X - c) e^(-it(X - c))| is at most E |X -
+/// c|, and at most |E (X - c)| + t E (X - c)^2, because |e^(-ix) - 1| <= |x|. For all frequencies t
+/// in [s, pi], summation by parts is used: (1 - e^(-it)) phi(t) is the transform of the differences
+/// w_j - w_(j-1), so that |phi(t)| <= sum |w_j - w_(j-1)| / (2 sin(s / 2)); or |phi(t)| is at most
+/// the mass of some points plus this bound for the other points, because a transform is at most the
+/// mass of its points.
 class Spectrum {
  public:
-  /// \param size  of the window: even, at most 2^24.
+  /// \param size  the size of the window: even, at most 2^24.
   /// \param most_work  approximately the largest number of points times frequencies to process.
-  /// \returns nothing if that is not enough.
+  /// \returns nothing if more work is needed.
   static std::optional<Spectrum> of(const std::vector<Factor>& factors, std::size_t size,
                                     double most_work);
 
   /// The sum for k in [0, size), without the coefficients that left_out() bounds.
   Approximation tail(const Window& window, std::size_t k) const;
 
-  /// A bound on the absolute value of every omitted coefficient, so that in the 2-norm the masses
-  /// differ by at most this.
+  /// A bound on the absolute value of every omitted coefficient, which also bounds the difference
+  /// of the masses in the 2-norm.
   double left_out() const { return left_out_; }
 
   /// The frequencies that were kept, ascending.
@@ -77,7 +78,7 @@ class Spectrum {
   struct Coefficient {
     std::int64_t frequency = 0;
     Complex value;
-    double error = 0.0;  // absolute
+    double error = 0.0;  // the absolute error
   };
   std::shared_ptr<const Roots> roots_;
   std::vector<Coefficient> kept_;

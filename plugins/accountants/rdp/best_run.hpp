@@ -1,16 +1,16 @@
-// Renyi divergences of the best of a random number of runs, from those of one run.
+// Renyi divergences of the best of a random number of runs, from the divergences of one run.
 #pragma once
 
 namespace rdp {
 
 /// The cost of the best of K runs, with K drawn beforehand (privgrad::RepeatAndSelectEvent), as log
-/// moments (renyi.hpp). All are upper bounds, roundings included; if a run's own number is a bound
-/// in both directions, so is the result.
+/// moments (renyi.hpp). All are upper bounds, roundings included; if the number for one run is a
+/// bound in both directions, the result is one too.
 ///
 /// One run has the output y, including its score and a random number that breaks ties, with density
 /// q and distribution function F, ordered by score, on one data set, and q' and F' on a neighbour.
-/// With f the generating function of K, the best of K has the density f'(F) q, and no output with
-/// probability P(K = 0) on both. Hence
+/// With f the generating function of K, the best of K has the density f'(F) q, and with probability
+/// P(K = 0), on both data sets, there is no output. Hence
 ///
 ///     E_A'[(dA/dA')^a] = P(K = 0) + integral of q^a q'^(1-a) f'(F)^a f'(F')^(1-a),
 ///
@@ -23,17 +23,17 @@ namespace rdp {
 /// shape 1: Liu and Talwar 2019). With u = gamma + (1 - gamma) (1 - F), in [gamma, 1], the factor
 /// is E K (gamma / u)^(1 + eta) (u' / u)^((a - 1) (1 + eta)), and u' / u <= e^c with c from
 /// largest_log_ratio(). Hence K(a) + ln E K + (a - 1) (1 + eta) c, for each order.
-/// \param log_moment  of one run at `order`, >= 0.
+/// \param log_moment  K(a) of one run at `order`, >= 0.
 /// \param shape  eta.
 /// \param log_ratio  c.
 double best_of_negative_binomial(double order, double log_moment, double mean, double shape,
                                  double log_ratio);
 
 /// The c that one order b of a run proves: u is the probability of an event that follows from a
-/// run's output and an independent coin, so u'^b u^(1-b) <= e^K(b), u' / u <= (e^K(b) / u)^(1/b),
-/// and u >= gamma: c = (K(b) + ln(1 / gamma)) / b. At infinity it is the pure epsilon of a run, at
-/// b = 1 ln(1 / gamma). As K is convex, c decreases and then increases with b. Every b is valid,
-/// whether the run's order is computed for it or not, so the smallest c is used.
+/// run's output and an independent coin, so u'^b u^(1-b) <= e^K(b) and u' / u <= (e^K(b) /
+/// u)^(1/b); as u >= gamma, c = (K(b) + ln(1 / gamma)) / b. At infinity it is the pure epsilon of a
+/// run, at b = 1 ln(1 / gamma). As K is convex, c decreases and then increases with b. Every b
+/// gives a valid c, whichever order is computed, so the smallest c is used.
 /// \param other_order  b >= 1.
 /// \param log_inverse_gamma  ln(1 / gamma) >= 0.
 double largest_log_ratio(double other_order, double log_moment, double log_inverse_gamma);
@@ -43,7 +43,7 @@ double largest_log_ratio(double other_order, double log_moment, double log_inver
 /// ln(a / (a - 1)) the exponent is at most m (a - 1) d. So ln(e^-m + m exp(K(a) + (a - 1) m d)).
 /// The theorem has ln m + K(a) + (a - 1) m d; the first term here, for no run, adds at most e^-m /
 /// m.
-/// \param delta  d, of one run, at an epsilon of at most poisson_epsilon(order).
+/// \param delta  d of one run at some epsilon up to poisson_epsilon(order).
 double best_of_poisson(double order, double log_moment, double mean, double delta);
 
 /// ln(a / (a - 1)), rounded down.

@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 
-// Each bound is a sum of at most five terms, each accurate to a few roundings: this many roundings
-// of the sum of their absolute values cover all of it.
+// The margin for roundings: each bound is a sum of at most five terms, each accurate to a few
+// roundings, so this many roundings of the sum of their absolute values are enough.
 constexpr double kRoundings = 16.0;
 
 constexpr double kCellsPerDoubling = 1024.0;

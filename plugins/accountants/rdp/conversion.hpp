@@ -27,7 +27,7 @@ double log_delta_at(Conversion conversion, double order, double log_moment, doub
 /// The orders among which the best is searched.
 struct Orders {
   std::vector<double> list;  ///< Increasing, above 1, not empty.
-  bool refine = false;       ///< Whether to search between and beyond them too.
+  bool refine = false;       ///< Whether to search between and beyond these orders, too.
   /// Whether the bound has a single minimum; otherwise the whole list is tried.
   bool unimodal = true;
 };

@@ -57,16 +57,16 @@ std::vector<double> default_orders() {
 /// (1 for add_or_remove_one and zero_out, 2 for replace_one):
 /// - gaussian: D_a = a (s / noise_multiplier)^2 / 2, exact;
 /// - zcdp: D_a <= a rho; discrete_gaussian: the same with rho = sensitivity^2 / (2 sigma^2)
-///   (Canonne, Kamath and Steinke 2020, Theorem 4), its sensitivity being the event's own;
+///   (Canonne, Kamath and Steinke 2020, Theorem 4), with the event's own sensitivity;
 /// - laplace: exact, see laplace_log_moment();
 /// - poisson_sampled Gaussians, or one Laplace or discrete Gaussian: exact, see SampledGaussian and
 ///   SampledLaplace. add_or_remove_one: both directions. zero_out: the example's contribution is
 ///   present with probability q and absent otherwise in one data set, always absent in the other,
-///   and all other contributions are distributed alike: the same pair of distributions.
-///   replace_one: refused below q = 1, because no dominating pair is proved here;
+///   and all other contributions have the same distribution in both, so the pair of distributions
+///   is the same. replace_one: refused below q = 1, because no dominating pair is proved here;
 /// - sampled_without_replacement Gaussians, replace_one only: see SubsetGaussian;
 /// - repeat_and_select of any of these: see best_run.hpp; the orders that it needs for one run are
-///   searched in the same list as the best order;
+///   searched in the list that is used for the best order;
 /// - composed, self_composed: sums; non_private: infinite.
 /// Rounding: upwards in every step, so the answers stay upper bounds.
 class Rdp : public Accountant {
@@ -171,7 +171,7 @@ class Rdp : public Accountant {
     return {};
   }
 
-  /// \param event  not refused.
+  /// \param event  an event that is not refused.
   void add_all(const Event& event, std::uint64_t count, Spent& spent) const {
     for (const auto& [part, repeats] : flatten(event)) {
       std::uint64_t total = 0;
@@ -182,7 +182,7 @@ class Rdp : public Accountant {
     }
   }
 
-  /// \param event  a part of flatten(), not refused.
+  /// \param event  an element of flatten() that is not refused.
   /// \param count  above 0.
   void add(const Event& event, std::uint64_t count, Spent& spent) const {
     const double sensitivity = sensitivity_of_unit_bound(adjacency_);
@@ -321,8 +321,9 @@ class Rdp : public Accountant {
   }
 
   /// The divergence of order infinity. For a selection it is the run's divergence e plus the
-  /// largest value of the factor of f' (best_run.hpp): (1 + eta) e, or m times the total variation
-  /// of a run, which is at most tanh(e / 2).
+  /// logarithm of the largest factor of f' (best_run.hpp): (1 + eta) e for the negative binomial
+  /// distribution, and for a Poisson number m times the total variation of a run, which is at most
+  /// tanh(e / 2).
   double pure_epsilon(Spent& spent) const {
     UpwardSum sum;
     sum.add(spent.pure_epsilon());

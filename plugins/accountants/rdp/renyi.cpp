@@ -16,24 +16,25 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kPi = 3.14159265358979323846;
 
-// The quadratures may omit up to exp(-kNegligible), far below one rounding.
+// The quadratures may omit a relative exp(-kNegligible), which is far below one rounding.
 constexpr double kNegligible = 42.0;
 
-// Rounding errors of one term of the quadrature except those of its exponent, in units of the last
-// place. Most of it is for the cancellation in f^a - 1 - a(f - 1) where the series ends.
+// The rounding error of one term of the quadrature, without its exponent, in units of the last
+// place. Most of it comes from the cancellation in f^a - 1 - a(f - 1) just above the range of the
+// series.
 constexpr double kTermRoundings = 160.0;
 
-// Where a |f - 1| is below this, the integrand is summed as a series.
+// The integrand is summed as a series if a |f - 1| is below this.
 constexpr double kSeriesBelow = 0.05;
 
-// Exponents beyond this are summed relative to the largest.
+// Terms with larger exponents are summed relative to the largest term.
 constexpr double kLargeExponent = 600.0;
 
-// Less noise than this is bounded instead of integrated.
+// For less noise than this, the moments are bounded instead of integrated.
 constexpr double kLeastIntegratedSigma = 0.01;
 
-// Below this sigma the second bound on every term of Theorem 27 is the smaller one: the moments
-// differ from exp(j (j-1) / (2 s^2)) by less than a relative 3 exp(-22).
+// Below this sigma, the second bound on every term of Theorem 27 is smaller than the first: the
+// moments differ from exp(j (j-1) / (2 s^2)) by less than a relative 3 exp(-22).
 constexpr double kLeastSubsetSigma = 0.3;
 
 // At most this many nodes are kept.
@@ -180,7 +181,7 @@ void SampledGaussian::add_range(double order, std::int64_t first, std::int64_t l
 }
 
 /// ln of the trapezoid sum of f^a, relative to its largest term: for moments beyond the range of a
-/// double, to which the omitted terms, -1 - a (f - 1), add up to 0.
+/// double. The omitted terms, -1 - a (f - 1), contribute nothing to such moments.
 double SampledGaussian::log_sum_of_powers(double order, const std::vector<Range>& ranges) {
   std::vector<std::pair<double, double>> exponents;  // and their absolute sizes
   double highest = 0.0;
@@ -214,8 +215,8 @@ double SampledGaussian::log_moment(double order) {
   const double margin = std::sqrt(2.0 * kNegligible);
   const double peak = order / sigma_;
   const double far = std::max(order, 2.0) / sigma_;
-  // f^a <= 2^a ((1-q)^a + (q e^x)^a), two normal densities: where this is negligible even compared
-  // with a moment of 1 + q^2/s^2, the valley between the two is omitted.
+  // f^a <= 2^a ((1-q)^a + (q e^x)^a), a sum of two normal densities. The valley between the two is
+  // omitted where this bound is negligible even compared with a moment of 1 + q^2/s^2.
   const double inner = std::sqrt(2.0 * (kNegligible + order * std::log(2.0) - 2.0 * log_q_ +
                                         2.0 * std::log(std::max(1.0, sigma_))));
   const auto down = [&](double t) { return static_cast<std::int64_t>(std::floor(t / step_)); };
@@ -239,7 +240,7 @@ struct Quadrature {
   double error = 0.0;  ///< In units of the last place.
 
   /// \param weight  a factor of the integral.
-  /// \param roundings  of the term that it multiplies.
+  /// \param roundings  the rounding error of the term that it multiplies.
   void add(double weight, double roundings) {
     value += weight;
     error += weight * roundings;
@@ -309,7 +310,8 @@ class Panels {
 
  private:
   static constexpr double kRoundings = 64.0;
-  // The sum of the semiaxes, in half widths, of the ellipse around a panel with foci at its ends.
+  // The ellipse around a panel whose foci are the panel's ends: the sum of its semiaxes, in half
+  // widths of the panel.
   static constexpr double kRho = 12.0;
   static constexpr double kReach = 0.5 * (kRho + 1.0 / kRho);
 
@@ -384,9 +386,9 @@ SubsetGaussian::SubsetGaussian(double fraction, double sigma)
     : log_fraction_(std::log(fraction)), sigma_(sigma) {}
 
 /// ln B(2 half), B(l) = E_Q[(dP/dQ - 1)^l] for P = N(1, s^2), Q = N(0, s^2). The integrand is
-/// entire; on the line Im t = y its absolute value is at most about exp(y^2) times that on the real
-/// line, so a step of pi / sqrt(kNegligible) suffices, or less where e^(t/s) oscillates faster than
-/// the density.
+/// entire; on the line Im t = y its absolute value is at most about exp(y^2) times its value on the
+/// real line, so a step of pi / sqrt(kNegligible) suffices, or less where e^(t/s) oscillates faster
+/// than the density.
 double SubsetGaussian::log_central_moment(std::int64_t half) {
   while (static_cast<std::int64_t>(log_central_.size()) < half) {
     const double power = 2.0 * static_cast<double>(log_central_.size() + 1);
@@ -420,7 +422,7 @@ double SubsetGaussian::at_integer(std::int64_t order) {
   const double n = static_cast<double>(order);
   const double log_e2 = 1.0 / (sigma_ * sigma_);  // eps(2)
   const double log_b2 = log_e2 > 40.0 ? log_e2 : std::log(std::expm1(log_e2));
-  double log_sum = -kInfinity;  // of the terms that are added to 1
+  double log_sum = -kInfinity;  // ln of the terms that are added to 1
   double largest = 0.0;
   for (std::int64_t j = 2; j <= order; ++j) {
     const double k = static_cast<double>(j);

@@ -13,7 +13,8 @@ namespace rdp {
 ///
 /// `order` is a, finite and above 1.
 
-/// a (a - 1) rho: the bound that defines rho-zCDP; exact for a Gaussian, rho = (s / sigma)^2 / 2.
+/// a (a - 1) rho, the bound that defines rho-zCDP. It is exact for a Gaussian, with rho = (s /
+/// sigma)^2 / 2.
 double concentrated_log_moment(double rho, double order);
 
 /// Laplace noise of `scale` times the L1 sensitivity: Mironov 2017, Proposition 6, exact. In more
@@ -29,9 +30,9 @@ double laplace_log_moment(double scale, double order);
 /// With f(t) = 1 - q + q exp(t/s - 1/(2 s^2)) and t standard normal, K = ln E[f^a], and because
 /// E[f] = 1,
 ///     E[f^a] - 1 = E[f^a - 1 - a (f - 1)],
-/// whose integrand is nowhere negative: there is no cancellation in the sum, even for a tiny K. In
-/// the strip |Im t| < pi s the integrand is analytic and |f(t + iy)| <= f(t), so the trapezoid rule
-/// of step h misses at most about exp(y^2/2 - 2 pi y/h) of it for any such y: one formula for
+/// whose integrand is nowhere negative, so there is no cancellation in the sum, even for a tiny K.
+/// In the strip |Im t| < pi s the integrand is analytic and |f(t + iy)| <= f(t), so the trapezoid
+/// rule of step h misses at most about exp(y^2/2 - 2 pi y/h) of it for any such y: one formula for
 /// integer and fractional orders, exact to rounding. Below sigma 0.01, where it would need too many
 /// nodes and epsilon is useless anyway, Jensen's bound f^a <= 2^(a-1) ((1-q)^a + (q exp(..))^a) is
 /// used.
@@ -41,10 +42,10 @@ class SampledGaussian {
   /// \param sigma  above 0.
   SampledGaussian(double probability, double sigma);
 
-  /// The same for a discrete Gaussian on the integers, with sigma and sensitivity in their units:
-  /// the sum over the integers is the trapezoid rule with a step of 1 / sigma. If that step is fine
-  /// enough for the integral, sum and integral agree to rounding, and a wider step suffices. It
-  /// serves both directions for the reason that SampledLaplace states.
+  /// A Poisson-sampled discrete Gaussian on the integers, with sigma and sensitivity in units of
+  /// the integers: the sum over the integers is the trapezoid rule with a step of 1 / sigma. If
+  /// that step is fine enough for the integral, sum and integral agree to rounding, and a wider
+  /// step suffices. It serves both directions for the reason given at SampledLaplace.
   static SampledGaussian discrete(double probability, double sigma, double sensitivity);
 
   /// Not const: stores the nodes for the next order.
@@ -74,7 +75,7 @@ class SampledGaussian {
   SampledGaussian(double probability, double sigma, double step, double weight);
 
   double q_, log_q_, sigma_, step_;
-  double weight_;  ///< Of the node at 0.
+  double weight_;  ///< The weight of the node at 0.
   std::int64_t first_index_;
   std::vector<Node> nodes_;
 };
@@ -88,9 +89,9 @@ class SampledGaussian {
 /// sqrt(u) sinh(c x) >= L sqrt(v) sinh(c y), c = a - 1/2, x = ln u, y = -ln v. At a = 1 the two are
 /// equal; x >= y, because u v >= 1; and sinh(c x) / sinh(x / 2) increases with x for c >= 1/2.
 ///
-/// K = ln E_Q[f^a], f = 1 - q + q e^l, over the losses l of the unsampled release: two atoms, and
-/// between them an integral, by Gauss's rule on panels with a proved error each. As above, the
-/// summand is f^a - 1 - a (f - 1).
+/// K = ln E_Q[f^a], f = 1 - q + q e^l, over the losses l of the unsampled release. These are two
+/// atoms and an interval between them, over which Gauss's rule is applied to panels, each with a
+/// proved error. As above, the summand is f^a - 1 - a (f - 1).
 class SampledLaplace {
  public:
   /// \param probability  q, in (0, 1).
@@ -106,11 +107,11 @@ class SampledLaplace {
   double q_, top_;
 };
 
-/// A Gaussian on a uniformly random subset of fixed size, neighbours that differ in one exchanged
-/// example: Wang, Balle and Kasiviswanathan 2019, Theorem 27, at integer orders, linear in between
-/// (K is convex). An upper bound, not exact. Each term is the smaller of the theorem's bounds, 4
-/// sqrt(B B) and 2 exp((j-1) eps(j)); above order 256, or for sigma below 0.3, only the second is
-/// used for j > 2, which costs little there.
+/// A Gaussian on a uniformly random subset of fixed size, for neighbours that differ in one
+/// exchanged example: Wang, Balle and Kasiviswanathan 2019, Theorem 27, at integer orders, linear
+/// in between (K is convex). An upper bound, not exact. Each term is the smaller of the theorem's
+/// bounds, 4 sqrt(B B) and 2 exp((j-1) eps(j)); above order 256, or for sigma below 0.3, only the
+/// second is used for j > 2, which costs little there.
 ///
 /// The even central moments B(l) = E[(dP/dQ - 1)^l] that the theorem takes from alternating forward
 /// differences are integrated directly here: a sum of non-negative terms, which loses no digits.

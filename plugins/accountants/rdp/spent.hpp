@@ -1,4 +1,4 @@
-// The events that the accountant `rdp` has composed, and their log moments as far as these need no
+// The events that the accountant `rdp` has composed, and those of their log moments that need no
 // search.
 #pragma once
 
@@ -25,7 +25,7 @@ namespace rdp {
 inline constexpr std::size_t kKeptSettings = 16384;
 inline constexpr std::size_t kKeptMoments = std::size_t{1} << 22U;
 
-/// The kinds of release whose log moments are not a multiple of a (a - 1).
+/// The kinds of releases whose log moments are not a multiple of a (a - 1).
 enum class CostKind {
   laplace,
   poisson_gaussian,
@@ -36,10 +36,11 @@ enum class CostKind {
 
 struct Setting {
   CostKind kind = CostKind::laplace;
-  /// Divided by the sensitivity under the adjacency in use, or by the event's own.
+  /// The noise divided by the sensitivity: under the adjacency in use, or the event's own.
   double noise = 0.0;
-  double fraction = 1.0;     ///< The sampled share of the data.
-  double sensitivity = 1.0;  ///< For a discrete Gaussian, whose noise is in the grid's units.
+  double fraction = 1.0;  ///< The sampled share of the data.
+  /// The sensitivity of a discrete Gaussian, whose noise is in the grid's units.
+  double sensitivity = 1.0;
   auto operator<=>(const Setting&) const = default;  // NOLINT(modernize-use-nullptr): clang 14 errs
 };
 
@@ -108,8 +109,8 @@ class Spent {
   bool nothing() const;
   bool infinite() const;
 
-  /// Whether the moments are convex, that is, exact moments of the mechanisms rather than bounds on
-  /// them.
+  /// Whether the moments are convex in the order. Exact moments of mechanisms are; bounds need not
+  /// be.
   bool convex() const;
 
   std::vector<Selection>& selections() { return selections_; }
@@ -128,7 +129,7 @@ class Spent {
     return sum.total();
   }
 
-  /// K of everything except the selections; stores its results. Moments are added in the order in
+  /// K of everything except the selections; results are stored. Moments are added in the order in
   /// which settings first occurred, so the result does not depend on earlier queries.
   double log_moment(double order) {
     privgrad::UpwardSum sum;
@@ -163,8 +164,9 @@ class Spent {
   std::vector<std::uint64_t> counts_;
   bool any_subset_ = false;
   bool only_bounded_ = true;
-  std::vector<Moments> sources_;                ///< Of the first kKeptSettings settings.
-  std::map<double, std::vector<double>> kept_;  ///< By order: the moments of the settings so far.
+  /// The moments of the first kKeptSettings settings.
+  std::vector<Moments> sources_;
+  std::map<double, std::vector<double>> kept_;  ///< The moments of the settings so far, by order.
   std::vector<Selection> selections_;
 };
 
@@ -173,11 +175,11 @@ struct Selection {
   privgrad::RepeatAndSelectEvent event;
   std::vector<Spent> candidates;
   std::uint64_t count = 0;
-  double log_inverse_gamma = 0.0;         ///< Not for a Poisson number of runs.
-  std::optional<double> log_ratio = {};   ///< Once it is known.
-  std::map<double, double> moments = {};  ///< By order.
+  double log_inverse_gamma = 0.0;         ///< Unused for a Poisson number of runs.
+  std::optional<double> log_ratio = {};   ///< Set once it is known.
+  std::map<double, double> moments = {};  ///< The moments by order.
 
-  /// Whether any number of runs, and the best of them, costs nothing.
+  /// Whether the selection costs nothing, for any number of runs.
   bool nothing() const {
     return std::ranges::all_of(candidates, [](const Spent& one) { return one.nothing(); });
   }

@@ -8,8 +8,8 @@
 namespace saddle_point {
 namespace {
 
-// The targets for discretisation errors, e^-30 of the value, and for the truncated part, e^-32 of
-// it.
+// The targets: e^-30 of the value for discretisation errors, and e^-32 of the value for the
+// truncated part.
 constexpr double kContourDigits = 30.0;
 constexpr double kNegligible = 1e-14;
 constexpr double kDigitsGivenAway = 3.0;
@@ -43,8 +43,8 @@ double log_chernoff_factor(double c) {
   return c <= 0.0 ? 0.0 : -c * std::log1p(1.0 / c) - std::log1p(c);
 }
 
-/// 1 up to half of `end`, 0 from `end` on, and numerically infinitely smooth: its Fourier transform
-/// is below e^-36 beyond 288 / end.
+/// A fading factor that is 1 up to half of `end`, 0 from `end` on, and numerically smooth: its
+/// Fourier transform is below e^-36 beyond 288 / end.
 double fade(double tau, double end) {
   return std::isinf(end) ? 1.0 : 0.5 * std::erfc(24.0 * (tau / end - 0.75));
 }
@@ -61,7 +61,8 @@ double excess(double c, const Cumulant& at, double epsilon) {
   return at.slope - epsilon - 1.0 / c - 1.0 / (c + 1.0);
 }
 
-/// -1 < c < 0. Any c is a valid contour, so it need not be exact.
+/// The saddle point with -1 < c < 0. It need not be exact, because every c in this range is a valid
+/// contour.
 Saddle left_saddle(PrivacyLoss& loss, double epsilon) {
   double low = -1.0;
   double high = 0.0;
@@ -75,8 +76,8 @@ Saddle left_saddle(PrivacyLoss& loss, double epsilon) {
   return {c, at};
 }
 
-/// Follows `newton`, which returns the step from a c > 0 towards the wanted point, inside a bracket
-/// that it narrows, until the step is too small to matter for the integrand.
+/// Iterates `newton`, which returns the step from a c > 0 towards the wanted point, inside a
+/// bracket that narrows, until the step is too small to affect the integrand.
 template <class Newton>
 Saddle follow(PrivacyLoss& loss, double guess, const Newton& newton) {
   double low = 0.0;
@@ -97,14 +98,14 @@ Saddle follow(PrivacyLoss& loss, double guess, const Newton& newton) {
   return here;
 }
 
-/// c > 0.
+/// The saddle point with c > 0.
 Saddle right_saddle(PrivacyLoss& loss, double epsilon) {
   const Cumulant zero = loss.cumulant(0.0);
   const double above = epsilon - zero.slope;
   const double guess = 0.5 * (above + std::sqrt(above * above + 6.0 * zero.curvature)) /
                        std::max(zero.curvature, 1e-300);
   return follow(loss, std::clamp(guess, 1e-18, loss.largest_tilt()), [&](const Saddle& here) {
-    // so small that any c is sufficient
+    // negligible, so every c is good enough
     if (here.at.value - here.c * epsilon < kLogNothing) return 0.0;
     const double c = here.c;
     return -excess(c, here.at, epsilon) /
@@ -159,8 +160,8 @@ Saddle saddle_of_delta(PrivacyLoss& loss, double delta) {
 Contour::Contour(PrivacyLoss& loss, double epsilon, int refinement) {
   const Cumulant zero = loss.cumulant(0.0);
   const double spread = std::sqrt(zero.curvature);
-  // Far below the mean delta is nearly 1: seen from a contour to their right, the poles are close
-  // together, and the strip between them is wide.
+  // If epsilon is far below the mean loss, delta is nearly 1. The poles are then close together for
+  // a contour to their right, but the strip between the poles is wide.
   const bool left = spread > 3.0 && zero.slope - epsilon > 1.5 * spread;
   Saddle saddle = left ? left_saddle(loss, epsilon) : right_saddle(loss, epsilon);
   radius_ = 3.0 * std::sqrt(saddle.at.curvature);
@@ -174,7 +175,7 @@ Contour::Contour(PrivacyLoss& loss, double epsilon, int refinement) {
   const double finer = std::pow(2.0, refinement);
   // The coarse rule, with twice the step, has the sufficient period.
   const double step = kPi / aliasing_period(loss, epsilon) / finer;
-  const double width = 9.0 / std::sqrt(at_c_.curvature);  // of a Gaussian integrand
+  const double width = 9.0 / std::sqrt(at_c_.curvature);  // for a Gaussian integrand
   const std::size_t most = kMostNodes * static_cast<std::size_t>(finer);
   auto end = static_cast<std::size_t>(std::min(width / step, 512.0 * finer)) + 8;
   fade_begin_ = fade_end_ = kInfinity;
@@ -187,7 +188,7 @@ Contour::Contour(PrivacyLoss& loss, double epsilon, int refinement) {
   add_panels(loss, epsilon, std::abs(epsilon - loss.bulk()), finer);
 }
 
-/// A period long enough that the images of delta under it are negligible at epsilon.
+/// A period that is so long that the images of delta under it are negligible at epsilon.
 double Contour::aliasing_period(PrivacyLoss& loss, double epsilon) const {
   const double curvature = curvature_at(c_, at_c_);
   const double digits =
@@ -237,8 +238,8 @@ Contour::Sum Contour::sum(double epsilon) const {
   return total;
 }
 
-/// \returns whether the integrand has decayed to nothing, or to rounding, at the last nodes; from
-///   there it decays at least like 1 / tau^2, unless it rises_again().
+/// \returns whether the integrand has decayed to nothing, or to its rounding error, at the last
+///   nodes. From there it decays at least like 1 / tau^2, unless it rises_again().
 bool Contour::decayed(double epsilon) {
   double most = 0.0;
   for (std::size_t k = nodes_.size() - std::min<std::size_t>(nodes_.size(), 6); k < nodes_.size();
@@ -249,7 +250,7 @@ bool Contour::decayed(double epsilon) {
   return tail_ <= negligible(epsilon);
 }
 
-/// \param epsilon  the constructor's.
+/// \param epsilon  the epsilon of the constructor.
 double Contour::negligible(double epsilon) {
   for (; begun_.nodes < nodes_.size(); ++begun_.nodes) {
     const Node& node = nodes_[begun_.nodes];
@@ -260,9 +261,9 @@ double Contour::negligible(double epsilon) {
   return std::max(kNegligible * std::abs(begun_.fine), 0.1 * kUlp * begun_.pole);
 }
 
-/// Rare steps with about the same loss m make the loss nearly a lattice: phi, after having been
-/// near 0, returns near multiples of 2 pi / m, as a peak with the width of the one at 0. Peaks
-/// beyond 100 of those widths are too low to matter in double precision.
+/// Rare steps with about the same loss m make the loss nearly a lattice: after phi has fallen to
+/// nearly 0, it has further peaks near multiples of 2 pi / m, as wide as the peak at 0. Peaks
+/// farther away than 100 times that width are too low for double precision.
 /// \returns whether such peaks matter; adds the others to the tail.
 bool Contour::rises_again(PrivacyLoss& loss, double epsilon) {
   const double spacing = 3.0 / std::sqrt(at_c_.curvature);
@@ -301,13 +302,14 @@ void Contour::fade_out() {
     node.weight *= share;
     node.coarse *= share;
   }
-  begun_ = {};  // of other weights
+  begun_ = {};  // its sums have other weights
 }
 
 /// \returns whether the panel is accurate; otherwise nothing is added.
 bool Contour::add_panel(PrivacyLoss& loss, double epsilon, double begin, double end,
                         double tolerance) {
-  const auto& abscissas = Kronrod::abscissa();  // from 0, every second one Gauss's
+  // From 0 on; every second one belongs to Gauss's rule.
+  const auto& abscissas = Kronrod::abscissa();
   const std::size_t half = abscissas.size() - 1;
   const double middle = 0.5 * (begin + end);
   const double scale = 0.5 * (end - begin);
@@ -342,9 +344,10 @@ bool Contour::add_panel(PrivacyLoss& loss, double epsilon, double begin, double 
   return true;
 }
 
-/// Integrates from where the trapezoidal rule fades out to where the integrand is negligible.
-/// `distance` is the distance of epsilon from the only place where the loss is concentrated: the
-/// rest of the integrand oscillates at that frequency, and delta has no finer detail.
+/// Integrates from the end of the trapezoidal rule to the place at which the integrand is
+/// negligible. `distance` is the distance of epsilon from the only place where the loss is
+/// concentrated: the rest of the integrand oscillates at that frequency, and delta has no finer
+/// detail.
 void Contour::add_panels(PrivacyLoss& loss, double epsilon, double distance, double finer) {
   fade_out();
   fade_end_ = std::max(finer * kFadeReach / distance, 4.0 * fade_begin_);
@@ -385,7 +388,7 @@ Contour::Value Contour::at(double epsilon) const {
   if (scale < kLogNothing) return {scale, scale, -c_, 0.0, 0.0};
   const Sum total = sum(epsilon);
   const double exponent = rounding(epsilon);
-  // The rounding along the line: of a phase tau L, and of phi where it is small.
+  // The rounding errors along the line: of the phases tau L, and of phi where it is small.
   const double along = (loss_error_ + 4.0 * kUlp * std::abs(epsilon)) * total.moment +
                        4.0 * kUlp * (total.size + total.pole);
   const double rounded = along + exponent * std::abs(total.fine);
@@ -444,7 +447,7 @@ Bounds delta_of(PrivacyLoss& loss, double epsilon) {
     const double error = (value.error * part + 4.0 * kUlp * delta) / delta;
     const bool helped = error < 0.3 * best.relative_error;
     if (error < best.relative_error) {
-      // If rounding dominates, its estimate may itself be off by a factor.
+      // If rounding dominates, the estimate of the rounding may be off by a factor.
       const double margin = error > kLittle ? 4.0 * error : error;
       best.lower = std::max(0.0, delta * (1.0 - margin));
       best.upper = std::min(best.upper, delta * (1.0 + margin));
@@ -470,7 +473,7 @@ namespace {
 struct Root {
   double epsilon = 0.0;
   Contour::Value value;
-  double miss = 0.0;  // by how much the logarithm misses its target
+  double miss = 0.0;  // the distance of the logarithm from its target
 };
 
 /// The interval known to contain the root.
@@ -488,8 +491,8 @@ struct Bracket {
   }
 };
 
-/// Newton's iteration for ln delta, or ln(1 - delta), on one contour, no farther from `start` than
-/// the contour is accurate.
+/// Newton's iteration for ln delta, or for ln(1 - delta), on one contour. It stays within the
+/// distance from `start` in which the contour is accurate.
 Root newton(const Contour& contour, double start, double delta, const Bracket& bracket) {
   const double target = contour.gives_rest() ? std::log1p(-delta) : std::log(delta);
   const double least = std::max(start - contour.radius(), bracket.low);
@@ -504,7 +507,7 @@ Root newton(const Contour& contour, double start, double delta, const Bracket& b
       break;
     }
     const double next = std::clamp(root.epsilon + step, least, most);
-    // The remainder is rounding, which root.miss includes.
+    // The remaining error is rounding, which root.miss includes.
     if (std::abs(next - root.epsilon) <= 4.0 * kUlp * std::abs(next)) break;
     if (i + 1 < kMostIterations) root.epsilon = next;
   }
@@ -559,8 +562,8 @@ Bounds epsilon_of(PrivacyLoss& loss, double delta) {
       best = {std::max(0.0, root.epsilon - error), std::max(0.0, root.epsilon + error), relative};
     }
     if (relative <= kSharp + 2.0 * root.value.rounding) return best;
-    // A contour made for exactly this place can be more accurate than this one, or a finer one is
-    // needed.
+    // A contour for exactly this place may be more accurate than the present one; otherwise a finer
+    // contour is needed.
     if (away > 0.01 * root.epsilon) {
       epsilon = bracket.next(root.epsilon, contour.radius());
     } else {

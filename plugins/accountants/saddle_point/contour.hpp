@@ -12,8 +12,8 @@ namespace saddle_point {
 struct Bounds {
   double lower = 0.0;
   double upper = 0.0;
-  /// The estimated error of the integral itself, relative to delta; infinite if the integral was
-  /// given up and `upper` is Chernoff's bound.
+  /// The estimated error of the integral itself, relative to delta; infinite if the integral
+  /// failed, and `upper` is Chernoff's bound.
   double relative_error = 0.0;
 };
 
@@ -27,15 +27,16 @@ struct Bounds {
 ///
 /// The error of the trapezoidal rule of step h is exactly the sum over m != 0 of delta(epsilon + 2
 /// pi m / h) e^{2 pi m c / h} (Poisson's summation formula), and Chernoff's inequality bounds those
-/// terms, so h is known before the integration. If the integrand has not decayed after a while (few
-/// steps at small q: nearly all of the loss is in one place), the rule is faded out smoothly and
-/// Gauss-Kronrod panels continue.
+/// terms, so h is known before the integration. If the integrand does not decay soon (a few steps
+/// with small q, with nearly all of the loss in one place), the rule is faded out smoothly, and
+/// Gauss-Kronrod panels continue the integral.
 ///
 /// Proved, up to rounding: the formula, the step, and Chernoff's bound, which caps the answer.
-/// Estimated: the integral beyond the last node (from the last nodes, and probes beyond them), the
-/// error of the panels (two rules of different order), and rounding (a model of it). The error of a
-/// Value is the sum of these estimates and of the difference to the rule of twice the step. The
-/// estimates are tested, not proved, so pld's certified interval should accompany them.
+/// Estimated: the integral beyond the last node (from the last nodes and from probes beyond them),
+/// the error of the panels (from two rules of different order), and rounding (by a model). The
+/// error of a Value is the sum of these estimates and of the difference from the rule with twice
+/// the step. The estimates are tested, not proved, so pld's certified interval should accompany
+/// them.
 class Contour {
  public:
   /// \param refinement  0, 1, ...: each halves the step and extends the line.
@@ -68,13 +69,14 @@ class Contour {
   struct Node {
     double tau = 0.0;
     double weight = 0.0;
-    double coarse = 0.0;  // weight in the coarser rule, for the error estimate
+    double coarse = 0.0;  // the weight in the coarser rule, for the error estimate
     Complex log_phi;
   };
   struct Sum {
-    double fine = 0.0, coarse = 0.0, slope = 0.0;  // of the real part
-    double size = 0.0, moment = 0.0;               // of the modulus, and of the modulus times tau
-    double pole = 0.0;                             // of 1 / |s (s + 1)|
+    double fine = 0.0, coarse = 0.0, slope = 0.0;  // sums of the real part
+    // Sums of the modulus, and of the modulus times tau.
+    double size = 0.0, moment = 0.0;
+    double pole = 0.0;  // the sum of 1 / |s (s + 1)|
   };
 
   /// The sum over the first nodes at the constructor's epsilon, which is needed each time nodes are

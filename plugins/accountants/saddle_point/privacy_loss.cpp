@@ -12,8 +12,8 @@ namespace {
 
 using namespace privgrad;
 
-// Discretisation errors are kept below e^-37 of the whole, and those of a step that occurs n times
-// below that divided by sqrt(n): the loss of such a step is about 1/sqrt(n) of the sum's scale.
+// Discretisation errors are below e^-37 of the whole and, for a step that occurs n times, below
+// e^-37 / sqrt(n): the loss of such a step is about 1/sqrt(n) of the sum's scale.
 constexpr double kDigits = 37.0;
 
 constexpr std::size_t kMostPoints = std::size_t{1} << 19;
@@ -73,7 +73,7 @@ class LogRatio {
       if (re > -0.5) {
         return {0.5 * std::log1p(2.0 * re + (re * re + im * im)), std::atan2(im, 1.0 + re)};
       }
-      const double power = q_ * std::exp(x);  // rest + 1 would lose digits
+      const double power = q_ * std::exp(x);  // rest + 1 loses digits here
       const Complex sum((1.0 - q_) + power * angle.cos, power * angle.sin);
       return {std::log(std::abs(sum)), std::arg(sum)};
     }
@@ -145,7 +145,7 @@ class Walk {
   bool inside() const { return k_ * spacing_ < high_; }
   double u() const { return k_ * spacing_; }
   void next() { ++k_; }
-  /// The exponent at u() is `missing` below the relevant range, missing > 0.
+  /// Skips points if the exponent at u() is `missing` > 0 below the relevant range.
   void skip(double missing) {
     const double slope = steepest_ + std::max(0.0, -u());
     k_ += std::max(1.0, std::floor(missing / slope / spacing_));
@@ -253,12 +253,12 @@ double PrivacyLoss::push(double s) const {
   return 2.0 * std::max(s, 0.0) + 1.0;
 }
 
-/// The range of u that contains every mode of the density of P, and of P tilted by any of 0..s.
+/// The range of u that contains all modes of the density of P and of its tilts from 0 to s.
 PrivacyLoss::Range PrivacyLoss::modes(const SampledSteps& step, double s) const {
   if (pair_ != Pair::add || s <= 0.0) {
     return {pair_ == Pair::replace ? -1.0 / step.sigma : 0.0, push(s) / step.sigma};
   }
-  // A concave exponent, whose only mode can be far nearer than -s (small q).
+  // The exponent is concave, and for small q its only mode can be far nearer than -s.
   const LogRatio ratio(step);
   double low = -s / step.sigma;
   double high = 0.0;
@@ -282,8 +282,9 @@ PrivacyLoss::Range PrivacyLoss::extent(const SampledSteps& step, double s) const
 }
 
 void PrivacyLoss::build(const SampledSteps& step, double s, RealLine& line) const {
-  // Half-width of the strip: up to the branch points of l for remove, half way if a negative power
-  // of the ratio occurs; beyond 6 the Gaussian itself grows faster than the rule converges.
+  // The half-width of the strip. It reaches up to the branch points of l for `remove`, and half as
+  // far if a negative power of the ratio occurs. It is at most 6, because beyond that the Gaussian
+  // grows faster than the rule converges.
   const double bend = curvature(step, s);
   const double half =
       std::min((pair_ == Pair::remove ? 3.0 : 1.5) * step.sigma, 6.0 / std::sqrt(bend));
@@ -296,8 +297,8 @@ void PrivacyLoss::build(const SampledSteps& step, double s, RealLine& line) cons
   for (Walk walk(low, high, spacing, push(s) / step.sigma); walk.inside();) {
     const double u = walk.u();
     const auto [loss, density] = point(pair_, ratio, u);
-    // A tilt t between -1 (which gives Q) and s gives the point at most the larger of the weights
-    // that -1 and s give it.
+    // For a tilt t between -1 (which gives Q) and s, the weight of the point is at most the larger
+    // of its weights at -1 and at s.
     const double most = density - 0.5 * u * u + std::max(-loss, s * loss);
     if (most < negligible) {
       walk.skip(negligible - most);
@@ -371,8 +372,8 @@ double PrivacyLoss::largest_tilt() const noexcept {
   double largest = 1e18;
   if (pair_ == Pair::add) return largest;  // the loss is bounded
   for (const SampledSteps& step : steps_) {
-    // From -2 sigma^2 ln q on, E[e^{cL}] is dominated by the example's participation. A further
-    // tilt by 45 sigma corresponds to a loss that is exceeded with probability only e^-1000.
+    // From c = -2 sigma^2 ln q on, the case in which the example takes part dominates E[e^{cL}]. A
+    // further tilt by 45 sigma corresponds to a loss that is exceeded with probability e^-1000.
     largest = std::min(largest,
                        2.0 - 2.0 * step.sigma * step.sigma * std::log(step.q) + 45.0 * step.sigma);
   }
@@ -398,7 +399,7 @@ double PrivacyLoss::supremum() const {
 }
 
 double PrivacyLoss::bulk() {
-  // K' at the s whose tilt turns P into the distribution without the example.
+  // This is K' at the s whose tilt turns P into the distribution without the example.
   return cumulant(pair_ == Pair::remove ? -1.0 : pair_ == Pair::add ? 0.0 : -0.5).slope;
 }
 
@@ -413,9 +414,9 @@ void PrivacyLoss::tilt(double c) {
 }
 
 void PrivacyLoss::build(const SampledSteps& step, double log_mgf, ComplexLine& line) const {
-  // The line lies v above (add: below) the real one, on the side where e^{i tau L} decays. The
-  // theorem's two strips reach down to the real line, where the integrand is a density times a
-  // number of modulus 1, and up to 2v, where a Gaussian has grown by e^{2 v^2}.
+  // The line lies v above the real line (below it for `add`), on the side on which e^{i tau L}
+  // decays. The theorem's two strips reach down to the real line, where the integrand is a density
+  // times a number of modulus 1, and up to 2v, where a Gaussian has grown by e^{2 v^2}.
   const double bend = curvature(step, tilt_);
   const double v =
       std::min((pair_ == Pair::remove ? 1.5 : 0.75) * step.sigma, 1.7 / std::sqrt(bend));
@@ -431,7 +432,7 @@ void PrivacyLoss::build(const SampledSteps& step, double log_mgf, ComplexLine& l
   for (auto* column : {&line.weight_re, &line.weight_im, &line.loss_re, &line.loss_im}) {
     column->clear();
   }
-  // On this line exponents are at most 1 / cos(theta / 2) times as steep as on the real one.
+  // On this line exponents are at most 1 / cos(theta / 2) times as steep as on the real line.
   for (Walk walk(low, high, spacing, 1.5 * push(tilt_) / step.sigma); walk.inside();) {
     const double u = walk.u();
     const Point here = point(pair_, ratio, u, angle);

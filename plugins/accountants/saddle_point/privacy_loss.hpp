@@ -17,17 +17,17 @@ inline constexpr double kPi = std::numbers::pi;
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline constexpr double kUlp = std::numeric_limits<double>::epsilon();
 
-/// The pair of distributions P and Q to compare, for one Poisson-sampled Gaussian step of sampling
-/// probability q and noise sigma (z is the release along the example's direction).
+/// The pair of distributions P and Q to compare, for one Poisson-sampled Gaussian step with
+/// sampling probability q and noise sigma (z is the release along the example's direction).
 enum class Pair {
   remove = 1,  ///< P = (1-q) N(0, sigma^2) + q N(1, sigma^2), Q = N(0, sigma^2).
   add,         ///< As remove, with P and Q exchanged.
   replace,     ///< P as in remove, Q = (1-q) N(0, sigma^2) + q N(-1, sigma^2).
 };
 
-/// A Poisson-sampled Gaussian release and how often it occurred.
+/// A Poisson-sampled Gaussian release, and the number of times that it occurred.
 struct SampledSteps {
-  double q = 0.0;      ///< In (0, 1): 0 costs nothing and 1 is not sampled.
+  double q = 0.0;      ///< In (0, 1), because 0 costs nothing, and 1 is no sampling.
   double sigma = 0.0;  ///< > 0, relative to the bound of one contribution.
   double count = 0.0;  ///< An integer >= 1.
 };
@@ -65,21 +65,21 @@ class PrivacyLoss {
   /// oscillate, so the number of points does not grow with tau.
   void log_characteristic(std::span<const double> taus, std::span<Complex> out) const;
 
-  /// The same at tau = k step for k = first, first + 1, ...
+  /// log_characteristic() at tau = k step for k = first, first + 1, ...
   void log_characteristic(double step, std::size_t first, std::span<Complex> out) const;
 
   void tilt(double c);
 
   /// Sum over steps of the integral of |tilted density * L| over the line in use, and a bound on
-  /// the error of ln phi per unit of tau: rounding, and the part of the total weight 1 that the
-  /// points on the line miss. Available after log_characteristic.
+  /// the error of ln phi per unit of tau: rounding, and the part of the total weight 1 that is
+  /// missing at the points on the line. Available after log_characteristic.
   double absolute_loss() const noexcept { return absolute_loss_; }
   double loss_error() const noexcept { return loss_error_; }
 
   /// An upper bound on delta(0).
   double most_variation() const;
 
-  /// An upper bound on the loss: delta is 0 from there on.
+  /// An upper bound on the loss, from which on delta is 0.
   double supremum() const;
 
   /// A tilt that is large enough for every delta representable as a double.
@@ -89,9 +89,9 @@ class PrivacyLoss {
   double bulk();
 
  private:
-  /// Points on the real z-line and the values there that are needed for any s.
+  /// Points on the real z-line, and the values at these points that are needed for any s.
   struct RealLine {
-    double covers = -1.0;            // for s up to this
+    double covers = -1.0;            // valid for s up to this
     std::vector<double> loss;        // L at the points
     std::vector<double> log_weight;  // ln of the weight under P
     std::vector<double> weight;      // the weight under P
@@ -100,7 +100,7 @@ class PrivacyLoss {
   struct ComplexLine {
     std::vector<double> weight_re, weight_im, loss_re, loss_im;
     double absolute_loss = 0.0;
-    double relative_error = 0.0;  // of a sum over the points
+    double relative_error = 0.0;  // relative error of a sum over the points
   };
   struct Range {
     double low = 0.0, high = 0.0;
@@ -120,9 +120,10 @@ class PrivacyLoss {
   Pair pair_;
   double gaussian_square_;
   std::vector<SampledSteps> steps_;
-  std::vector<RealLine> lines_;      // one for each of steps_
-  std::vector<double> log_mgf_;      // of each step at the tilt
-  std::vector<ComplexLine> tilted_;  // of the first steps
+  std::vector<RealLine> lines_;  // one for each of steps_
+  // Ln of the moment generating function of each step at the tilt.
+  std::vector<double> log_mgf_;
+  std::vector<ComplexLine> tilted_;  // the complex lines of the first steps
   double tilt_ = 0.0;
   mutable double absolute_loss_ = 0.0;
   mutable double loss_error_ = 0.0;

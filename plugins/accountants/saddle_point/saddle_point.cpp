@@ -29,7 +29,7 @@ using saddle_point::kInfinity;
 // The largest relative error of the integral for which its result is called exact.
 constexpr double kExact = 1e-8;
 
-// Counts up to here are exact as doubles.
+// The most steps: up to here, counts are exact as doubles.
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 53;
 
 // The smallest noise with which sampled steps are integrated; far below it the loss overflows or
@@ -40,7 +40,7 @@ constexpr double kMostSampledNoise = 1e7;
 constexpr std::size_t kMostAnswers = 64;
 
 struct Step {
-  double q = 0.0;  // 1 where nothing is sampled
+  double q = 0.0;  // 1 without sampling
   JointGaussian noise;
 
   friend bool operator<(const Step& a, const Step& b) {
@@ -55,8 +55,8 @@ double noise_of(const Step& step, End end) {
   return end == End::low ? step.noise.low : step.noise.high;
 }
 
-/// The composed events, with equal steps added up. Ordered, so that sums do not depend on the order
-/// of composition.
+/// The composed events, with equal steps added up. They are ordered, so that sums do not depend on
+/// the order of composition.
 struct Spent {
   std::map<Step, std::uint64_t> steps;
   bool no_noise = false;
@@ -95,7 +95,7 @@ std::optional<std::string> refuses_sampled(const PoissonSampledEvent& event) {
 ///   separately; the larger answer counts;
 /// - under zero_out: the same two. The example is in the batch with probability q, and its
 ///   contribution is then present or replaced by zero; if it is not in the batch, the two data sets
-///   look the same. So the sums are distributed as with and without the example;
+///   look the same. So the sums have the distributions with and without the example;
 /// - under replace_one: "replace", which is its own mirror image.
 ///
 /// The estimate of the integral's own error, rounding included, is added to the value, and
@@ -214,7 +214,8 @@ class SaddlePoint final : public Accountant {
     return {Pair::remove, Pair::add};
   }
 
-  /// The larger of the results of `compute` for each direction. `most` is the result without noise.
+  /// The larger of the results of `compute` for the two directions. `most` is the result without
+  /// noise.
   template <class Compute>
   PrivacyAnswer answer(double most, const Compute& compute) const {
     // An infinite upper bound is always true; a search for a scale regards it as too little noise.
@@ -277,7 +278,8 @@ class SaddlePoint final : public Accountant {
     return {.value = bounds.upper, .bound = bound, .lower = bounds.lower, .note = std::move(note)};
   }
 
-  /// Plans, ledgers and reports often repeat questions before anything is composed.
+  /// Stores the last answer, because plans, ledgers and reports often repeat a question before
+  /// anything is composed.
   template <class Compute>
   PrivacyAnswer remembered(Answers& answers, double key, const Compute& compute) const {
     {

@@ -17,8 +17,9 @@ using namespace privgrad;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 
-// Each formula below is a sum of at most five terms, each accurate to a few roundings; this many
-// roundings of the sum of their absolute values cover all of it several times over.
+// The margin for roundings, in roundings of the sum of the absolute values of a formula's terms.
+// Each formula below has at most five terms, each accurate to a few roundings, so this is several
+// times more than enough.
 constexpr double kRoundings = 16.0;
 
 /// The zero of an increasing function between lo and hi, 0 < lo <= hi; the nearer end if rounding
@@ -67,7 +68,7 @@ Bound classic_epsilon(double rho, double delta) {
   if (rho == 0.0) return {};
   if (std::isinf(rho)) return {kInfinity};
   const double log_inverse_delta = -std::log(delta);
-  // Two square roots, because the product may underflow for the smallest rho.
+  // The root is split in two, because the product may underflow for the smallest rho.
   return {round_up(rho + 2.0 * std::sqrt(rho) * std::sqrt(log_inverse_delta), 8.0)};
 }
 
@@ -106,7 +107,8 @@ Bound optimal_delta(double rho, double epsilon) {
   if (std::isinf(rho)) return {1.0};
   // The derivative of ln delta in x = a - 1 is (1 + 2x) rho - epsilon - ln(1 + 1/x), which
   // increases from -infinity to infinity. ln(1 + 1/x) <= 1/x puts its zero below hi. Orders beyond
-  // 1e300 or within 1e-300 of 1 are cut off: every order is a proof, and there the bound is 0 or 1.
+  // 1e300 or within 1e-300 of 1 are not tried. This is allowed because every order gives a proof,
+  // and there the bound is 0 or 1.
   const double hi = std::min(1e300, epsilon / rho / 2.0 + 1.0 / (std::sqrt(2.0) * std::sqrt(rho)));
   const double lo = 1e-300;
   const double x = increasing_root(

@@ -29,7 +29,7 @@ Bound classic_delta(double rho, double epsilon);
 /// \throws NumericError if the best order cannot be found.
 Bound optimal_epsilon(double rho, double delta);
 
-/// The same solved for delta, at most 1: their Corollary 13.
+/// The bound of optimal_epsilon() solved for delta, at most 1: Corollary 13 of the same paper.
 /// \throws NumericError if the best order cannot be found.
 Bound optimal_delta(double rho, double epsilon);
 

@@ -23,10 +23,10 @@ using matrix_noise::Workload;
 ///
 /// The cost follows from the recipes and the order of the examples, for any coefficients.
 ///
-/// With form: banded, the coefficients c of a C with few bands are chosen, and a contains the first
-/// coefficients of 1 / c: N is nearly the inverse of C, and the difference is charged (strategy()).
-/// All terms of a step then have that step's sigma, a_j sigma_t zeta_{t-j}, so C N is the same at
-/// each step even if the noise changes.
+/// With `form: banded`, the optimisation chooses the coefficients c of a matrix C with few bands,
+/// and a contains the first coefficients of 1 / c: N is nearly the inverse of C, and the difference
+/// is charged (strategy()). All terms of a step then have that step's sigma, a_j sigma_t
+/// zeta_{t-j}, so C N is the same at each step even if the noise changes.
 class Matrix final : public Aggregator {
  public:
   explicit Matrix(const Params& params)
@@ -63,7 +63,7 @@ class Matrix final : public Aggregator {
     terms_ = is_banded_ ? std::min<std::size_t>(2 * bands_, kMostNoiseWindow + 1) : bands_;
   }
 
-  /// \returns a; with form: banded c and then a.
+  /// \returns the coefficients a; with `form: banded`, the coefficients c followed by a.
   std::vector<double> optimized(const AggregationPlan& plan) const override {
     std::vector<double> numbers = strategy_for(plan);
     if (!is_banded_) return numbers;
@@ -130,7 +130,7 @@ class Matrix final : public Aggregator {
                       .noise = {plan.noise_multipliers.begin(), plan.noise_multipliers.end()},
                       .participations = participations_of(plan)};
     workload.spacing = std::max<std::uint64_t>(1, plan.steps / workload.participations);
-    // Only the proportions, so that the scale of the noise does not matter.
+    // Uses only proportions of the noise, so that its scale does not affect the result.
     const double largest = *std::ranges::max_element(workload.noise);
     for (double& value : workload.noise) value /= largest;
     if (!weighs_) return workload;
@@ -157,8 +157,8 @@ class Matrix final : public Aggregator {
 
   bool is_banded_;
   std::string strategy_;
-  std::size_t bands_;      // of N, or of C
-  std::size_t terms_ = 0;  // of noise in one release
+  std::size_t bands_;      // the bands of N, or of C
+  std::size_t terms_ = 0;  // the terms of noise in one release
   double momentum_;
   bool weighs_;
   std::vector<double> own_;

@@ -154,8 +154,8 @@ std::vector<double> power_of_inverse(double gamma, double momentum, std::size_t 
 
 namespace {
 
-/// A quasi-Newton method (BFGS) on the box of the objective: coordinates at a bound that would move
-/// outwards stay there.
+/// A quasi-Newton method (BFGS) on the objective's box: a coordinate at a bound stays there if it
+/// would move outwards.
 class Minimiser {
  public:
   Minimiser(Objective& errors, std::vector<double> from)
@@ -169,7 +169,7 @@ class Minimiser {
     constexpr int kMostSteps = 500;
     for (int i = 0; i < kMostSteps; ++i) {
       if (step()) continue;
-      // Tries again along the gradient itself, because the curvature estimate may be misleading.
+      // Tries again along the gradient itself, because the estimate of the curvature may be wrong.
       forget();
       if (!step()) return;
     }
@@ -268,7 +268,7 @@ std::vector<double> best_from(Objective& errors, std::vector<std::vector<double>
   return best;
 }
 
-/// The power of the workload's inverse, or of the workload, with the smallest error.
+/// Finds the power of the workload's inverse, or of the workload, with the smallest error.
 std::vector<double> best_power(Objective& errors, double momentum, std::size_t bands) {
   std::vector<double> best, gradient(bands - 1);
   double least = std::numeric_limits<double>::infinity();

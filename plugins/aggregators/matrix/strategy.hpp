@@ -7,11 +7,11 @@
 
 namespace matrix_noise {
 
-/// How a run uses its noise; all of it public.
+/// The public facts about a run's use of its noise.
 struct Workload {
   std::uint64_t steps = 0;
-  /// The optimizer's: an iterate is the sum of the earlier releases r_u, each times its weight and
-  /// 1 - momentum^(t-u+1). 0: plain sums.
+  /// The optimizer's momentum: an iterate is the sum of the earlier releases r_u, each times its
+  /// weight and 1 - momentum^(t-u+1). 0: plain sums.
   double momentum = 0.0;
   std::vector<double> weights;  ///< The weight of each release in the iterates: its learning rate.
   std::vector<double> noise;    ///< Standard deviation of each step's own noise, > 0.
@@ -38,14 +38,14 @@ class Objective {
 /// \param older_noise  N_{t,t-j} = a_j noise_{t-j}; otherwise a_j noise_t.
 std::vector<double> squared_errors(const Workload& workload, std::size_t bands, bool older_noise);
 
-/// For N_{t,t-j} = a_j noise_{t-j}, a_0 = 1, as a function of the coefficients a.
+/// The objective for N_{t,t-j} = a_j noise_{t-j}, a_0 = 1, as a function of the coefficients a.
 class InverseErrors final : public Objective {
  public:
-  /// \param bands  of N, > 0.
+  /// \param bands  the bands of N, > 0.
   InverseErrors(const Workload& workload, std::size_t bands);
 
-  /// sens^2 = sum_r (y_r / noise_r)^2, (a * y)_t = [t is one of the participations], is correct if
-  /// C >= 0, as between least() and most().
+  /// sens^2 = sum_r (y_r / noise_r)^2 with (a * y)_t = [t is one of the participations]. This is
+  /// correct if C >= 0, which holds between least() and most().
   double operator()(std::span<const double> a, std::span<double> gradient) override;
   double least() const override { return -1.0; }
   double most() const override { return 0.0; }
@@ -59,10 +59,10 @@ class InverseErrors final : public Objective {
   std::vector<double> moved_, pulled_;  // y, and its adjoint: [steps]
 };
 
-/// For N_{t,t-j} = a_j noise_t, where a contains the first `terms` coefficients of 1 / c, as a
-/// function of the coefficients c of a banded C. An example's steps are as far apart as C has
-/// bands: sens is ||c|| / (1 - rho), where rho is the sum of the absolute coefficients of c a
-/// beyond 1, which bounds the distance of C N from the identity.
+/// The objective for N_{t,t-j} = a_j noise_t, where a contains the first `terms` coefficients of 1
+/// / c, as a function of the coefficients c of a banded C. An example's steps are as far apart as C
+/// has bands, so sens is ||c|| / (1 - rho), where rho is the sum of the absolute coefficients of c
+/// a beyond 1, which bounds the distance of C N from the identity.
 class BandedErrors final : public Objective {
  public:
   BandedErrors(const Workload& workload, std::size_t bands, std::size_t terms);
@@ -83,8 +83,9 @@ std::vector<double> inverse(std::span<const double> c, std::size_t terms);
 /// McKenna, Upadhyay and Lampert 2025).
 std::vector<double> power_of_inverse(double gamma, double momentum, std::size_t bands);
 
-/// The a with -1 <= a_j <= 0 for j > 0 and the smallest error: the best of the local minima found
-/// from the best power of the inverse, and from the results for half the bands and for two.
+/// The a with -1 <= a_j <= 0 for j > 0 and the smallest error: the best of the local minima that
+/// are found from the best power of the inverse, and from the results for half as many bands and
+/// for two bands.
 std::vector<double> minimised_inverse(const Workload& workload, std::size_t bands);
 
 /// The c with 0 <= c_j <= 1 and the smallest error by BandedErrors, found in the same way.

@@ -16,23 +16,24 @@ using namespace privgrad;
 /// Prefix sums, or exponentially weighted momentum, with the noise of a binary tree over the steps.
 ///
 /// Count a tree's steps from 1, and let 2^b be the largest power of two that divides k. The release
-/// of step k continues that of step k - 2^b and adds a node over the 2^b steps between them: the
-/// greedy cover of [1, k] by aligned blocks (COMPOSE(1, k) of Tran and Cutkosky) consists of the
-/// cover of [1, k - 2^b] and this block. So each step draws one node, numbered by the step itself,
-/// and reads one earlier release; nodes that no cover uses do not exist, and cost nothing. The
-/// number of steps is arbitrary.
+/// of step k continues the release of step k - 2^b and adds a node over the 2^b steps between them:
+/// the greedy cover of [1, k] by aligned blocks (COMPOSE(1, k) of Tran and Cutkosky) consists of
+/// the cover of [1, k - 2^b] and this block. So each step draws one node, numbered by the step
+/// itself, and reads one earlier release; nodes that no cover uses do not exist, and cost nothing.
+/// The number of steps is arbitrary.
 ///
-/// Momentum: s_t = momentum s_{t-1} + x_t, released as (1 - momentum) s_t, and a block's noise
-/// fades as its data does.
+/// Momentum: s_t = momentum s_{t-1} + x_t, released as (1 - momentum) s_t, and the noise of a block
+/// fades at the same rate as its data.
 ///
 /// Restarts: a new tree begins after every `restart_every` steps and continues the last release of
-/// the old one. Completion: that last release gets the noise of a single node over its whole tree
-/// instead of one per block of the cover, as if steps without data had completed the tree.
+/// the old one. Completion: the last release of a tree gets the noise of a single node over the
+/// whole tree instead of one node per block of the cover, as if steps without data had completed
+/// the tree.
 ///
-/// Variance reduction: the estimator "from below" of Honaker (2015). With all nodes of a complete
-/// tree, also those that no cover uses, a block is estimated by its own node and by the sum of its
-/// halves' estimates, weighted by their precision. With weight w_l for the node of level l, the
-/// prefix that ends in a block of level b is estimated by
+/// Variance reduction: the estimator "from below" of Honaker (2015). It uses all nodes of a
+/// complete tree, also nodes that no cover uses. A block is estimated by its own node and by the
+/// sum of its halves' estimates, weighted by their precision. With weight w_l for the node of level
+/// l, the prefix that ends in a block of level b is estimated by
 ///
 ///     Z(l) = w_l (K Z_{k - 2^l} + node_l) + (1 - w_l) Z(l-1),    Z(0) = K Z_{k-1} + node_0,
 ///
@@ -151,7 +152,7 @@ class Tree final : public Aggregator {
     }
   }
 
-  /// One estimate of the release: that of the step before the block, plus the block's node.
+  /// One estimate of the release: the release of the step before the block, plus the block's node.
   struct Block {
     std::uint64_t length;
     double share;
@@ -161,7 +162,7 @@ class Tree final : public Aggregator {
     const int level = std::countr_zero(k);
     if (!reduced_) return {{std::uint64_t{1} << level, 1.0}};
     std::vector<Block> blocks;
-    double left = 1.0;  // subtracted in this order, the shares leave exactly 0
+    double left = 1.0;  // subtracting the shares in this order leaves exactly 0
     for (int l = 0; l < level; ++l) {
       double share = l == 0 ? 1.0 : weight(l);
       for (int above = l + 1; above <= level; ++above) share *= 1.0 - weight(above);
@@ -172,13 +173,14 @@ class Tree final : public Aggregator {
     return blocks;
   }
 
-  /// Adds the node over all k steps of the tree, alone or weighted against the estimate without it.
+  /// Adds the node over all k steps of the tree, either by itself or weighted against the estimate
+  /// without it.
   void add_root(std::uint64_t k, std::vector<Block>& blocks) const {
     if (!reduced_) {
       blocks = {{k, 1.0}};
       return;
     }
-    // of the estimate without the node: one term for each block of the cover
+    // variance of the estimate without the node: one term for each block of the cover
     double variance = 0.0;
     for (std::uint64_t end = k; end != 0; end &= end - 1) {
       const double faded = std::pow(keep_, static_cast<double>(k - end));
@@ -195,8 +197,9 @@ class Tree final : public Aggregator {
   bool is_momentum_, is_auto_;
   bool completion_, reduced_;
   double keep_ = 1.0, scale_ = 1.0;
-  std::uint64_t tree_steps_ = 0;   // 0 for a single tree
-  std::vector<double> variances_;  // of a block's estimate, and the weight of its node, by level
+  std::uint64_t tree_steps_ = 0;  // 0 for a single tree
+  // Variances of blocks' estimates, and weights of their nodes, by level.
+  std::vector<double> variances_;
   std::vector<double> noise_multipliers_;  // one per step
 };
 

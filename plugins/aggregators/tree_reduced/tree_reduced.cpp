@@ -17,14 +17,15 @@ namespace {
 
 using namespace privgrad;
 
-/// Momentum whose noise does not grow with the number of epochs: whole gradients are needed only in
-/// the first epoch; later epochs add their changes, which are shorter and so need less noise.
+/// Momentum whose noise does not grow with the number of epochs. Only the first epoch needs whole
+/// gradients; later epochs add the changes of the gradients, which are shorter and thus need less
+/// noise.
 ///
 /// Steps are counted from 0, an epoch has n of them, w(q) is the iterate at the beginning of epoch
-/// q, and every epoch has the same batches. Three trees release the momentum (as `tree` does) of
-/// each step's clipped gradients at w(q), G; of their differences to those at the step's own
-/// iterate, R; and, from the second epoch on, of their differences to those at w(q - 1), D. With
-/// beta = momentum, the result is M_t + R_t, where
+/// q, and every epoch has the same batches. Three trees release the momentum (as `tree` does) G: of
+/// each step's clipped gradients at w(q); R: of the differences between the gradients at the step's
+/// own iterate and at w(q); and, from the second epoch on, D: of the differences between the
+/// gradients at w(q) and at w(q - 1). With beta = momentum, the result is M_t + R_t, where
 ///
 ///     M_t = G_t                                                                      (t < n)
 ///     M_t = gamma G_t + (1 - gamma) (D_t + beta^(t-n+1) G_{n-1} + M_{t-n})           (t >= n)
@@ -34,14 +35,15 @@ using namespace privgrad;
 /// over all epochs (docs/algorithms/momentum-aggregation.md). Every step reads one vector of the
 /// previous epoch; n vectors are kept.
 ///
-/// A difference between iterates that are e learning rates apart is clipped to smoothness * e: for
-/// optimizers whose steps are as long as the learning rate (normalized_sgd) and losses of that
-/// smoothness this changes nothing; for others it clips, at the same charge.
+/// A difference between iterates that are e learning rates apart is clipped to smoothness * e: if
+/// the optimizer's steps are as long as the learning rate (normalized_sgd) and losses have that
+/// smoothness, this changes nothing. Otherwise it clips, and the charge is the same.
 ///
-/// Noise. The four kinds of nodes (G in the first epoch and later, D, R) have noise in proportions
-/// that would minimise the mean variance of the result for a given sum of squared sensitivities
-/// over squared noise, if all trees were alike: with error sum a_k m_k^2 and cost sum c_k / m_k^2,
-/// this is m_k^2 ~ sqrt(c_k / a_k). The actual cost is accounted exactly for any proportions.
+/// Noise. The four kinds of nodes (G in the first epoch and later, D, R) have noise in the
+/// proportions that minimise the mean variance of the result, for a given sum of squared
+/// sensitivities over squared noise, under the approximation that all trees are alike: with error
+/// sum a_k m_k^2 and cost sum c_k / m_k^2, this is m_k^2 ~ sqrt(c_k / a_k). The actual cost is
+/// accounted exactly for any proportions.
 class TreeReduced final : public Aggregator, public UsesGradientDifferences {
  public:
   explicit TreeReduced(const Params& params)
@@ -124,8 +126,8 @@ class TreeReduced final : public Aggregator, public UsesGradientDifferences {
     }
   }
 
-  /// The next step; the vectors of the epoch so far, one after the other, and the last vector of
-  /// the first epoch, once it exists.
+  /// The state: the next step, the vectors of the epoch so far, one after the other, and the last
+  /// vector of the first epoch, once it exists.
   std::vector<StateMember> state() override {
     return {{"next_step", &next_step_}, {"epoch", &history_}, {"end_of_first", &end_of_first_}};
   }
@@ -195,7 +197,7 @@ class TreeReduced final : public Aggregator, public UsesGradientDifferences {
     }
   }
 
-  /// The bound on differences of gradients between iterates at that distance, in clip norms.
+  /// The bound, in clip norms, on differences of gradients between iterates at this distance.
   double allowed(double learning_rates, double clip_norm) const {
     return std::min(2.0, smoothness_ * learning_rates / clip_norm);
   }
@@ -203,8 +205,8 @@ class TreeReduced final : public Aggregator, public UsesGradientDifferences {
   void set_bounds(const AggregationPlan& plan) {
     since_.assign(steps_, 0.0);
     between_.assign(steps_, 0.0);
-    double epoch_before = 0.0;  // sum of the learning rates of the previous epoch
-    double so_far = 0.0;        // sum in this epoch, before this step
+    double epoch_before = 0.0;  // the sum of the learning rates of the previous epoch
+    double so_far = 0.0;        // the sum in this epoch, before this step
     for (std::uint64_t step = 0; step < steps_; ++step) {
       if (step % epoch_ == 0) epoch_before = std::exchange(so_far, 0.0);
       since_[step] = allowed(so_far, plan.clip_norms[step]);
@@ -231,7 +233,7 @@ class TreeReduced final : public Aggregator, public UsesGradientDifferences {
       if (step >= epoch_) between_cost += between_[step] * between_[step] / n;
     }
     const auto weight = [](double cost, double error) {
-      constexpr double kLeast = 1e-12;  // for nodes without cost or effect
+      constexpr double kLeast = 1e-12;  // relative noise of nodes without cost or effect
       return std::pow(std::max(cost, kLeast) / std::max(error, kLeast), 0.25);
     };
     const double unit = weight(1.0, first);
@@ -256,15 +258,15 @@ class TreeReduced final : public Aggregator, public UsesGradientDifferences {
 
   double fade(std::uint64_t steps) const { return std::pow(keep_, static_cast<double>(steps)); }
 
-  /// A node of a tree over steps of the run: its last step, and the following steps during which
-  /// covers contain it, as many as its own length.
+  /// A node of a tree over the steps of the run: its last step, and the number of following steps
+  /// in whose covers it is, which equals its own length.
   struct Node {
     std::uint64_t end, length;
     bool is_held_at(std::uint64_t step) const { return step >= end && step < end + length; }
   };
 
   /// The nodes in the release of a step.
-  /// \param first_step  of the tree.
+  /// \param first_step  the tree's first step.
   static std::vector<Node> cover(std::uint64_t step, std::uint64_t first_step) {
     std::vector<Node> nodes;
     for (std::uint64_t k = step - first_step + 1; k != 0; k &= k - 1) {
@@ -283,8 +285,9 @@ class TreeReduced final : public Aggregator, public UsesGradientDifferences {
   double keep_ = 0.0, gamma_ = 1.0;
   std::uint64_t steps_ = 0, epoch_ = 1;
   std::vector<double> noise_multipliers_;  // one per step
-  std::vector<double> since_, between_;    // bounds, one per step
-  // Noise relative to that of G's nodes in the first epoch: of G's later nodes, of D's, of R's.
+  std::vector<double> since_, between_;    // the bounds, one per step
+  // The noise of G's later nodes, of D's nodes and of R's nodes, relative to the noise of G's nodes
+  // in the first epoch.
   double later_weight_ = 1.0, between_weight_ = 1.0, since_weight_ = 1.0;
   std::vector<float> history_;       // M of the last n steps, one after the other
   std::vector<float> end_of_first_;  // G_{n-1}
@@ -314,7 +317,7 @@ std::vector<double> TreeReduced::variances(std::uint64_t first_step,
     for (const Node& node : nodes) {
       const double now = fade(t - node.end) * weight(node, t);
       if (now == 0.0) continue;
-      // Its weight in M_{t-n}, which it has from the epoch in which it ends.
+      // The node's weight in M_{t-n}, beginning in the epoch in which the node ends.
       double before = 0.0;
       const std::uint64_t epochs = (t - node.end) / epoch_;
       if (epochs > 0 && left > 0.0) {

@@ -14,23 +14,25 @@ namespace {
 
 using namespace privgrad;
 
-/// Clips w = (g - m) / b as `flat` clips g, where each coordinate has a mean m and b_i = sqrt(s_i)
-/// sqrt(sum_j s_j), and s_i^2 is a variance. With the true means and variances of the examples'
-/// gradients, E ||w||^2 is 1, and the total noise of all coordinates, sum b_i^2, is the smallest
-/// possible (Theorem 2).
+/// Clips w = (g - m) / b as `flat` clips g, where m_i is the mean of coordinate i, s_i^2 its
+/// variance, and b_i = sqrt(s_i) sqrt(sum_j s_j). With the true means and variances of the
+/// examples' gradients, E ||w||^2 is 1, and the total noise of all coordinates, sum b_i^2, is the
+/// smallest possible (Theorem 2).
 ///
-/// Both follow from the releases r, which include noise of standard deviation sigma in each
-/// coordinate: the gradient of a step is b r + m, so b r is its difference from the mean, and b^2
-/// (r^2 - sigma^2) is an estimate of its variance.
+/// Both mean and variance follow from the releases r, which include noise of standard deviation
+/// sigma in each coordinate: the gradient of a step is b r + m, so b r is its difference from the
+/// mean, and b^2 (r^2 - sigma^2) is an estimate of its variance.
 ///
 ///     s^2 <- variance_decay s^2 + (1 - variance_decay) clamp(b^2 (r^2 - sigma^2))
 ///     m   <- mean_decay m + (1 - mean_decay) (b r + m)
 ///
-/// These are products, sums and square roots in a fixed order: the same bits on every processor.
+/// These are products, sums and square roots in a fixed order, so they have the same bits on every
+/// processor.
 ///
-/// (The mean of B examples has a variance B times smaller than theirs: s is too small by sqrt(B) if
-/// they share no direction, and w is clipped. What remains are the proportions and the clip norm.
-/// The paper has h_1 and h_2 for the smallest and largest variance, and exactly this estimate.)
+/// (The mean of B examples has a variance that is B times smaller than an example's, so if examples
+/// share no direction, s is too small by sqrt(B) and w is clipped. Only the proportions of s and
+/// the clip norm then count. The paper uses exactly this estimate, and calls the smallest and
+/// largest variance h_1 and h_2.)
 ///
 /// State: m and s^2; b follows from them.
 class AdaClip final : public Clipping, public CoordinateScaling {
@@ -72,7 +74,8 @@ class AdaClip final : public Clipping, public CoordinateScaling {
     }
     const double noise = release.noise_stddev() * release.noise_stddev();
     for (std::size_t i = 0; i < size(); ++i) {
-      if (!std::isfinite(released[i])) continue;  // says nothing about a coordinate's size
+      // The release says nothing about this coordinate's size.
+      if (!std::isfinite(released[i])) continue;
       const auto r = static_cast<double>(released[i]), b = static_cast<double>(scale_[i]);
       float &mean = means_[i], &variance = variances_[i];
       const double found = std::clamp(b * b * (r * r - noise), least_, most_);
@@ -95,7 +98,7 @@ class AdaClip final : public Clipping, public CoordinateScaling {
   }
 
  private:
-  /// Far above all gradients, and below what float32 can hold.
+  /// A limit far above all gradients, within the range of float32.
   static constexpr double kLargestMean = 1e30;
 
   std::size_t size() const { return means_.size(); }

@@ -39,8 +39,8 @@ class Adaptive final : public Clipping, public AdaptiveClipNorm {
   }
 
   double next_clip_norm(double clip_norm, double unclipped) const override {
-    // One step changes C by at most a factor of e^10, and the result stays a normal number, so that
-    // no noise, however large, ends the run.
+    // A step changes C by at most a factor of e^10, and the result stays a normal number, so that
+    // even very large noise does not end the run.
     const double exponent = std::clamp(learning_rate_ * (unclipped - quantile_), -10.0, 10.0);
     return std::clamp(clip_norm * exponential(-exponent), 1e-30, 1e30);
   }

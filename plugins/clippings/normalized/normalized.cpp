@@ -8,7 +8,7 @@ namespace {
 
 using namespace privgrad;
 
-/// g -> g C / ||g||. A gradient of zero stays zero: it has no direction.
+/// g -> g C / ||g||. A gradient of zero has no direction, and stays zero.
 class Normalized final : public Clipping {
  public:
   explicit Normalized(const Params&) {}

@@ -18,8 +18,7 @@ namespace {
 
 using namespace privgrad;
 
-/// MPI is initialised once and finalised once per process, however many components were made in
-/// between.
+/// Initialises and finalises MPI once per process, however many components are made.
 class Library {
  public:
   /// \throws IoError
@@ -27,7 +26,7 @@ class Library {
     static std::once_flag once;
     std::call_once(once, [] {
       int provided = 0;
-      // Threads call MPI one at a time.
+      // MPI_THREAD_SERIALIZED: several threads may call MPI, one at a time.
       if (::MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS ||
           provided < MPI_THREAD_SERIALIZED) {
         throw IoError("MPI cannot begin");
@@ -49,7 +48,7 @@ std::string words_of(int error) {
   return std::string(text.data(), static_cast<std::size_t>(length));
 }
 
-/// Counts are of type int; longer messages are split.
+/// The longest message in bytes: MPI's counts are of type int, so longer messages are split.
 constexpr std::size_t kMost = std::size_t{1} << 30;
 /// The size of a message when all processes send to each other, in bytes.
 constexpr std::size_t kMessage = std::size_t{1} << 16;
@@ -155,16 +154,16 @@ class Mpi final : public Cluster {
     std::size_t begin = 0, size = 0;  ///< Bytes of the data in that direction.
   };
 
-  /// The number of messages in transit at the same time from and to each other process: enough that
-  /// no process waits between two of them, but few if there are many processes, because incoming
-  /// data takes memory.
+  /// The number of messages in transit at the same time from and to each other process. It is large
+  /// enough that no process waits between two messages, but small if there are many processes,
+  /// because incoming data takes memory.
   std::size_t messages_at_once() const { return std::clamp<std::size_t>(32 / (size_ + 1), 2, 8); }
   std::size_t slots_each_way() const { return messages_at_once() * (size_ - 1); }
 
   /// Sends to and receives from all other processes, in messages that are short enough to show
   /// progress.
-  /// \param out  [size()]: what is sent to each.
-  /// \param in  [size()]: the number of bytes from each.
+  /// \param out  [size()]: the bytes to send to each process.
+  /// \param in  [size()]: the number of bytes from each process.
   /// \param room  returns the place for a slot's message.
   /// \param came  is called with the slot of each message that has arrived.
   template <class Room, class Came>
@@ -175,7 +174,7 @@ class Mpi final : public Cluster {
     for (const bool comes : {true, false}) {
       std::size_t number = 0;
       for (std::size_t i = 0; i < messages_at_once(); ++i) {
-        // Each begins with its neighbour, so that not all send to process 0 first.
+        // Each process begins with its neighbour, so that not all send to process 0 first.
         for (std::size_t next = rank_ + 1; next < rank_ + size_; ++next) {
           const std::size_t other = next < size_ ? next : next - size_;
           slots.push_back({.number = number++, .other = other, .comes = comes});
@@ -208,7 +207,8 @@ class Mpi final : public Cluster {
 
   MPI_Request* new_request() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
-  /// Collects the processes' hosts, for messages. While it runs, a process knows only its own name.
+  /// Collects the names of the processes' hosts, for messages. While this runs, a process knows
+  /// only its own host.
   void learn_hosts() {
     hosts_.resize(size_);
     int length = 0;
@@ -241,22 +241,24 @@ class Mpi final : public Cluster {
       check(::MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
                            numbers.data(), MPI_STATUSES_IGNORE),
             whom);
-      if (count == MPI_UNDEFINED) return requests_.clear();  // no request is left
+      if (count == MPI_UNDEFINED) return requests_.clear();  // no requests are left
       if (count > 0) {
         for (const int number : std::span(numbers).first(static_cast<std::size_t>(count)))
           done(static_cast<std::size_t>(number));
         moved = Clock::now();
         continue;
       }
-      // Measured from the last progress. While there is progress, polls without a pause, because
-      // the next poll continues the transfer.
+      // The wait is measured from the last progress. After progress it polls without a pause,
+      // because the next poll continues the transfer.
       const std::chrono::duration<double> waited = Clock::now() - moved;
       if (waited.count() < kShortWait) continue;
-      // With more processes than cores, the process waited for may need this core. A process that
-      // sleeps is scheduled at once when it wakes; one that only yields may come last.
+      // If there are more processes than cores, the other process may need this core. A process
+      // that sleeps is scheduled at once when it wakes, but a process that only yields may come
+      // last.
       std::this_thread::sleep_for(std::chrono::microseconds(20));
       if (rank_ != 0 && waited.count() > kLongWait) answer_roll_call();
-      // Process 0 is the one that can find out which process is missing.
+      // The others wait a little longer, because only process 0 can find out which process is
+      // missing.
       if (waited.count() > limit_ + (rank_ == 0 ? 0.0 : kRollCall + 2.0))
         throw IoError(why_given_up(whom));
     }
@@ -274,7 +276,8 @@ class Mpi final : public Cluster {
   }
 
   /// At process 0: asks which processes are alive.
-  /// \returns those that have not answered in time: they are stopped, gone, or still computing.
+  /// \returns the processes that have not answered in time, because they are stopped, gone, or
+  ///   still computing.
   std::vector<std::size_t> call_roll() {
     std::vector<MPI_Request> asked(size_, MPI_REQUEST_NULL), answers(size_, MPI_REQUEST_NULL);
     // MPI may write to the buffers of unanswered calls until it is finalised.
@@ -304,7 +307,7 @@ class Mpi final : public Cluster {
     return missing;
   }
 
-  /// At other processes, while they wait.
+  /// Answers the roll call; other processes call it while they wait.
   void answer_roll_call() {
     int is_asked = 0;
     ::MPI_Iprobe(0, kWhoIsThere, MPI_COMM_WORLD, &is_asked, MPI_STATUS_IGNORE);
@@ -332,7 +335,7 @@ class Mpi final : public Cluster {
   double limit_;
   std::size_t rank_ = 0, size_ = 1;
   std::vector<Host> hosts_;
-  std::vector<MPI_Request> requests_;  // that were begun
+  std::vector<MPI_Request> requests_;  // requests that were begun
 };
 
 void register_components(Registrar& registrar) {

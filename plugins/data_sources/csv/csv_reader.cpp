@@ -19,14 +19,14 @@ constexpr std::uint64_t in_each_byte(char c) {
   return 0x0101010101010101u * static_cast<unsigned char>(c);
 }
 
-/// \returns a word whose lowest set bit is in the lowest byte in which both are equal; 0 if there
-///   is none. (Higher bytes may have a bit without being equal.)
+/// \returns a word whose lowest set bit is in the lowest byte in which both are equal; 0 if no byte
+///   is equal. (Bits in higher bytes mean nothing.)
 std::uint64_t same_bytes(std::uint64_t a, std::uint64_t b) {
   const std::uint64_t differs = a ^ b;
   return (differs - in_each_byte('\x01')) & ~differs & in_each_byte('\x80');
 }
 
-/// \param stops  each eight times a character.
+/// \param stops  words that each repeat one character eight times.
 /// \returns the first place at or after `at` with one of these characters; there must be one.
 std::size_t next_stop(const char* text, std::size_t at, const std::array<std::uint64_t, 4>& stops) {
   static_assert(std::endian::native == std::endian::little);
@@ -51,7 +51,8 @@ CsvReader::CsvReader(const std::filesystem::path& path, CsvDialect dialect,
              in_each_byte(dialect.quote.value_or('\n'))},
       text_(kWord, '\n') {
   read_more();
-  if (dialect.line_is_field) return;  // the first bytes are a row, and a row decides nothing
+  // The first bytes belong to a row, and a row must not decide anything.
+  if (dialect.line_is_field) return;
   const std::string_view start(text_.data(), end_);
   if (start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff")) {
     fail("is UTF-16 text, expected UTF-8");
@@ -93,7 +94,7 @@ bool CsvReader::next() {
   line_ = next_line_;
   if (!skip_comments()) return false;
   Parsed parsed = parse_row();
-  // Reads on until the row ends or is certainly too long; a CRLF may follow it, hence the 2.
+  // Reads until the row ends or is certainly too long. The 2 is for a CRLF after the row.
   while (parsed == Parsed::unfinished && !file_ended_ && end_ - row_ < kMostRowBytes + 2) {
     read_more();
     parsed = parse_row();
@@ -225,7 +226,7 @@ CsvReader::Parsed CsvReader::parse_line() {
   return Parsed::row;
 }
 
-/// Whether a row ends here: with a line end, or with the file.
+/// Whether a row ends here, at a line end or at the end of the file.
 bool CsvReader::is_line_end(std::size_t at) const noexcept {
   if (text_[at] == '\n') return true;  // text_[end_] is one
   return text_[at] == '\r' && at + 1 < end_ && text_[at + 1] == '\n';
@@ -237,7 +238,7 @@ std::size_t CsvReader::skip_blanks(std::size_t at) const noexcept {
 }
 
 /// Reads a field from its opening quote to just after its closing one.
-/// \returns unfinished if that is not in the buffer yet.
+/// \returns unfinished if the closing quote is not in the buffer yet.
 CsvReader::Parsed CsvReader::parse_quoted(std::size_t& at) {
   const std::size_t place = at;
   const char quote = *dialect_.quote;

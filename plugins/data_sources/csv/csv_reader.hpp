@@ -19,9 +19,10 @@ struct CsvDialect {
   std::optional<char> quote = '"';   ///< Nothing: quotes are ordinary characters.
   std::optional<char> comment = {};  ///< Lines that begin with it are skipped.
   bool trim = false;                 ///< Whether blanks and tabs around a field are removed.
-  bool row_is_line = false;          ///< If not, fields in quotes may contain line ends.
-  /// Each line is one field, whatever it contains: no other character has a meaning, a byte order
-  /// mark included, and only the file's name says whether it is compressed.
+  /// Whether each line is a row; if not, fields in quotes may contain line ends.
+  bool row_is_line = false;
+  /// Each line is one field, whatever it contains: no character except the line end has a meaning,
+  /// not even a byte order mark, and only the file's name decides whether it is compressed.
   bool line_is_field = false;
 };
 
@@ -37,11 +38,11 @@ struct CsvDialect {
 /// Privacy: the content of a record therefore affects only its own row,
 /// - with row_is_line, if its bytes include no LF;
 /// - without it, if it has an even number of quotes, and each LF in it is preceded by an odd number
-///   of them. Every writer that follows RFC 4180 ensures this for any values.
-/// Proof: a reader at the beginning of such a record is at the beginning of the next one after its
-/// end, by induction over the records, and next() keeps nothing of earlier rows. No single rule
-/// works for all records: `1,"a LF 2,b"` is one record of the second kind and two of the first. So
-/// release mode requires a declaration of the kind.
+///   of them. Every writer that follows RFC 4180 ensures this for any values. Proof: a reader at
+///   the beginning of such a record is at the beginning of the next one after its end, by induction
+///   over the records, and next() remembers nothing of earlier rows. No single rule works for all
+///   records: `1,"a LF 2,b"` is one record of the second kind and two of the first. So release mode
+///   requires a declaration of the kind.
 ///
 /// Memory: one row, plus 1 MiB of read-ahead.
 class CsvReader {
@@ -52,21 +53,21 @@ class CsvReader {
   static constexpr std::uint64_t kMostPerByte = 200;
   static constexpr std::uint64_t kPlainBytes = std::uint64_t{1} << 24;
 
-  /// \param most_bytes  of a file, once decompressed.
+  /// \param most_bytes  the most bytes of a file, after decompression.
   /// \throws IoError  as InputFile, and for UTF-16.
   CsvReader(const std::filesystem::path& path, CsvDialect dialect,
             std::uint64_t most_bytes = kMostFileBytes);
 
   /// Reads the next row.
   /// \returns false at the end of the file.
-  /// \throws IoError the form is broken, a row exceeds kMostRowBytes or kMostFields, or the
+  /// \throws IoError if the form is broken, a row exceeds kMostRowBytes or kMostFields, or the
   ///   decompressed file exceeds most_bytes or the limit for its compressed size.
   bool next();
 
   /// From the next row on, a row that is malformed, has another number of fields than `fields`, or
   /// is longer than kMostRowBytes is returned as a row of empty fields, so next() throws for no
-  /// row. The total number of bytes is no longer limited, because a row may have any number;
-  /// callers that keep rows must limit them.
+  /// row. The total number of bytes is no longer limited, because a row may have any number of
+  /// bytes. Callers that store rows must limit them.
   void fill_malformed(std::size_t fields) { filled_fields_ = fields; }
 
   /// The fields of the row that next() read; valid until the next call.
@@ -74,7 +75,7 @@ class CsvReader {
   /// Whether the row is an empty line.
   bool is_blank() const noexcept { return fields_.size() == 1 && at_end_of_row_ == places_[0]; }
 
-  /// Whether quotes contain a line end; with row_is_line, whether they would.
+  /// Whether quotes in the row contain a line end; with row_is_line, whether they would.
   bool spans_lines() const noexcept { return spans_lines_; }
 
   /// \returns the number of rows in the whole file if all were as long as this one; 0 for
@@ -83,7 +84,7 @@ class CsvReader {
     return file_.compressed() ? 0 : file_.bytes_on_disk() / (next_row_ - row_ + 1) + 1;
   }
 
-  /// \returns how many bytes of the file on disk have been read so far.
+  /// \returns the number of bytes of the file on disk that have been read so far.
   std::uint64_t bytes_read() const noexcept { return file_.bytes_read(); }
 
   const std::filesystem::path& path() const noexcept { return path_; }
@@ -117,7 +118,8 @@ class CsvReader {
   InputFile file_;
   CsvDialect dialect_;
   std::uint64_t most_bytes_;
-  std::array<std::uint64_t, 4> stops_;  ///< Each eight times a character that ends a plain field.
+  /// For each character that ends a plain field, a word of eight copies.
+  std::array<std::uint64_t, 4> stops_;
 
   /// The bytes read, a line end that was not in the file, and kBlock - 1 more.
   std::vector<char> text_;

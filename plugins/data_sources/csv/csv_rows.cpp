@@ -19,8 +19,8 @@ std::string delimiter_hint(const CsvForm& form) {
          "; data.delimiter says what separates them";
 }
 
-/// \returns whether a file read in this form has the column, and its number of columns; 0 if one of
-///   its first rows has another number.
+/// \returns whether a file, read in this form, has the column; and its number of columns, or 0 if
+///   one of its first rows has another number.
 std::pair<bool, std::size_t> columns_by(const std::filesystem::path& file, const CsvForm& form,
                                         const std::string& column) {
   constexpr int kRows = 100;
@@ -34,7 +34,7 @@ std::pair<bool, std::size_t> columns_by(const std::filesystem::path& file, const
       has_column = has_column || (row == 0 && std::ranges::count(reader.fields(), column) > 0);
     }
   } catch (const IoError&) {
-    return {};  // not of this form
+    return {};  // the file does not have this form
   }
   return {has_column, columns};
 }

@@ -10,24 +10,23 @@
 #include "../table/text_rows.hpp"
 #include "csv_reader.hpp"
 
-/// How files contain the rows of a table.
+/// The form in which files contain the rows of a table.
 struct CsvForm {
   CsvDialect dialect;
   bool header = true;       ///< If not, columns are called "0", "1", ...
-  bool has_targets = true;  ///< If so, a row has at least two fields.
+  bool has_targets = true;  ///< Whether rows have targets; a row then has at least two fields.
   bool decimal_comma = false;
   bool fills_malformed = false;  ///< CsvReader::fill_malformed().
 };
 
-/// Whether the header alone determines the number of fields in a row, and everything after it is
-/// rows.
+/// Whether the header determines the number of fields in a row, and only rows follow it.
 bool can_fill_malformed(const CsvForm& form);
 
 inline constexpr std::array<const char*, 5> kDelimiters = {",", ";", "\t", "|", " "};
 
-/// \returns the form's delimiter or, if the header then lacks the column, the delimiter by which
-///   the header has it or, if none does, has the most columns; each following row must have as
-///   many.
+/// \returns the form's delimiter if the header then has the column. Otherwise, the delimiter with
+///   which the header has it or, if there is none, the most columns; the following rows must have
+///   as many.
 /// \throws IoError as CsvRows.
 char likely_delimiter(const std::filesystem::path& file, const CsvForm& form,
                       const std::string& column);

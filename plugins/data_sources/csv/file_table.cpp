@@ -112,7 +112,7 @@ std::string FileTable::name(Split split) const {
   return (split == Split::train ? train_file_ : *test_file_).string();
 }
 
-/// A row of empty fields must become an example, and be distinguishable from an empty line.
+/// Checks that a row of empty fields becomes an example, and differs from an empty line.
 void FileTable::check_fills(const std::string& component) const {
   if (!form_.fills_malformed) return;
   const std::string fill = component + ": malformed is fill, ";

@@ -21,7 +21,7 @@ class FileTable : public privgrad::DataSource, public privgrad::StreamedRows, pr
  public:
   using Paths = std::vector<std::filesystem::path>;
 
-  /// \param component  its name in errors.
+  /// \param component  the component's name in errors.
   FileTable(const std::string& component, const privgrad::Params& params, const CsvForm& form,
             TableForm table);
 
@@ -44,7 +44,7 @@ class FileTable : public privgrad::DataSource, public privgrad::StreamedRows, pr
   virtual std::unique_ptr<TextRows> open_rows(const std::filesystem::path& file,
                                               const CsvForm& form, std::uint64_t most_bytes) const;
 
-  /// Looked up once, so that a file that appears later is not part of a run.
+  /// The files are looked up once, so that a file that appears later is not part of a run.
   const Paths& train_files();
   const Paths& test_files();
   const CsvForm& form() const noexcept { return form_; }
@@ -62,8 +62,9 @@ class FileTable : public privgrad::DataSource, public privgrad::StreamedRows, pr
   DeclaredTable table_;
 };
 
-/// The parameters that say how files contain rows.
+/// The parameters that describe the form of rows in files.
 std::vector<privgrad::ParamSpec> csv_form_params();
 CsvForm csv_form_of(const std::string& component, const privgrad::Params& params);
-/// What a table's form follows from the form of its files; it lacks `missing` and `rules`.
+/// The part of a table's form that follows from the form of its files, without `missing` and
+/// `rules`.
 TableForm table_form_of(const CsvForm& form);

@@ -14,8 +14,8 @@ namespace {
 
 using namespace privgrad;
 
-/// A data set that `privgrad data fetch` knows. Its classes are part of its publication, so they
-/// reveal nothing about anyone's rows.
+/// A data set that `privgrad data fetch` knows. Its classes were published with it, so they reveal
+/// nothing about anyone's rows.
 struct Known {
   const char* name;
   std::array<const char*, 10> classes;
@@ -44,7 +44,7 @@ std::string hint(const std::string& name) {
          "list says what can be fetched";
 }
 
-/// A folder's name must not lead elsewhere.
+/// Checks that the name, which is used as a folder, does not lead to another place.
 void check_name(const std::string& name) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||

@@ -19,8 +19,8 @@ struct DatasetFiles {
 /// Files are named like MNIST's: train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-... or
 /// test-..., with or without .gz, optionally preceded by the data set's name and a dash. In
 /// PRIVGRAD_DATA_DIR itself this prefix is required, unless the folder has that name: mnist and
-/// fashion-mnist have files of the same names, and must not be confused.
+/// fashion-mnist have files of the same names, and must not be mixed up.
 ///
 /// \param hint  advice for the end of the error if it is not found.
-/// \throws IoError it is not found, or lacks a file.
+/// \throws IoError if it is not found, or lacks a file.
 DatasetFiles find_dataset(const std::string& name, const std::string& hint);

@@ -19,15 +19,16 @@
 #include "privgrad/streamed_rows.hpp"
 #include "target_task.hpp"
 
-/// One split, as far as info() needs it.
+/// The facts about one split that info() needs.
 struct ArrayOutline {
   privgrad::Shape features;    ///< The shape of one example.
   std::vector<float> targets;  ///< [rows].
-  std::size_t filled = 0;      ///< The number of targets that did not fit and became target_fill.
-  bool are_reals = false;      ///< Whether features can be NaN or infinite.
+  /// The number of targets that did not fit and were replaced by target_fill.
+  std::size_t filled = 0;
+  bool are_reals = false;  ///< Whether features can be NaN or infinite.
 };
 
-/// The common part of such sources.
+/// The common part of data sources whose rows are two arrays in files.
 /// \tparam Place the place of the arrays of one split, given by an object among the parameters:
 ///   open_features(of_any_size), has_targets(), open_targets(), origins_of(features, targets),
 ///   where targets is null if there are none, targets_name().
@@ -78,7 +79,7 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
     return info;
   }
 
-  /// From the headers of the arrays.
+  /// The facts that follow from the headers of the arrays.
   std::optional<privgrad::DataInfo> foreseen_info() override {
     privgrad::DataInfo info{.shape = {},
                             .unaccounted = train_.has_targets() ? task_.unaccounted_of_fit()
@@ -131,7 +132,7 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
   /// \param to  empty on entry.
   virtual void read_bytes(Array& features, std::size_t first, std::size_t rows,
                           std::vector<std::uint8_t>& to) const = 0;
-  /// \throws IoError a feature is not finite, and there is no fill for it.
+  /// \throws IoError if a feature is not finite, and there is no fill for it.
   virtual void read_reals(Array& features, std::size_t first, std::size_t rows,
                           std::vector<float>& to) const = 0;
 
@@ -205,7 +206,7 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
     return outline;
   }
 
-  /// \param before, all the number of rows before these, and in total.
+  /// \param before,  all  the number of rows before these, and the total number.
   void hand_on(privgrad::Split split, const Place& place, const ArrayOutline& outline,
                double before, double all,
                const std::function<void(const privgrad::RowBlock&)>& take) const {
@@ -239,5 +240,5 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
   TargetTask task_;
   FeatureFill fill_;
   std::optional<ArrayOutline> train_outline_, test_outline_;
-  bool is_streamed_ = false;  ///< If so, features may be of any size.
+  bool is_streamed_ = false;  ///< Whether rows are streamed, so that features may have any size.
 };

@@ -16,12 +16,12 @@
 #include "privgrad/value.hpp"
 
 /// The rule for a feature that is not a finite number within float32: NaN, an infinity, a double
-/// that overflows. It is the same in every source whose features are reals.
+/// that overflows. All sources whose features are reals use the same rule.
 ///
 /// Privacy: with a declared fill, an example is a function of its own row, so neighbouring data
-/// sets differ in the examples of one row, whatever that row contains. Without one, such a feature
-/// ends the run; that a run took place then reveals that no row has any, which unaccounted() lists.
-/// Threads: immutable.
+/// sets differ in the examples of one row, whatever that row contains. Without a fill, such a
+/// feature ends the run. A completed run then reveals that no row has such a feature, which
+/// unaccounted() lists. Threads: immutable.
 class FeatureFill {
  public:
   static privgrad::ParamSpec param() {
@@ -34,7 +34,7 @@ class FeatureFill {
   }
 
   /// Takes the parameter of param().
-  /// \throws ConfigError  it is not finite as a float32.
+  /// \throws ConfigError if it is not finite as a float32.
   FeatureFill(std::string_view component, const privgrad::Params& params) {
     if (!params.has("feature_fill")) return;
     const double fill = params.real("feature_fill");
@@ -49,7 +49,7 @@ class FeatureFill {
 
   /// Replaces features that are not finite by feature_fill.
   /// \param features  any number of examples, one after the other.
-  /// \returns the place of the first one that is not finite, if no feature_fill was declared;
+  /// \returns the place of the first feature that is not finite, if no feature_fill was declared;
   ///   otherwise nothing.
   std::optional<std::size_t> fit(std::span<float> features) const {
     if (!fill_) return first_misfit(features);
@@ -67,7 +67,7 @@ class FeatureFill {
   /// The end of an error about such a feature, after its place.
   static std::string remedy() { return "; feature_fill says what such a feature counts as"; }
 
-  /// Adds to `facts` the fact about the rows that a run reveals.
+  /// Adds the fact about the rows that a run reveals to `facts`.
   /// \param are_reals  whether the features' type has values that are not finite; public, like the
   ///   form of a file.
   void add_unaccounted(bool are_reals, std::vector<std::string>& facts) const {

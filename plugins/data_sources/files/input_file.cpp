@@ -23,7 +23,7 @@ std::string reason(int error) { return std::generic_category().message(error); }
 
 InputFile::InputFile(std::filesystem::path path, bool is_told_by_name)
     : path_(std::move(path)), is_told_by_name_(is_told_by_name) {
-  // Nonblocking, because opening a pipe without a writer would wait for ever.
+  // O_NONBLOCK, because opening a pipe without a writer would wait for ever.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) fail("cannot be opened: " + reason(errno));
   try {

@@ -16,23 +16,23 @@
 /// fill the machine.
 inline constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 33;
 
-/// The bytes of a regular file in order, decompressed if its first bytes say gzip or Zstandard.
-/// Memory never grows ahead of the bytes that have arrived, except for the
-/// window of Zstandard, which is at most 128 MiB.
+/// The bytes of a regular file in order, decompressed if its first bytes identify gzip or
+/// Zstandard. Memory never grows ahead of the bytes that have arrived, except for the window of
+/// Zstandard, which is at most 128 MiB.
 ///
 /// Every failure is a one-line IoError that begins with the path.
 class InputFile {
  public:
-  /// \param is_told_by_name  whether only the name, .gz or .zst, says that the file is compressed:
-  ///   where its first bytes belong to a private row, they must not decide how the others are read.
-  /// \throws IoError the file is missing, unreadable, a directory, a device, or empty.
+  /// \param is_told_by_name  whether only the name (.gz or .zst) decides if the file is compressed.
+  ///   If the first bytes belong to a private row, they must not decide how other rows are read.
+  /// \throws IoError if the file is missing, unreadable, a directory, a device, or empty.
   explicit InputFile(std::filesystem::path path, bool is_told_by_name = false);
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
   ~InputFile();
 
   /// \returns the bytes read; fewer than to.size() only at the end.
-  /// \throws IoError  the disk fails, or the compressed data is truncated or corrupt.
+  /// \throws IoError if the disk fails, or the compressed data is truncated or corrupt.
   std::size_t read(std::span<std::uint8_t> to);
 
   /// Appends up to `count` bytes.
@@ -43,7 +43,7 @@ class InputFile {
   /// \returns the number of bytes; fewer only at the end.
   std::uint64_t skip(std::uint64_t count);
 
-  /// \returns whether nothing is left; also checks the checksum of compressed data.
+  /// \returns whether no bytes are left; also checks the checksum of compressed data.
   bool at_end();
 
   bool compressed() const noexcept { return packing_ != Packing::none; }

@@ -1,4 +1,4 @@
-// How messages show names from a file.
+// Makes names from a file safe for messages.
 #pragma once
 
 #include <iconv.h>
@@ -24,7 +24,8 @@ inline std::string encoding_problem(std::string_view text) {
 }
 
 /// The beginning of the text, at most `most` bytes and whole characters, with '?' for ASCII control
-/// characters. Others are kept: the code that shows a message decides what a terminal may receive.
+/// characters. Other control characters are kept, because the code that shows a message decides
+/// what a terminal may receive.
 inline std::string shown_text(std::string_view text, std::size_t most = 80) {
   const auto continues = [](char byte) {
     return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;

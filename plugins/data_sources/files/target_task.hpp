@@ -31,7 +31,8 @@ class TargetTask {
                 .optional()};
   }
 
-  /// For sources whose targets are numbers in a file: the replacement for one that does not fit.
+  /// The parameter target_fill, for sources whose targets are numbers in a file: the replacement
+  /// for targets that do not fit.
   static privgrad::ParamSpec fill_param() {
     return privgrad::param::real("target_fill",
                                  "The class index, or the real, for a missing or invalid target. "
@@ -60,7 +61,7 @@ class TargetTask {
     return "";
   }
 
-  /// For rows without targets: no classes, unless their number is stated.
+  /// Prepares for rows without targets, which have no classes unless their number is stated.
   void have_none() { regression_ = regression_ || !stated_; }
 
   /// Takes the parameter of fill_param().
@@ -86,7 +87,8 @@ class TargetTask {
     return std::nullopt;
   }
 
-  /// The number of targets that `fit` has replaced, for the user: a private fact. "" for none.
+  /// A remark for the user on the number of targets that fit() has replaced, which is a private
+  /// fact; "" for none.
   static std::string remark(const std::string& file, std::size_t count, std::size_t rows) {
     if (count == 0) return "";
     return file + ": " + std::to_string(count) + " of " + std::to_string(rows) +
@@ -105,8 +107,8 @@ class TargetTask {
                        : "a class index: a whole number in 0.." + std::to_string(limit() - 1);
   }
 
-  /// \returns the problem with a target that does not come from a row, because messages never quote
-  ///   a row: "is 2.5, expected a class index ..."; "" if there is none.
+  /// \returns the problem with a target. The target must not come from a row, because messages
+  ///   never quote a row: "is 2.5, expected a class index ..."; "" if there is none.
   std::string problem(double target) const {
     return accepts(target) ? ""
                            : "is " + privgrad::format_number(target) + ", expected " + expected();
@@ -130,7 +132,7 @@ class TargetTask {
   /// Whether the parameters state the number of classes, so that targets do not determine it.
   bool states_classes() const { return regression_ || stated_; }
 
-  /// \returns the number of classes, 0 for regression; valid once stated or learnt.
+  /// \returns the number of classes, 0 for regression; valid once it is stated or learnt.
   std::size_t classes() const { return regression_ ? 0 : classes_.value_or(0); }
 
   std::vector<std::string> unaccounted() const {
@@ -138,8 +140,8 @@ class TargetTask {
                             : std::vector<std::string>{"number of classes (classes)"};
   }
 
-  /// unaccounted() for sources that call fit(). Without target_fill a target that does not fit ends
-  /// the run, so a run that took place reveals that every row fits.
+  /// The unaccounted facts of sources that call fit(). Without target_fill a target that does not
+  /// fit ends the run, so a completed run reveals that every row fits.
   std::vector<std::string> unaccounted_of_fit() const {
     std::vector<std::string> facts = unaccounted();
     if (!fill_) facts.emplace_back("that every target fits (target_fill)");

@@ -63,7 +63,7 @@ void H5Array::fail(const std::string& what) const {
 }
 
 H5Id H5Array::open_file() const {
-  // By default the library would print errors, and load filters that a file or the environment
+  // Without these calls the library prints errors, and loads filters that a file or the environment
   // names.
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLset_loading_state(0);
@@ -161,8 +161,8 @@ void H5Array::read(std::size_t first, std::size_t count, hid_t type, void* to) c
 void H5Array::any_reals(std::size_t first, std::size_t count, std::vector<float>& to) const {
   to.resize(count * row_size_);
   if (!is_long_) return read(first, count, H5T_NATIVE_FLOAT, to.data());
-  // Converted through double, like the texts of a table: 2^60 + 2^36 + 1, for example, differs when
-  // rounded once or twice.
+  // Integers are converted through double, like the texts of a table, because rounding once or
+  // twice gives different results for some numbers, for example 2^60 + 2^36 + 1.
   std::vector<double> exact(to.size());
   read(first, count, H5T_NATIVE_DOUBLE, exact.data());
   std::ranges::transform(exact, to.begin(), [](double x) { return static_cast<float>(x); });

@@ -38,7 +38,7 @@ class H5Id {
 /// support them, so calls must not overlap.
 class H5Array {
  public:
-  /// \param name  of the data set, "/x/y".
+  /// \param name  the name of the data set, "/x/y".
   H5Array(const std::filesystem::path& file, const std::string& name);
 
   /// The place of the data set in the file: the same for each name and link that leads to it.
@@ -49,7 +49,8 @@ class H5Array {
   std::size_t row_size() const noexcept { return row_size_; }
   /// Whether every element is an unsigned byte, as in images.
   bool is_bytes() const noexcept { return is_bytes_; }
-  /// Whether elements are reals, which can be NaN or infinite; 64-bit integers are within float32.
+  /// Whether elements are reals, which can be NaN or infinite; 64-bit integers are within the range
+  /// of float32.
   bool is_real() const noexcept { return is_real_; }
   /// The number of rows in a chunk, which is decompressed as a whole; 1 without chunks.
   std::size_t rows_of_chunk() const noexcept { return rows_of_chunk_; }

@@ -22,7 +22,7 @@ class Place {
         features_(params.text("features")),
         targets_(params.text("targets")) {}
 
-  /// Opening reads nothing, so the size does not matter.
+  /// Opening does not read the data, so the size need not be limited.
   H5Array open_features(bool) const { return {file_, features_}; }
   static bool has_targets() { return true; }
   H5Array open_targets() const { return {file_, targets_}; }
@@ -75,7 +75,7 @@ class Hdf5 final : public ArraySource<Place, H5Array> {
     return Dataset(example, std::move(reals), outline.targets);
   }
 
-  /// Whole chunks, so that each is decompressed once.
+  /// Reads whole chunks, so that each is decompressed once.
   std::size_t begin_stream(H5Array& features, std::size_t elements) const override {
     const std::size_t chunk = features.rows_of_chunk();
     return std::max<std::size_t>(1, elements / features.row_size() / chunk) * chunk;

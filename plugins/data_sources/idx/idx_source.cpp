@@ -96,7 +96,7 @@ struct IdxFile {
     }
     std::uint64_t promised = 0;
     if (__builtin_mul_overflow(row_bytes, std::uint64_t{rows()}, &promised)) oversized(most_bytes);
-    // A row must fit into memory, whatever the number of rows.
+    // A single row must fit into memory, whatever the number of rows is.
     if (promised > most_bytes || row_bytes > kMostFileBytes) oversized(most_bytes);
     if (promised > file.most_bytes()) {
       file.fail("is truncated: the header promises " + to_text(extents) +
@@ -232,7 +232,7 @@ DataInfo IdxSource::foreseen_info() const {
   } else {
     info.unaccounted.emplace_back("number of classes (classes)");
   }
-  // A label that is not a class ends the run, so a run that took place reveals that every row fits.
+  // A label that is not a class ends the run, so a completed run reveals that every row fits.
   if (!selection_.takes_all_labels())
     info.unaccounted.emplace_back("that every label fits (target_fill)");
   return info;
@@ -317,7 +317,7 @@ IdxSource::Outline IdxSource::outline_of(const IdxFiles& files, std::size_t skip
     outline.wanted_rows.push_back(static_cast<std::uint32_t>(row));
   }
   if (kept > 0 && kept <= skip) {
-    // The number is not stated, because rows and their labels may be private.
+    // The message does not give the number, because rows and their labels may be private.
     throw IoError(files.labels.string() + ": test_skip leaves out all rows to test on");
   }
   if (outline.wanted_rows.empty()) {

@@ -21,30 +21,30 @@ struct IdxFiles {
   std::filesystem::path labels;
 };
 
-/// Which examples of IDX files to use, and their number of classes.
+/// The selection of examples from IDX files, and their number of classes.
 class IdxSelection {
  public:
-  /// keep_labels, limit, test_limit, test_skip, classes and target_fill.
+  /// The parameters keep_labels, limit, test_limit, test_skip, classes and target_fill.
   /// \param classes_doc, fill_doc  the descriptions of classes and target_fill.
   static std::vector<privgrad::ParamSpec> params(std::string classes_doc, std::string fill_doc);
 
-  /// \param component  its name in errors.
+  /// \param component  the component's name in errors.
   /// \throws ConfigError if the parameters contradict each other.
   IdxSelection(std::string_view component, const privgrad::Params& params);
 
   /// Assumes this number of classes, a public fact, unless the parameters give another. Labels that
   /// are not a class become the first one, unless target_fill names another.
-  /// \param names  of the classes as the files number them, also public.
+  /// \param names  the names of the classes in the order of the files' numbers, also public.
   void assume_classes(std::size_t classes, std::vector<std::string> names);
 
   bool keeps(std::uint8_t label) const { return !class_of_ || (*class_of_)[label] >= 0; }
-  /// \returns the class of a label that is kept; if the label is not below `classes`, target_fill,
-  ///   or nothing without it.
+  /// \returns the class of a label that is kept. If the label is not below `classes`, returns
+  ///   target_fill, or nothing if that is not declared.
   std::optional<std::size_t> target(std::uint8_t label, std::size_t classes) const {
     if (class_of_) return static_cast<std::size_t>((*class_of_)[label]);
     return label < classes ? std::optional<std::size_t>(label) : fill_;
   }
-  /// Whether every label is accepted, so that none ends a run.
+  /// Whether every label is accepted, so that no label ends a run.
   bool takes_all_labels() const { return class_of_ || fill_ || classes_ == 256; }
   bool by_label() const { return class_of_.has_value(); }
   std::optional<std::size_t> limit() const { return limit_; }
@@ -64,7 +64,7 @@ class IdxSelection {
   std::optional<std::size_t> test_skip_;
   std::optional<std::size_t> classes_;
   std::optional<std::size_t> fill_;               ///< target_fill.
-  std::vector<std::string> names_;                ///< For all labels, or empty.
+  std::vector<std::string> names_;                ///< The names of all labels, or empty.
   std::vector<std::int64_t> labels_;              ///< keep_labels.
   std::optional<std::array<int, 256>> class_of_;  ///< Label to class; -1 if dropped.
 };
@@ -86,7 +86,7 @@ class IdxSource {
   std::vector<std::filesystem::path> files() const;
 
  private:
-  /// One split, as far as info() needs it.
+  /// The facts about one split that info() needs.
   struct Outline {
     privgrad::Shape features;
     std::size_t file_rows = 0;               ///< Rows in the files.
@@ -102,7 +102,8 @@ class IdxSource {
                      std::optional<std::size_t> limit) const;
   static std::size_t count_classes(const IdxFiles& files, const Outline& train);
   void check_labels(const IdxFiles& files, const Outline& outline) const;
-  /// Says how many labels became target_fill, for the user; "" if none did.
+  /// A remark for the user on the number of labels that were replaced by target_fill; "" if none
+  /// was.
   std::string remark(const IdxFiles& files, const Outline& outline) const;
   privgrad::Dataset read(const IdxFiles& files, const Outline& outline) const;
   std::uint64_t most_bytes() const;  ///< The limit for a file of images.
@@ -121,5 +122,6 @@ class IdxSource {
   std::optional<Outline> train_outline_;
   std::optional<Outline> test_outline_;
   std::size_t classes_in_labels_ = 0;
-  bool is_streamed_ = false;  ///< If so, images may have any number of bytes.
+  /// Whether rows are streamed, so that images may have any number of bytes.
+  bool is_streamed_ = false;
 };

@@ -147,7 +147,7 @@ class Images final : public DataSource, public StreamedRows {
     }
   }
 
-  /// Derived only from the names of files.
+  /// The facts follow only from the names of files.
   DataInfo info() override {
     list();
     DataInfo info = foreseen_info().value();
@@ -169,7 +169,7 @@ class Images final : public DataSource, public StreamedRows {
     };
     info.train_origins = {origin(train_folder_)};
     if (test_folder_) info.test_origins = {origin(*test_folder_)};
-    // A run that took place reveals that every image fits.
+    // A completed run reveals that every image fits.
     if (!form_.blanks) {
       info.unaccounted.emplace_back(
           form_.resizes ? "that every image can be read (bad_image)"
@@ -273,7 +273,7 @@ class Images final : public DataSource, public StreamedRows {
     return images;
   }
 
-  /// Its folders must be those of the classes, and there must be nothing else.
+  /// Checks that the folder contains exactly the folders of the classes.
   void check_folders(const fs::path& folder) const {
     std::vector<std::string> missing = classes_;
     for (const fs::directory_entry& entry : entries_of(folder)) {

@@ -22,7 +22,7 @@ void check_extents(std::uint64_t height, std::uint64_t width) {
 
 // ---- PNG
 
-/// The library calls back in C and exits by longjmp, which skips destructors, so nothing with a
+/// The library calls back in C and exits by longjmp, which skips destructors, so no object with a
 /// destructor is created between setjmp() and the end of a step.
 class PngReader {
  public:
@@ -34,7 +34,7 @@ class PngReader {
       throw BadPicture("cannot be decoded: there is no memory");
     }
     png_set_read_fn(png_, this, on_read);
-    // Limit for decompressing a chunk, for example of text.
+    // The limit for decompressing a chunk, for example of text.
     constexpr png_alloc_size_t kMostChunk = png_alloc_size_t{1} << 23;
     png_set_chunk_malloc_max(png_, kMostChunk);
   }

@@ -27,15 +27,15 @@ inline constexpr std::uint64_t kMostPixels = std::uint64_t{1} << 26;
 ///
 /// PNG: palettes become colours, 1, 2, 4 and 16 bits become 8 (16 by rounding), interlaced files
 /// are reassembled; transparency, gamma and colour profiles are ignored. JPEG: baseline and
-/// progressive, with the exact inverse transform; any damage is an error, and so are CMYK colours;
-/// the camera's orientation (Exif) is ignored.
+/// progressive, with the exact inverse transform; damaged files and CMYK colours are errors; the
+/// camera's orientation (Exif) is ignored.
 /// \param channels  1 or 3. Grey becomes three equal channels; colours become grey by ITU-R BT.601,
 ///   in 16 fractional bits, rounded.
 /// \throws BadPicture
 Picture decode_picture(std::span<const std::uint8_t> bytes, std::size_t channels);
 
 /// Resizes an image: each pixel is a mean of the source pixels around its place, weighted by a
-/// triangle as wide as two pixels of the coarser grid (bilinear; when shrinking, every source pixel
-/// contributes). The same bits on every machine.
+/// triangle as wide as two pixels of the coarser grid (bilinear; when an image shrinks, every
+/// source pixel contributes). The result has the same bits on every machine.
 /// \pre height, width > 0
 Picture resized(const Picture& picture, std::size_t height, std::size_t width);

@@ -26,8 +26,8 @@ using namespace privgrad;
 
 constexpr const char* kSample = "sample";
 
-/// Two by three numbers per example, two classes: public, and available in every process, so that
-/// commands that read rows can be tried without lending any.
+/// Examples of two by three numbers in two classes. The table is public and available in every
+/// process, so that commands that read rows can be tried without lending any.
 MemoryTable sample_table() {
   static const std::array<float, 24> numbers{0, 1, 2, 3, 4, 5, 1, 0, 2, 4, 3, 5,
                                              5, 4, 3, 2, 1, 0, 5, 3, 4, 2, 0, 1};
@@ -62,7 +62,7 @@ std::size_t rows_of(const MemoryTable& table) {
   return count / element_count(table.features);
 }
 
-/// A split as it was found.
+/// The rows of a split that were found under its name.
 struct Rows {
   MemoryTable table;
   std::vector<float> targets;  ///< [rows], after target_fill; empty if there are none.
@@ -79,7 +79,8 @@ RowOrigin origin(const char* split, const MemoryTable& table) {
                                : place(table.columns.front().offsets);
 }
 
-/// The same for test rows. A program that lends copies states itself what they are copies of.
+/// The origins of test rows. A program that lends copies must itself state the table from which
+/// they were copied.
 std::vector<RowOrigin> test_origins(const Params& params, const MemoryTable& train,
                                     const MemoryTable& test) {
   std::vector<RowOrigin> origins{origin("test", test)};
@@ -99,7 +100,7 @@ class LentRows {
   virtual std::vector<std::string> notes() { return {}; }
 };
 
-/// Rows of numbers, which directly are examples.
+/// Rows of numbers, which are examples without further conversion.
 class Arrays final : public LentRows {
  public:
   explicit Arrays(const Params& params)
@@ -176,7 +177,8 @@ class Arrays final : public LentRows {
                   .has_test_split = test != nullptr,
                   .train_origins = {origin("train", train)}};
     if (test != nullptr) info.test_origins = test_origins(params_, train, *test);
-    // Bytes are finite, but one missing cell would have turned the column into reals.
+    // Bytes are always finite, but a single missing cell would have turned the column into reals,
+    // so the fact is listed for bytes, too.
     fill_.add_unaccounted(true, info.unaccounted);
     return info;
   }
@@ -215,9 +217,9 @@ class Arrays final : public LentRows {
     return rows;
   }
 
-  /// Lent rows must not be changed, so they are copied, but only if reals are scaled or one does
-  /// not fit.
-  /// \throws IoError a feature is not finite, and there is no fill for it.
+  /// Lent rows must not be changed, so they are copied if reals are scaled or a feature does not
+  /// fit.
+  /// \throws IoError if a feature is not finite, and there is no fill for it.
   void fit_features(const char* split, MemoryTable& table) const {
     const auto* lent = std::get_if<std::span<const float>>(&table.numbers);
     if (lent == nullptr) return;
@@ -256,7 +258,8 @@ class Arrays final : public LentRows {
     }
   }
 
-  /// Remarks on features that are not a number in any row, as when a column has another type.
+  /// Adds remarks on features that are not a number in any row, for example because the column has
+  /// another type.
   void add_empty_features(const char* split, const Rows& rows,
                           std::vector<std::string>& remarks) const {
     const auto* numbers = std::get_if<std::span<const float>>(&rows.table.numbers);
@@ -347,7 +350,7 @@ class Columns final : public LentRows, private TableParts {
     return info;
   }
 
-  /// Found once, so that later exchanges under their names have no effect.
+  /// The tables are found once, so that later exchanges under their names have no effect.
   std::vector<TablePart> parts(Split split) override {
     std::shared_ptr<const MemoryTable>& found = split == Split::train ? train_ : test_;
     if (!found) {
@@ -371,7 +374,7 @@ class Columns final : public LentRows, private TableParts {
   std::vector<std::string> notes_;
 };
 
-/// Whether the training rows belong to a table with columns, declared or yet to be.
+/// Whether the training rows belong to a table with columns, even if these are not declared yet.
 bool has_columns(const Params& params) {
   if (params.has("columns")) return true;
   const auto lent = find_memory_table(params.object("train").text("table"));

@@ -15,13 +15,13 @@ class NpyBytes {
   virtual ~NpyBytes() = default;
 
   /// \returns the bytes read; fewer than to.size() only at the end.
-  /// \throws IoError  the disk fails, or compressed data is corrupt.
+  /// \throws IoError if the disk fails, or compressed data is corrupt.
   virtual std::size_t read(std::span<std::uint8_t> to) = 0;
 
   /// \returns the total number of bytes.
   virtual std::uint64_t size() const = 0;
 
-  /// \returns the beginning of its errors: "FILE: ", "FILE: its array 'x' ".
+  /// \returns the beginning of error messages: "FILE: ", "FILE: its array 'x' ".
   virtual std::string who() const = 0;
 
   /// \returns the name of the array in the archive; "" if it is the whole file.
@@ -35,8 +35,8 @@ class NpyBytes {
   std::uint64_t append(std::vector<std::uint8_t>& to, std::uint64_t count);
 };
 
-/// Opens a .npy file, or one array of a .npz file (as its first bytes tell).
-/// \param array  its name in the archive, with or without ".npy"; nothing: the only one.
+/// Opens a .npy file, or one array of a .npz file; the first bytes decide which of the two it is.
+/// \param array  the array's name in the archive, with or without ".npy"; nothing: the only array.
 /// \throws IoError as InputFile; the archive is broken, or has no such array.
 std::unique_ptr<NpyBytes> open_npy(const std::filesystem::path& path,
                                    const std::optional<std::string>& array);

@@ -69,7 +69,7 @@ class HeaderParser {
       if (result.ec != std::errc{} || shape.size() == kMostExtents) malformed();
       rest_.remove_prefix(static_cast<std::size_t>(result.ptr - rest_.data()));
       shape.push_back(extent);
-      accept('L');  // written by Python 2
+      accept('L');  // a suffix that Python 2 writes
       if (accept(')')) break;
       expect(',');
     }
@@ -124,7 +124,7 @@ class HeaderParser {
 struct KnownKind {
   char letter;
   NpyFile::Kind kind;
-  std::string_view widths;  ///< In bytes, one digit each.
+  std::string_view widths;  ///< The allowed widths in bytes, one digit each.
 };
 constexpr std::array<KnownKind, 4> kKinds = {{{'b', NpyFile::Kind::boolean, "1"},
                                               {'i', NpyFile::Kind::integer, "1248"},
@@ -161,7 +161,7 @@ NpyFile::NpyFile(const std::filesystem::path& path, const std::optional<std::str
 }
 
 void NpyFile::read_type(std::string_view descr) {
-  // Quote, byte order, kind, width, quote.
+  // The form is: quote, byte order, kind, width, quote.
   const bool has_form = descr.size() == 5 && descr.front() == '\'' && descr.back() == '\'';
   const auto known = std::ranges::find_if(kKinds, [&](const KnownKind& kind) {
     return has_form && kind.letter == descr[2] && kind.widths.find(descr[3]) != kind.widths.npos;
@@ -258,8 +258,8 @@ void NpyFile::read_as(std::vector<float>& to, std::uint64_t count, Convert conve
 
 template <class T>
 void NpyFile::read_as(std::vector<float>& to, std::uint64_t count) {
-  // Converted through double, like the texts of a table: 2^60 + 2^36 + 1, for example, differs when
-  // rounded once or twice.
+  // Integers are converted through double, like the texts of a table, because rounding once or
+  // twice gives different results for some numbers, for example 2^60 + 2^36 + 1.
   read_as<T>(to, count, [](T element) { return static_cast<float>(static_cast<double>(element)); });
 }
 

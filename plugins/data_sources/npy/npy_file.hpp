@@ -26,8 +26,8 @@ class NpyFile {
   enum class Kind { boolean = 1, integer, unsigned_integer, real };
 
   /// \param array  of a .npz archive; see open_npy().
-  /// \param most_bytes  of its elements.
-  /// \throws IoError the file is invalid, or as InputFile.
+  /// \param most_bytes  the most bytes of its elements.
+  /// \throws IoError if the file is invalid, or as InputFile.
   NpyFile(const std::filesystem::path& path, const std::optional<std::string>& array,
           std::uint64_t most_bytes = kMostFileBytes);
 
@@ -37,14 +37,15 @@ class NpyFile {
   /// Whether every element is a byte, as in images.
   bool is_bytes() const noexcept { return kind_ == Kind::unsigned_integer && element_bytes_ == 1; }
 
-  /// Whether elements are reals, which can be NaN or infinite; 64-bit integers are within float32.
+  /// Whether elements are reals, which can be NaN or infinite; 64-bit integers are within the range
+  /// of float32.
   bool is_real() const noexcept { return kind_ == Kind::real; }
 
   /// From now on an element that is not a finite number is returned without an error.
   void take_any_number() noexcept { takes_any_ = true; }
 
   /// \returns all elements in C order, rounded to float32. Call either reals() or bytes(), once.
-  /// \throws IoError an element is NaN, infinite, or too large for float32, unless
+  /// \throws IoError if an element is NaN, infinite, or too large for float32, unless
   ///   take_any_number() was called.
   std::vector<float> reals();
   /// The elements of an array that is_bytes(), in C order.

@@ -76,7 +76,7 @@ class ZipReader {
 /// One member, decompressed as it is read.
 class MemberBytes final : public NpyBytes {
  public:
-  /// \param zip  at the member.
+  /// \param zip  the archive, positioned at the member.
   MemberBytes(const std::filesystem::path& path, std::unique_ptr<ZipReader> zip)
       : path_(path), zip_(std::move(zip)), name_(zip_->name()) {
     if (zip_->is_encrypted()) fail("is encrypted");

@@ -12,7 +12,7 @@
 /// Flood 2014); the polar method (Marsaglia and Bray 1964).
 class PublicGenerator {
  public:
-  /// A separate stream for each (seed, purpose, index), so that row 7 does not depend on the number
+  /// A separate stream for each (seed, purpose, index), so that a row does not depend on the number
   /// of rows.
   PublicGenerator(std::uint64_t seed, std::uint64_t purpose, std::uint64_t index)
       : state_(mix(mix(mix(seed + kStep) + purpose + kStep) + index + kStep)) {}

@@ -27,8 +27,8 @@ constexpr std::size_t kMostValues = std::size_t{1} << 30;  // 4 GiB of float32
 /// Makes its own data from a public seed.
 ///
 /// Row i of a split depends only on (seed, split, i) and on the parameters of the distribution, so
-/// more rows only append. The cluster of row i is i modulo the number of clusters. Privacy: the
-/// data comes from no person; the rows are public by construction.
+/// a larger number of rows only appends rows. The cluster of row i is i modulo the number of
+/// clusters. Privacy: the data is not about any person, so the rows are public.
 class Synthetic final : public DataSource {
  public:
   explicit Synthetic(const Params& params)

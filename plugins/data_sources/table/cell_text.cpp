@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::size_t kMostNumberBytes = 512;
 
-/// Most numbers in tables: at most 15 digits, with or without a point. Digits and power of ten are
-/// then exact in double, and one division rounds once: the same bits as std::from_chars (Clinger
-/// 1990, the fast path), in a third of its time.
+/// Reads the most frequent numbers in tables: at most 15 digits, with or without a point. Digits
+/// and power of ten are exact in double, and one division rounds once, which gives the same bits as
+/// std::from_chars (Clinger 1990, the fast path), in a third of its time.
 /// \returns whether the text is such a number; sets `value` if so.
 bool short_number(std::string_view text, double& value) {
   constexpr std::size_t kMostDigits = 15;
@@ -45,8 +45,9 @@ bool short_number(std::string_view text, double& value) {
   return true;
 }
 
-/// Integers of one to three digits, the most frequent numbers of some tables, without a branch for
-/// each length: for one or two digits the last one is read twice, and counted once.
+/// Reads integers of one to three digits, the most frequent numbers of some tables, without a
+/// branch for each length. If there are one or two digits, the last digit is read twice and counted
+/// once.
 bool tiny_number(std::string_view text, double& value) {
   static constexpr unsigned kWorth[3][3] = {{1, 0, 0}, {10, 0, 1}, {100, 10, 1}};
   const std::size_t size = text.size();
@@ -74,7 +75,7 @@ bool boolean_word(std::string_view text, double& value) {
   return true;
 }
 
-/// For the text of a number far from 1: whether it is smaller than 1.
+/// Whether a number far from 1 is smaller than 1, by its text.
 bool is_below_one(std::string_view text) {
   const std::size_t end = std::min(text.find_first_of("eE"), text.size());
   long exponent = 0;
@@ -90,7 +91,7 @@ bool is_below_one(std::string_view text) {
   return static_cast<long>(point) - static_cast<long>(first) + exponent < 0;
 }
 
-/// Any number.
+/// Reads any number.
 /// \returns and sets `value` as short_number().
 bool any_number(std::string_view text, bool decimal_comma, double& value) {
   char buffer[kMostNumberBytes];
@@ -143,8 +144,8 @@ std::string_view last(std::string_view text, std::size_t size) {
   return text.substr(text.size() - std::min(size, text.size()));
 }
 
-/// For a text that ends in a time of day, 12:30:00: the same without the zeros of its fraction and,
-/// unless a time zone offset follows, without midnight and the blank before it.
+/// Shortens a text that ends in a time of day, 12:30:00: drops the zeros of its fraction and,
+/// unless a time zone offset follows, a midnight with the blank before it.
 std::string_view common_time(std::string_view text, std::array<char, kLongestCommonText>& buffer) {
   std::string_view offset = last(text, 6);
   if (!is_like(offset, "+00:00") && !is_like(offset, "-00:00")) offset = {};
@@ -226,14 +227,15 @@ void add_exponents(const std::string& scientific, std::set<std::string>& to) {
 template <class Real>
 void add_spellings(Real value, std::set<std::string>& to) {
   const double size = std::abs(static_cast<double>(value));
-  // Outside this range no program writes all digits; inside it, none writes an exponent.
+  // Outside this range no program writes all digits; inside it, no program writes an exponent.
   if (size == 0.0 || (size >= 1e-9 && size < 1e22))
     add_with_point(shortest(value, std::chars_format::fixed), to);
   if (size != 0.0 && (size < 1e-2 || size >= 1e6))
     add_exponents(shortest(value, std::chars_format::scientific), to);
 }
 
-/// How pandas writes a day, or a time of day, next to others; empty if the text is neither.
+/// The ways in which pandas writes a day or a time of day beside other values; empty if the text is
+/// neither.
 std::set<std::string> spellings_of_date(std::string_view text) {
   std::set<std::string> all;
   const std::string head(without_midnight(text));
@@ -274,8 +276,8 @@ std::set<std::string> spellings(std::string_view text) {
 
 Choices::Choices(const std::vector<std::pair<std::string, std::size_t>>& declared) {
   for (const auto& [text, place] : declared) places_.emplace(text, place);
-  // Texts that are themselves usual spellings take precedence over codes: of 1 and 01, 1.0 means
-  // the first.
+  // Declared texts that are usual spellings of a number take precedence over codes: if 1 and 01 are
+  // declared, 1.0 means 1.
   using Spelled = std::map<std::string, std::set<std::size_t>>;
   Spelled by_numbers, by_codes;
   for (const auto& [text, place] : declared) {

@@ -1,5 +1,5 @@
-// The meaning of a cell's text, as a number or as one of the declared texts, independent of the
-// spelling that a program has chosen.
+// The meaning of a cell's text, as a number or as a declared text, whatever spelling a program has
+// chosen.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 /// Reads a whole text as a number in float32's range. Accepts a leading plus and, with
 /// `decimal_comma`, a comma instead of a point; also true and false, as 1 and 0, because columns of
 /// booleans become such texts beside numbers. A number too small for a double becomes 0.
-/// \param value  the number; unspecified if there is none.
-/// \returns whether there is one.
+/// \param value  the number; unspecified if the text is not a number.
+/// \returns whether the text is a number.
 bool read_number(std::string_view text, bool decimal_comma, double& value);
 /// As read_number(). Defined in the header, because an optional returned from another translation
 /// unit goes through memory in pieces, which takes longer than reading the number.
@@ -25,11 +25,11 @@ inline std::optional<double> number_in(std::string_view text, bool decimal_comma
 }
 
 inline constexpr std::size_t kLongestCommonText = 32;
-/// One text for all ways in which a program may write a cell, which can depend on other rows. For a
-/// number with a decimal mark, an exponent or a sign, or a boolean: "2" for 2.0 and 2e0, "0.1" for
-/// 0.10000000149011612, "1" for true, "1e+17" for 100000000000000001, as in double. For a text that
-/// ends in a time of day: without the zeros of its fraction, and without midnight. Others are
-/// unchanged.
+/// A common text for all ways in which a program may write a cell, because the way can depend on
+/// other rows. Numbers with a decimal mark, an exponent or a sign, and booleans, get one spelling:
+/// "2" for 2.0 and 2e0, "0.1" for 0.10000000149011612, "1" for true, "1e+17" for
+/// 100000000000000001, as in double. A text that ends in a time of day loses the zeros of its
+/// fraction, and midnight. Other texts are unchanged.
 /// \param decimal_comma  as for read_number().
 /// \param buffer  memory for the result.
 std::string_view common_text(std::string_view text, bool decimal_comma,
@@ -58,7 +58,7 @@ class Choices {
     const auto found = places_.find(text);
     return found == places_.end() ? std::nullopt : std::optional(found->second);
   }
-  /// All texts with a meaning, in order.
+  /// All texts that have a meaning, in order.
   std::vector<std::string> texts() const;
   /// Whether a declared text is a number.
   bool has_numbers() const noexcept { return has_numbers_; }

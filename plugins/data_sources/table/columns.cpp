@@ -111,7 +111,7 @@ bool matches(std::string_view pattern, std::string_view name) {
   if (!name.starts_with(pattern.substr(0, star))) return false;
   name.remove_prefix(star);
   pattern.remove_prefix(star + 1);
-  // Finds each piece between two stars at its first match, and the last piece at the end.
+  // Matches each piece between two stars at its first occurrence, and the last piece at the end.
   for (;;) {
     const std::size_t next = pattern.find('*');
     if (next == pattern.npos) return name.size() >= pattern.size() && name.ends_with(pattern);
@@ -261,7 +261,7 @@ Column::Column(ColumnRule rule, std::string name, std::size_t field,
     case ColumnType::date:
       width_ = rule_.other ? 1 : 0;
       for (const DatePart part : rule_.parts) width_ += width_of(part);
-      put(missing, 0);  // a day that stands for a missing value
+      put(missing, 0);  // a day that is declared as a missing value
       break;
     case ColumnType::boolean:
       width_ = rule_.indicator ? 2 : 1;
@@ -459,7 +459,7 @@ std::vector<Column> choose_columns(const std::vector<ColumnRule>& rules,
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (rule_of[i] == r) own.push_back(i);
     }
-    if (!rules[r].is_feature()) continue;  // a missing column need not be dropped
+    if (!rules[r].is_feature()) continue;  // a column that is not a feature may be missing
     if (own.empty() && rules[r].name != "*") refuse_idle(rules[r], names, target);
     if (!by_place) std::ranges::sort(own, [&](auto a, auto b) { return names[a] < names[b]; });
     for (const std::size_t i : own)

@@ -23,7 +23,7 @@ inline constexpr std::size_t kLongestName = 1000;
 /// The parts of a date that become features.
 enum class DatePart { days, day, month, weekday };
 
-/// What makes tokens of a text: any text, of any bytes, gives some.
+/// Turns a text into tokens. Every text, whatever its bytes are, gives some tokens.
 class TextEncoder {
  public:
   TextEncoder() = default;
@@ -38,12 +38,12 @@ class TextEncoder {
 
 /// A manifest's declaration of the columns whose names match: one entry of `columns`.
 ///
-/// An entry is `total` if every possible text of a field becomes some features: then no row can end
-/// a run, and whether its fields match the declaration affects only its own features.
+/// An entry is `total` if every possible text of a field becomes features. Then no row can end a
+/// run, and a field that does not match the declaration affects only the features of its own row.
 struct ColumnRule {
   std::string name;  ///< `*` stands for any characters.
   ColumnType type = ColumnType::number;
-  /// Numbers (for dates: days) outside are moved to the nearer end.
+  /// The range: numbers (for dates: days) outside are moved to the nearer end.
   std::optional<double> min, max;
   std::optional<double> fill;  ///< Replaces missing or undeclared values.
   bool unit = false;           ///< Whether min..max is scaled to 0..1.
@@ -55,18 +55,18 @@ struct ColumnRule {
   std::string format{kIsoDate};                ///< For dates.
   std::vector<DatePart> parts;                 ///< For dates: in the order of their features.
   std::optional<std::chrono::sys_days> since;  ///< The origin of DatePart::days.
-  /// Texts: what makes features of them; not a key of `columns`, and empty there.
+  /// For texts: turns them into features; not a key of `columns`, and empty for its entries.
   std::shared_ptr<const TextEncoder> encoder = {};
 
-  /// For dates: a day of another year is invalid.
+  /// For dates: the valid years.
   YearRange years() const { return since ? YearRange{}.with(*since) : YearRange{}; }
   bool is_feature() const {
     return encoder || (type != ColumnType::text && type != ColumnType::drop);
   }
   bool is_total() const { return encoder || (has_other() ? other : fill.has_value()); }
-  /// Whether it becomes total by the key `other` rather than by `fill`.
+  /// Whether the key `other`, and not `fill`, makes the entry total.
   bool has_other() const { return type == ColumnType::category || type == ColumnType::date; }
-  /// What to add to the entry so that it is total.
+  /// The text to add to the entry to make it total.
   std::string remedy() const { return has_other() ? "other: true" : "fill: NUMBER"; }
 };
 
@@ -74,7 +74,7 @@ struct ColumnRule {
 std::vector<privgrad::ParamSpec> column_params();
 
 /// \param params  one entry.
-/// \throws ConfigError its keys contradict each other.
+/// \throws ConfigError if its keys contradict each other.
 ColumnRule column_rule(const privgrad::Params& params);
 
 /// \returns an entry that reads back as the rule.
@@ -82,11 +82,11 @@ privgrad::Value to_value(const ColumnRule& rule);
 
 /// Turns fields of one column into features. Threads: const functions may run concurrently.
 ///
-/// A number is rounded to float32, and then scaled in double, so it is the same in a program that
-/// holds float32 and in the file that this program writes.
+/// A number is rounded to float32, and then scaled in double, so it is the same whether a program
+/// passes float32 or writes a file.
 class Column {
  public:
-  enum class Found { value, none };  ///< none: missing or undeclared.
+  enum class Found { value, none };  ///< none: the value is missing or undeclared.
 
   /// \param missing  texts that mean a missing value, unless the rule declares them as values.
   Column(ColumnRule rule, std::string name, std::size_t field,
@@ -94,7 +94,7 @@ class Column {
 
   const std::string& name() const noexcept { return name_; }
   const ColumnRule& rule() const noexcept { return rule_; }
-  std::size_t field() const noexcept { return field_; }  ///< In a row, from 0.
+  std::size_t field() const noexcept { return field_; }  ///< The column's index in a row, from 0.
   std::size_t width() const noexcept { return width_; }  ///< Number of features.
   /// One for each feature: "age", "age=(missing)", "sex=f", "sex=(other)",
   /// "admitted.month=3".
@@ -126,7 +126,7 @@ class Column {
   Found encode_number(std::string_view text, float* features) const;
   Found encode_choice(std::string_view text, float* features) const;
   Found encode_date(std::string_view text, float* features) const;
-  /// \returns the day in the text; nothing if it is missing, not of the form, or of a year that the
+  /// \returns the day in the text; nothing if it is missing, not of the form, or in a year that the
   ///   column does not know.
   std::optional<std::chrono::sys_days> day_in(std::string_view text) const;
   bool is_missing(float number) const {
@@ -152,7 +152,7 @@ class Column {
 /// \param names  of the table's columns, each once.
 /// \param target  index of the column to predict; names.size() if there is none.
 /// \param by_place  patterns keep the table's order instead, for tables without names.
-/// \throws ConfigError a column that no rule names, or a rule that names no column.
+/// \throws ConfigError for a column that no rule names, or a rule that names no column.
 std::vector<Column> choose_columns(const std::vector<ColumnRule>& rules,
                                    const std::vector<std::string>& names, std::size_t target,
                                    const std::vector<std::string>& missing, bool decimal_comma,

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kNeeded = "Ymd", kTimes = "HMSf";
 
-/// Reads a number of at least `fewest` and at most `most` digits, as many as there are.
+/// Reads a number of `fewest` to `most` digits, as many as the text has.
 std::optional<int> take_number(std::string_view& text, std::size_t fewest, std::size_t most) {
   int value = 0;
   std::size_t count = 0;
@@ -41,7 +41,7 @@ struct Moment {
       case 'M':
         return *number < 60;
       default:
-        return *number <= 60;  // a leap second
+        return *number <= 60;  // allows a leap second
     }
   }
 };
@@ -107,7 +107,7 @@ std::string_view without_midnight(std::string_view text) {
 
 namespace {
 
-/// \param format  without a time of day.
+/// \param format  a form without a time of day.
 std::string date_text(std::chrono::sys_days day, std::string_view format, bool pads_month = true,
                       bool pads_day = true) {
   const std::string iso = iso_date(day);
@@ -162,7 +162,8 @@ std::set<std::string> texts_of_date(std::chrono::sys_days day, std::string_view 
   for (const bool pads_month : {true, false}) {
     for (const bool pads_day : {true, false}) {
       std::string text = date_text(day, format, pads_month, pads_day);
-      // Without separators or zeros between numbers, the text may be invalid, or mean another day.
+      // If numbers have no separators or zeros between them, the text may be invalid, or mean
+      // another day.
       if (date_in(text, format) == day) texts.insert(std::move(text));
     }
   }

@@ -75,8 +75,8 @@ DataInfo DeclaredTable::info() {
 }
 
 DataInfo DeclaredTable::stream(const std::function<void(const privgrad::RowBlock&)>& take) {
-  // The two tables count for half each, because their sizes say little about the time that they
-  // take.
+  // Each of the two tables counts as half of the progress, because their sizes say little about the
+  // time that they take.
   const double train_share = has_test_ ? 0.5 : 1.0;
   const auto hand_on = [&](Split side, double before, double share) {
     return [&take, side, before, share](bool is_test, TableRows& rows, double done) {
@@ -160,7 +160,7 @@ DataInfo DeclaredTable::foreseen_info() {
       add_strict(column.rule(), column.name(), strict);
       width += column.width();
     }
-  } else {  // the first line is a row, so even the number of fields may depend on it
+  } else {  // the first line is a row, so the number of fields may depend on a row
     for (const ColumnRule& rule : form_.rules) add_strict(rule, rule.name, strict);
   }
   DataInfo info = info_without_rows(strict);
@@ -173,13 +173,13 @@ DataInfo DeclaredTable::info_without_rows(const std::vector<std::string>& strict
   info.has_test_split = split_.has_value() || has_test_;
   for (const TablePart& part : parts_.parts(Split::train))
     info.train_origins.push_back(part.origin);
-  // Without a table of their own, test rows are taken from train, and are then not training rows.
+  // Test rows without a table of their own are taken from `train`, and are then not training rows.
   if (has_test_) {
     for (const TablePart& part : parts_.parts(Split::test))
       info.test_origins.push_back(part.origin);
   }
   info.unaccounted = unaccounted(strict);
-  // A changed row may change sides, and with it the number of training examples.
+  // A changed row may move to the other side, which changes the number of training examples.
   info.rows_chosen_by_value = split_.has_value();
   return info;
 }
@@ -211,7 +211,7 @@ void DeclaredTable::learn(TargetColumn& target, const Table& table) const {
           "or classes");
     return;
   }
-  // The number of classes follows from the ends of their range.
+  // The smallest and the largest target determine the number of classes.
   std::vector<float> ends;
   for (const SideFacts* side : {&table.train_facts, &table.test_facts}) {
     if (side->rows > 0) ends.insert(ends.end(), {side->least_target, side->most_target});
@@ -220,8 +220,8 @@ void DeclaredTable::learn(TargetColumn& target, const Table& table) const {
     throw IoError(parts_.name(Split::train) + ": " + wrong);
 }
 
-/// A row that does not fit ends the run unless the manifest says how to treat it; a run that took
-/// place then reveals that every row fits.
+/// A row that does not fit ends the run unless the manifest says how to treat it; a completed run
+/// then reveals that every row fits.
 std::vector<std::string> DeclaredTable::unaccounted(const std::vector<std::string>& strict) const {
   std::vector<std::string> facts = target_.unaccounted();
   if (!form_.is_well_formed) facts.emplace_back("that every row is well formed (malformed)");

@@ -11,17 +11,17 @@
 #include "privgrad/streamed_rows.hpp"
 #include "table.hpp"
 
-/// Where a source has its rows.
+/// The interface through which a source provides its rows.
 class TableParts {
  public:
   virtual ~TableParts() = default;
-  /// The same parts each time.
+  /// The parts of a split's table, the same each time.
   virtual std::vector<TablePart> parts(privgrad::Split split) = 0;
   /// The name of a split's table in errors.
   virtual std::string name(privgrad::Split split) const = 0;
 };
 
-/// \param promise  the beginning of a sentence: what a source with declared columns promises.
+/// \param promise  the beginning of a sentence with the promise of a source with declared columns.
 privgrad::ParamSpec columns_param(const std::string& promise);
 privgrad::ParamSpec split_param();
 privgrad::ParamSpec missing_param();
@@ -35,7 +35,7 @@ std::vector<ColumnRule> column_rules(const privgrad::Params& params);
 class DeclaredTable {
  public:
   /// \param parts  outlives this.
-  /// \throws ConfigError  parameters contradict each other.
+  /// \throws ConfigError if parameters contradict each other.
   DeclaredTable(const privgrad::Params& params, TableForm form, TableParts& parts);
 
   const TableForm& form() const noexcept { return form_; }
@@ -46,11 +46,12 @@ class DeclaredTable {
   /// As DataSource::foreseen_info(): reads the first line of a table whose columns have names.
   privgrad::DataInfo foreseen_info();
   privgrad::Dataset read(privgrad::Split split);
-  /// As DataSource's.
+  /// As DataSource::columns().
   std::vector<std::string> columns();
   void keep(std::vector<std::string> names) { form_.kept = std::move(names); }
   std::vector<std::vector<std::string>> kept(privgrad::Split split);
-  /// In one pass, which leaves nothing for info() and read(); these read the table again.
+  /// Streams the rows in one pass. It stores nothing for info() and read(), which read the table
+  /// again.
   privgrad::DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take);
 
  private:
@@ -64,7 +65,7 @@ class DeclaredTable {
   /// \param strict  columns in which a value that does not fit is an error.
   privgrad::DataInfo info_without_rows(const std::vector<std::string>& strict) const;
   std::vector<std::string> unaccounted(const std::vector<std::string>& strict) const;
-  /// The columns by name, in order; further columns of the table are left out.
+  /// The declarations of the columns by name, in order, without the table's other columns.
   privgrad::Value reading(const TableColumns& columns, const TargetColumn& target) const;
   std::vector<std::string> remarks(const Table& table) const;
   TableRows read_again(bool is_train);
@@ -78,7 +79,7 @@ class DeclaredTable {
   bool has_test_;
   bool is_loaded_ = false;
   privgrad::DataInfo info_;
-  std::optional<TableRows> train_;  ///< Until it is first requested.
+  std::optional<TableRows> train_;  ///< The training rows, until they are first requested.
   std::optional<TableRows> test_;
   std::vector<std::vector<std::string>> kept_of_train_, kept_of_test_;
 };

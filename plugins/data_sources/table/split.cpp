@@ -20,7 +20,7 @@ using namespace privgrad;
 /// \returns the end of the copy.
 unsigned char* copy(std::string_view text, unsigned char* to) {
   const std::size_t size = text.size();
-  // most fields of many tables, copied without a branch for each length
+  // copies the fields of most tables without a branch for each length
   if (size >= 1 && size <= 3) {
     to[0] = static_cast<unsigned char>(text[0]);
     to[size / 2] = static_cast<unsigned char>(text[size / 2]);
@@ -35,7 +35,7 @@ unsigned char* copy(std::string_view text, unsigned char* to) {
 
 std::vector<ParamSpec> RowSplit::params() {
   return {
-      // Far from the ends, so that each side certainly has rows.
+      // The limits are far from 0 and 1, so that each side certainly has rows.
       param::real("test", "The share of the rows, about, that are test rows.")
           .at_least(0.01)
           .at_most(0.99)
@@ -83,7 +83,7 @@ bool RowSplit::is_test(std::span<const std::string_view> row) {
   unsigned char* end = text_.data();
   std::array<char, kLongestCommonText> buffer{};
   for (const std::size_t i : fields_) {
-    // Because of another row, this number may be written as 2.0; it must stay on its side.
+    // Another row may cause this number to be written as 2.0, but the row must stay on its side.
     const std::string_view text = common_text(row[i], decimal_comma_, buffer);
     // The length in front distinguishes ("ab", "c") from ("a", "bc").
     const std::uint64_t size = text.size();

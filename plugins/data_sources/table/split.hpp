@@ -13,8 +13,8 @@
 #include "privgrad/params.hpp"
 
 /// Assigns each row of a table to one of two sides by a hash of only its content, not of its place
-/// or of other rows. So adding or removing a row moves no other row, and for data sets that differ
-/// in one row only one side differs, in that row.
+/// or of other rows. So adding or removing a row moves no other row. If two data sets differ in one
+/// row by addition or removal, only one side differs, in that row.
 ///
 /// Equal rows (with `by`: rows that are equal in that column) are on the same side.
 ///
@@ -29,7 +29,7 @@ class RowSplit {
 
   /// Chooses the columns to hash: the column `by`, or all columns sorted by name, so that their
   /// order in a file does not matter.
-  /// \throws ConfigError there is no such column.
+  /// \throws ConfigError if there is no such column.
   void use(const std::vector<std::string>& names);
 
   bool is_test(std::span<const std::string_view> row);
@@ -40,5 +40,5 @@ class RowSplit {
   std::optional<std::string> by_;
   std::array<unsigned char, 16> key_;
   std::vector<std::size_t> fields_;
-  std::vector<unsigned char> text_;  ///< The text to hash is at its beginning.
+  std::vector<unsigned char> text_;  ///< A buffer whose beginning is the text to hash.
 };

@@ -22,7 +22,7 @@ using namespace privgrad;
 
 constexpr std::size_t kMostCategories = 50;
 constexpr std::size_t kMostClasses = 100;
-/// After this many values it is clear whether a column has many different ones.
+/// The number of values that are enough to see whether a column has many different values.
 constexpr std::size_t kMostCounted = 100'000;
 
 /// The recognised forms of dates. Forms in which exchanging day and month gives another valid date
@@ -77,8 +77,8 @@ class Seen {
     sum_ += *number;
   }
 
-  /// The index of the form that all values have as dates or, if there is none, nine in ten, if it
-  /// is unique.
+  /// The index of the form of dates that all values have or, if there is none, of the only form
+  /// that nine in ten have.
   std::optional<std::size_t> date_format() const {
     for (const bool all : {true, false}) {
       const auto fits = [&](std::uint64_t days) {
@@ -96,7 +96,7 @@ class Seen {
     return std::nullopt;
   }
 
-  /// The values, for the declaration.
+  /// The values, in the form of the declaration.
   std::vector<std::string> texts() const {
     for (const std::string& value : values_) {
       if (const std::string wrong = encoding_problem(value); !wrong.empty())
@@ -111,10 +111,11 @@ class Seen {
   double least() const { return least_; }
   double most() const { return most_; }
 
-  /// 0, 1, ... or 1, 2, ..., under a name that says no more.
+  /// Whether the values are 0, 1, ... or 1, 2, ..., and the name is also typical of an index.
   bool looks_like_index() const { return are_numbers() && counts_rows_ && is_named_as_id(); }
 
-  /// Texts or integers that nearly all occur only once, or of which there are many.
+  /// Whether the values are texts or integers, and nearly all occur only once or there are many
+  /// different ones.
   bool looks_like_id() const {
     constexpr std::size_t kMany = 1000;
     const std::uint64_t few = is_named_as_id() ? 2 * kMostCategories : kMany;
@@ -133,7 +134,7 @@ class Seen {
            });
   }
 
-  /// Texts most of which occur repeatedly.
+  /// Whether the values are texts, most of which occur repeatedly.
   bool is_category() const {
     return has_values() && values_.size() <= kMostCategories && 2 * values_.size() <= rows_;
   }
@@ -204,14 +205,15 @@ class Seen {
     return misfits(rows_ - missing_ - others_, "numbers", "the fill");
   }
 
-  /// What missing values of a target become; "" if there are none.
+  /// A note on the class or number that missing values of a target become; "" if no value is
+  /// missing.
   std::string missing_note(const std::string& fill) const {
     return missing_ == 0 ? ""
                          : std::to_string(missing_) + " of " + std::to_string(rows_) +
                                " values are missing, and count as " + fill;
   }
 
-  /// The mean, to three digits, within the range.
+  /// The mean, rounded to three digits, within the range.
   double fill() const {
     const double mean = sum_ / static_cast<double>(rows_ - missing_ - others_);
     if (mean == 0.0 || !std::isfinite(mean)) return std::clamp(0.0, least_, most_);
@@ -261,7 +263,8 @@ class Seen {
   std::unordered_set<std::size_t> counted_;  ///< Hashes of values.
   std::uint64_t counted_values_ = 0;         ///< The number of values counted.
   std::uint64_t others_ = 0;                 ///< The number of values that are not numbers.
-  std::uint64_t thousands_ = 0;              ///< Among these: because of commas between thousands.
+  /// The number of these that only fail because of commas between thousands.
+  std::uint64_t thousands_ = 0;
   bool are_whole_ = true;
   bool counts_rows_ = true;
   double least_ = std::numeric_limits<double>::infinity();
@@ -281,7 +284,7 @@ bool are_class_indices(const Seen& target) {
          });
 }
 
-/// \returns what missing values of the target count as.
+/// \returns a note on the class or number that missing values of the target become.
 std::string add_target(const Seen& target, Value& params) {
   if (are_class_indices(target)) {
     params.set("classes", std::max(2, static_cast<int>(target.most()) + 1));

@@ -9,7 +9,7 @@
 #include "table.hpp"
 
 struct Suggestion {
-  privgrad::Value params;               ///< An object.
+  privgrad::Value params;               ///< The suggested parameters, as an object.
   bool spans_lines = false;             ///< Whether a row spans more than one line of a file.
   std::size_t numbers = 0;              ///< Columns whose values are numbers.
   std::vector<std::string> notes = {};  ///< As DataSource::notes().
@@ -21,7 +21,7 @@ struct Suggestion {
 /// or that it is a real.
 /// \returns parameters: columns, and labels and other_label, classes and target_fill, or task and
 ///   target_fill.
-/// \throws ConfigError  there is no such target.
+/// \throws ConfigError if there is no such target.
 /// \throws IoError  as read_table(), except for values that do not fit.
 Suggestion suggest_params(const std::vector<TablePart>& parts, const TableForm& form,
                           const std::string& target);

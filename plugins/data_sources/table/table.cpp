@@ -70,8 +70,8 @@ class TableReader {
   }
 
  private:
-  /// One row may determine the type of a column, for example if the others are missing. So if every
-  /// row becomes an example, no type ends a run, just as no row does.
+  /// One row may determine the type of a column, for example if the other values are missing. So if
+  /// no row can end a run, no type may end it either.
   void check_type(const TextRows& rows, bool is_total, std::size_t field,
                   const TextRows::Needs& needs) {
     std::string misfit = rows.misfit(field, needs);
@@ -101,7 +101,7 @@ class TableReader {
     return places;
   }
 
-  /// The first part determines the features; others must have the same.
+  /// The first part determines the features; the other parts must have the same features.
   void take_columns(const TextRows& rows, const Names& names, std::size_t target,
                     std::vector<Column> columns) {
     TableColumns found{names, target, std::move(columns), 0, {}};
@@ -212,9 +212,9 @@ class TableReader {
   RowSplit* split_;
   const TakeRows& take_;
   double whole_size_;
-  std::uint64_t read_before_ = 0;  ///< In the parts read so far.
+  std::uint64_t read_before_ = 0;  ///< The size of the parts read so far.
   Table table_;
-  TableColumns now_;               ///< For the part being read.
+  TableColumns now_;               ///< The columns of the part that is being read.
   std::vector<std::size_t> kept_;  ///< The places of TableForm::kept in it.
   bool is_first_ = true;
   std::string first_part_;

@@ -12,13 +12,16 @@
 #include "target_column.hpp"
 #include "text_rows.hpp"
 
-/// The manifest's description of how rows of texts become examples.
+/// The manifest's rules by which rows of texts become examples.
 struct TableForm {
-  bool are_named = true;    ///< If not, columns are called "0", "1", ..., and have an order.
-  bool has_targets = true;  ///< If not, every target is 0, even if there is a column of its name.
+  bool are_named = true;  ///< If not, columns are called "0", "1", ..., and have an order.
+  /// Whether rows have targets; if not, every target is 0, even if there is a column with the
+  /// target's name.
+  bool has_targets = true;
   bool decimal_comma = false;
-  bool row_is_line = false;  ///< If not, it may span several lines of a file.
-  /// Whether rows always have the fields that columns need, whatever their content.
+  /// Whether a row is a line; if not, it may span several lines of a file.
+  bool row_is_line = false;
+  /// Whether rows always have the fields that columns need, whatever the rows contain.
   bool is_well_formed = false;
   std::vector<std::string> missing;
   std::vector<ColumnRule> rules;  ///< Empty: every column is a number, in the order of the table.
@@ -32,7 +35,7 @@ struct TableRows {
   std::vector<std::vector<std::string>> kept;  ///< For each of TableForm::kept, [rows].
 };
 
-/// Receives rows of one side, and empties them.
+/// A function that receives rows of one side, and empties their containers.
 /// \param done  the share of the table that has been read, 0 to 1.
 using TakeRows = std::function<void(bool is_test, TableRows& rows, double done)>;
 
@@ -55,9 +58,10 @@ struct TableColumns {
 
 struct Table {
   TableColumns columns;
-  /// Without a split, all are in `train`; empty if `take` received them.
+  /// The rows; without a split, all are in `train`. Empty if `take` received them.
   TableRows train, test;
-  SideFacts train_facts, test_facts;  ///< About all rows, including those that `take` received.
+  /// Facts about all rows, including rows that `take` received.
+  SideFacts train_facts, test_facts;
   /// For each of columns.features: the number of rows without a value.
   std::vector<std::uint64_t> filled;
   std::uint64_t filled_targets = 0;
@@ -71,16 +75,17 @@ struct Table {
 /// Whether programs use this name for the row index of a table.
 bool is_index_name(const std::string& name);
 
-/// \throws ConfigError  `names` lack the target.
+/// \throws ConfigError if `names` lack the target.
 [[noreturn]] void refuse_target(const std::string& target, const std::vector<std::string>& names);
 
 /// Reads parts as one table, one after the other. Columns are found by their names: parts may have
 /// them in different orders.
-/// \param target  not changed; learn() is called by callers that have all rows.
+/// \param target  stays unchanged: callers that have all rows call its learn().
 /// \param split  nullptr if there is none.
-/// \param take  called with some rows at a time, which are then not kept; empty: all are kept.
-/// \throws ConfigError  the columns are not those of the manifest.
-/// \throws IoError a part's form is broken; or a field does not fit its column, and the manifest
+/// \param take  called with some rows at a time, which are then not stored; empty: all rows are
+///   stored.
+/// \throws ConfigError if the columns are not those of the manifest.
+/// \throws IoError if a part's form is broken; or a field does not fit its column, and the manifest
 ///   has no fill for it. The error gives the place, not the content.
 Table read_table(const std::vector<TablePart>& parts, const TableForm& form,
                  const TargetColumn& target, RowSplit* split, const TakeRows& take = {});

@@ -82,7 +82,7 @@ std::optional<float> TargetColumn::value_of(std::string_view text) const {
     return place ? std::optional(static_cast<float>(*place)) : std::nullopt;
   }
   const std::optional<double> value = number_in(text, decimal_comma_);
-  const auto rounded = static_cast<float>(value.value_or(0.0));  // its value in an array
+  const auto rounded = static_cast<float>(value.value_or(0.0));  // the target's value in an array
   if (!value || !task_.accepts(static_cast<double>(rounded))) return std::nullopt;
   return rounded;
 }

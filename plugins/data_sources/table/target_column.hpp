@@ -11,12 +11,12 @@
 #include "cell_text.hpp"
 #include "privgrad/params.hpp"
 
-/// The target: a class by its declared name, a class by its number, or a real.
+/// The kind of target: a class by its declared name, a class by its number, or a real.
 class TargetColumn {
  public:
   static std::vector<privgrad::ParamSpec> params();
 
-  /// \throws ConfigError  keys contradict each other.
+  /// \throws ConfigError if keys contradict each other.
   TargetColumn(const privgrad::Params& params, bool decimal_comma);
 
   const std::string& name() const noexcept { return name_; }
@@ -50,6 +50,6 @@ class TargetColumn {
   TargetTask task_;
   bool decimal_comma_;
   std::vector<std::string> labels_;
-  Choices places_;  ///< Of the labels.
+  Choices places_;  ///< The places of the labels.
   std::optional<float> fill_;
 };

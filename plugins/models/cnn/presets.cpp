@@ -27,8 +27,8 @@ std::vector<ChainLink> fedavg_cnn(Activation f) {
   return {conv(32, 5, 1, 0), f, halve, conv(64, 5, 1, 0), f, halve, Dense{512}, f};
 }
 
-/// Papernot et al. 2021, the network for MNIST and Fashion-MNIST: 26010 parameters there. The
-/// padding of 3 is what "same" means for a kernel of 8 and a stride of 2 on 28 x 28.
+/// The network of Papernot et al. 2021 for MNIST and Fashion-MNIST, with 26010 parameters. "Same"
+/// padding with a kernel of 8 and a stride of 2 on 28 x 28 is a padding of 3.
 std::vector<ChainLink> tempered_sigmoid(Activation f) {
   const Pool overlapping = pool(PoolKind::max, 2, 1);
   return {conv(16, 8, 2, 3), f, overlapping, conv(32, 4, 2, 0), f, overlapping, Dense{32}, f};

@@ -13,7 +13,7 @@ namespace privgrad::cnn {
 /// The names of the presets.
 std::vector<std::string> preset_names();
 
-/// \param activation  instead of the preset's own.
+/// \param activation  the activation to use instead of the preset's own.
 /// \returns the preset's layers without the output layer.
 std::vector<ChainLink> preset(std::string_view name, std::optional<ActivationKind> activation);
 

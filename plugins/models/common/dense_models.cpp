@@ -94,7 +94,7 @@ void initialise(std::string_view rule, const Network& network, RandomStream& ran
       random.fill_normal(weights);
       for (float& weight : weights) weight = static_cast<float>(weight * deviation);
     } else {
-      // standard deviation to the limit of a uniform distribution on +-limit
+      // from standard deviation to the limit of a uniform distribution on +-limit
       const double limit = std::sqrt(3 * variance(rule, block));
       for (float& weight : weights) {
         weight = static_cast<float>(limit * (2 * random.uniform() - 1));

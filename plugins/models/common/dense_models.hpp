@@ -12,17 +12,17 @@
 namespace privgrad::dense_models {
 
 /// The parameter `loss`.
-/// \param of_places  whether the outputs may be those of the places of a sequence.
+/// \param of_places  whether the outputs may belong to the places of a sequence.
 ParamSpec loss_parameter(bool of_places = false);
 
 /// The parameter `class_weights`.
 ParamSpec class_weights_parameter();
 
-/// \returns a network without nodes: its input, the requested loss or the one that suits the
-///   targets, and the class weights.
+/// \returns a network without nodes: its input, the requested loss (by default one that suits the
+///   targets), and the class weights.
 Network begun_network(const Params& params, const ExampleShape& input);
 
-/// \returns the number of outputs that a loss of targets needs for these.
+/// \returns the number of outputs that the loss needs for targets of this kind.
 std::size_t outputs_for(Loss loss, const ExampleShape& input);
 
 /// The rules that `initialise` knows, without `zeros`.
@@ -31,15 +31,15 @@ std::vector<std::string> random_rules();
 /// The parameter `initialisation` of models that choose a rule by their layers.
 ParamSpec rule_parameter();
 
-/// \returns the rule that is asked for, or the one that suits the network's activations.
+/// \returns the requested rule, by default one that suits the network's activations.
 std::string rule_for(const Params& params, const Network& network);
 
 /// Fills the weights by `rule`; other parameters get their block's initial value: biases 0, the
 /// weights of norms 1.
 ///
-/// With fan_in inputs and fan_out units, the weights are independent with mean 0 and variance
-///   he 2 / fan_in, lecun 1 / fan_in, glorot 2 / (fan_in + fan_out),
-/// normal or uniform; `zeros` draws nothing.
+/// With fan_in inputs and fan_out units, the weights are independent, normal or uniform, with mean
+/// 0 and variance 2 / fan_in (he), 1 / fan_in (lecun) or 2 / (fan_in + fan_out) (glorot); `zeros`
+/// draws nothing.
 /// \param rule  "zeros" or one of random_rules(). Source: He et al. 2015, section 2.2; LeCun et al.
 ///   1998, section 4.6; Glorot and Bengio 2010, Eq. 16.
 void initialise(std::string_view rule, const Network& network, RandomStream& random,

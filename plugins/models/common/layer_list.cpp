@@ -11,7 +11,7 @@
 namespace privgrad::layer_list {
 namespace {
 
-/// The features, among the names of a graph's values.
+/// The name of the features among a graph's values.
 constexpr std::string_view kFeatures = "input";
 
 /// The keys of a kind of layer.
@@ -121,7 +121,7 @@ class Entry {
     return LayerNorm{};
   }
 
-  /// Where the entry is, for messages.
+  /// The place of the entry, for messages.
   const std::string& where() const { return where_; }
 
  private:

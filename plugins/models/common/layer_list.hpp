@@ -1,4 +1,4 @@
-// Lists of layers in the manifest: chains, and graphs whose layers name the values they work on.
+// Lists of layers in the manifest: chains, and graphs, in which layers name their inputs.
 #pragma once
 
 #include <string>
@@ -9,16 +9,17 @@
 
 namespace privgrad::layer_list {
 
-/// What a list describes: a chain of layers, with shortcuts; or named nodes, which name their
-/// inputs.
+/// The kind of network that a list describes: a chain of layers, with shortcuts, or a graph of
+/// named nodes, which name their inputs.
 enum class Form { chain = 1, graph };
 
 /// A parameter that is a list of objects, each with its kind and the keys that the kind needs.
-/// \param name  of the parameter: "layers".
+/// \param name  the name of the parameter: "layers".
 ParamSpec parameter(Form form, const std::string& name, const std::string& doc);
 
 /// \returns the layers of a chain as the manifest lists them.
-/// \throws ConfigError naming the first layer that lacks a key, or has one that its kind does not.
+/// \throws ConfigError naming the first layer that lacks a key, or has a key that its kind does not
+///   have.
 std::vector<ChainLink> chain_from(const std::vector<Params>& given);
 
 /// \returns the nodes of a graph as the manifest lists them.

@@ -27,12 +27,12 @@ class Graph final : public Model {
   }
 
  private:
-  /// \param network  all other nodes.
+  /// \param network  contains all other nodes.
   static Dense output_layer(const Network& network) {
     if (network.loss != Loss::next_token)
       return {.units = dense_models::outputs_for(network.loss, network.input)};
     Network before = network;
-    before.loss = Loss::squared;  // whose outputs are of no vocabulary
+    before.loss = Loss::squared;  // a loss whose outputs have no vocabulary
     const std::size_t vocabulary = vocabulary_of(before);
     if (vocabulary == 0)
       throw ConfigError(

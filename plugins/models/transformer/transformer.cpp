@@ -23,10 +23,10 @@ Preset preset_of(const std::string& name) {
   return {"layer", "learned", "gelu", "mean", false, false};
 }
 
-/// Appends nodes, and knows the last value.
+/// Appends nodes, and remembers the last value.
 class Nodes {
  public:
-  /// \returns the value that the node makes.
+  /// \returns the number of the node's output value.
   std::size_t add(Layer layer, std::vector<std::size_t> from = {}, std::string name = "") {
     nodes_.emplace_back(std::move(layer));
     nodes_.back().from = std::move(from);

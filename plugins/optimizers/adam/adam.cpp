@@ -17,10 +17,10 @@ using namespace privgrad;
 /// w <- w - learning_rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps),  t = 1, 2, ...
 ///
 /// The gradient is a release, including its noise, so the adaptation is post-processing. (The noise
-/// also enters v, without a correction.)
+/// also enters v, and is not corrected for.)
 ///
-/// v is kept as its square root r, because float32 covers the range of r but not that of g^2.
-/// State: m, r and t.
+/// v is stored as its square root r, because float32 covers the range of r but not the range of
+/// g^2. State: m, r and t.
 class Adam final : public Optimizer {
  public:
   explicit Adam(const Params& params)

@@ -12,7 +12,7 @@ namespace {
 using namespace privgrad;
 
 /// w <- w - learning_rate * (g + mu (w - a)), where a is the model at the beginning of the round: a
-/// client that moves far from it is pulled back. Without rounds there is no a, and no pull.
+/// client that moves far from it is pulled back. Without rounds there is no a, and the term is 0.
 class FedProx final : public Optimizer {
  public:
   explicit FedProx(const Params& params) : mu_(params.real("mu")) {}

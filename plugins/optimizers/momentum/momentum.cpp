@@ -14,7 +14,7 @@ namespace {
 using namespace privgrad;
 
 /// hong:        v <- beta v + (1 - beta) g;  w <- w - learning_rate * v / (1 - beta^t),
-///              t = 1, 2, ...: an average of the gradients so far, its weights adding up to 1.
+///              t = 1, 2, ...: an average of the gradients so far, with weights that add up to 1.
 /// heavy_ball:  v <- beta v + g;             w <- w - learning_rate * v.
 ///
 /// State: v and t.
@@ -54,7 +54,7 @@ class Momentum final : public Optimizer {
   bool is_coordinatewise() const override { return true; }
 
  private:
-  /// The sum of the weights of the gradients in v after that many steps plus one: 1 - beta^t.
+  /// The sum of the gradients' weights in v after t = `steps` + 1 steps: 1 - beta^t.
   double weight_sum(std::uint64_t steps) const {
     return bias_corrected_ ? one_minus_power(beta_, steps + 1) : 1.0;
   }

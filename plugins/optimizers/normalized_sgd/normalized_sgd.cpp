@@ -13,8 +13,8 @@ using namespace privgrad;
 /// w <- w - learning_rate * m / ||m||, where m is the release: every step is as long as the
 /// learning rate, however large the noise. A release of zero has no direction and moves nothing.
 ///
-/// Momentum must be applied before the norm, and so belongs to the aggregator (`tree` with
-/// momentum: DP-NSGD).
+/// Momentum must be applied before the norm, so it belongs to the aggregator (`tree` with momentum:
+/// DP-NSGD).
 ///
 /// `schedules.learning_rate: auto` is 1/sqrt(n T), with n = N/B steps in an epoch: eta of Tran and
 /// Cutkosky's Theorems 6 and 9, whose printed case is batches of one.

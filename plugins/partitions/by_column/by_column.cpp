@@ -14,8 +14,8 @@ using namespace privgrad;
 
 /// A feature names the client, as in data that was collected in different places. The mapping from
 /// values to clients is declared, so that an example's client depends only on its own value and
-/// public numbers: no example affects another. If clients' sizes are public, an example can only be
-/// exchanged for one of the same client.
+/// public numbers: no example affects another. If the clients' sizes are public, an example can
+/// only be exchanged for an example of the same client.
 class ByColumn final : public SharesOut {
  public:
   explicit ByColumn(const Params& params)
@@ -65,7 +65,7 @@ class ByColumn final : public SharesOut {
   bool is_drawn() const override { return false; }
 
  private:
-  /// Read a few rows at a time, so that images stay bytes.
+  /// Rows are read in small groups, so that images stay bytes.
   std::vector<float> column(const Dataset& train) const {
     std::vector<float> values, features(train.row_size()), target(1);
     values.reserve(train.rows());
@@ -78,7 +78,7 @@ class ByColumn final : public SharesOut {
 
   std::size_t column_;
   std::uint32_t other_;
-  std::map<float, std::uint32_t> client_of_;  ///< By declared value.
+  std::map<float, std::uint32_t> client_of_;  ///< The client of each declared value.
 };
 
 void register_components(Registrar& registrar) {

@@ -15,8 +15,9 @@ double normal(RandomStream& random) {
   return static_cast<double>(value);
 }
 
-/// The logarithm of a draw from Gamma(shape, 1): Marsaglia and Tsang 2000; below 1 as Gamma(shape +
-/// 1) U^(1/shape). In logarithms, because draws for a small shape would underflow a double.
+/// The logarithm of a draw from Gamma(shape, 1) (Marsaglia and Tsang 2000); for a shape below 1, of
+/// Gamma(shape + 1) U^(1/shape). Logarithms are used because draws for a small shape would
+/// underflow a double.
 double log_gamma_draw(double shape, RandomStream& random) {
   if (shape < 1.0) {
     const double uniform = 1.0 - random.uniform();  // in (0, 1]
@@ -63,7 +64,7 @@ class Dirichlet final : public SharesOut {
                       " examples; use a larger alpha, fewer clients or a smaller at_least");
   }
 
-  /// Not known beforehand: the sizes depend on the number of examples of each class.
+  /// The sizes are unknown beforehand, because they depend on the number of examples of each class.
   std::vector<std::uint64_t> sizes(std::uint64_t, std::uint64_t,
                                    const RandomSource&) const override {
     return {};

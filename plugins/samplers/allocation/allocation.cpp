@@ -18,11 +18,11 @@ using namespace privgrad;
 /// In each epoch, each example independently and uniformly draws one of the t steps, and is only in
 /// the batch of that step.
 ///
-/// The draw of a row is a function of the streams' key, the epoch and the row's number: draws do
-/// not depend on the number of rows, so these determine the row's place in the epoch's stream. The
-/// common rows of neighbouring data sets therefore have the same steps. Batch sizes are Bin(N, 1 /
-/// t) and secret; batches are never capped, filled or moved, because one row's step would then
-/// depend on others'. The divisor is the declared N / t.
+/// The draw of a row is a function of the streams' key, the epoch and the row's number: a draw does
+/// not depend on the number of rows, so key, epoch and row number determine it. Rows that are in
+/// both of two neighbouring data sets therefore draw the same steps. Batch sizes are Bin(N, 1 / t)
+/// and secret; batches are never capped, filled or moved, because one row's step would then depend
+/// on others'. The divisor is the declared N / t.
 ///
 /// Accounting: each epoch is charged as a whole at its first step, as
 /// random_allocation(t, release), and its other steps with nothing. The event describes exactly
@@ -72,8 +72,7 @@ class Allocation final : public Sampler {
   }
 
  private:
-  /// Identifies a drawn order. The words are the first ones of the epoch's stream, so they
-  /// distinguish keys.
+  /// Identifies a drawn order. The first words of the epoch's stream distinguish keys.
   struct Drawn {
     std::uint64_t epoch = 0;
     std::size_t rows = 0;

@@ -21,9 +21,9 @@ using namespace privgrad;
 /// Accounting: the row in which neighbours differ can be in only one of a cycle's steps, the same
 /// step for both, because neighbours have the same row numbers (hence not under add_or_remove_one).
 /// Given the other rows' coins, the releases of the cycle's other steps depend on that row only
-/// through earlier releases. So a cycle costs one Poisson-sampled release: the most expensive of
-/// the cycle, because the groups' costs are not distinguished. It is charged at the cycle's first
-/// step.
+/// through earlier releases. So a cycle costs one Poisson-sampled release. It is charged as the
+/// most expensive release of the cycle, because the charge does not distinguish groups. The charge
+/// is made at the cycle's first step.
 class CyclicPoisson final : public Sampler {
  public:
   explicit CyclicPoisson(const Params& params)
@@ -73,7 +73,7 @@ class CyclicPoisson final : public Sampler {
  private:
   double batch_size_;
   std::uint64_t cycle_;
-  double rate_ = 0.0;  // of a row, in a step of its own
+  double rate_ = 0.0;  // the probability of a row, in its own steps
   SamplingPlan plan_;
 };
 

@@ -11,10 +11,11 @@ using namespace privgrad;
 /// A uniformly random subset of fixed size, redrawn in every step.
 ///
 /// Accounting, amplification on (the default), replace_one only: the event of a step is
-/// sampled_without_replacement(N, n, release) (Wang, Balle and Kasiviswanathan 2019). Its proofs
-/// compare batches in which one example is exchanged for another. So it is refused
-/// - under zero_out: those proofs also exchange the zeroed example for a third, present one, which
-///   moves the sum by 2, while zero_out accounts for 1;
+/// sampled_without_replacement(N, n, release) (Wang, Balle and Kasiviswanathan 2019). The proofs
+/// for this event compare batches in which one example is exchanged for another. So amplification
+/// is refused
+/// - under zero_out: the proofs also exchange the zeroed example for a third example that is
+///   present, which moves the sum by 2, but zero_out accounts for 1;
 /// - under add_or_remove_one: neighbours differ in N, so their subsets have different
 /// distributions.
 ///
@@ -26,7 +27,7 @@ using namespace privgrad;
 /// hockey-stick nor Renyi divergences (joint quasi-convexity: van Erven and Harremoes 2014, Theorem
 /// 13).
 ///
-/// For the same reasons its order may be fixed in advance (PublicOrder) if amplification is off.
+/// For the same reasons the order may be fixed in advance (PublicOrder) if amplification is off.
 class FixedSize final : public Sampler, public PublicOrder {
  public:
   explicit FixedSize(const Params& params) : amplified_(params.boolean("amplification")) {
@@ -140,7 +141,7 @@ class FixedSize final : public Sampler, public PublicOrder {
 
   bool amplified_;
   std::uint64_t given_size_ = 0;          // 0 if not given
-  std::vector<std::uint64_t> scheduled_;  // per step, if there is a schedule
+  std::vector<std::uint64_t> scheduled_;  // sizes per step; empty without a schedule
   SamplingPlan plan_;
   std::vector<bool> taken_;  // per row; all false between calls
 };

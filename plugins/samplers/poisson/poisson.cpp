@@ -91,8 +91,8 @@ class Poisson final : public Sampler {
 
  private:
   struct Batch {
-    double rate = 0.0;  // probability of each example
-    double size = 0.0;  // expected
+    double rate = 0.0;  // the probability of each example
+    double size = 0.0;  // the expected size
   };
   const Batch& at(std::uint64_t step) const {
     return scheduled_.empty() ? constant_ : scheduled_.at(step);
@@ -102,7 +102,7 @@ class Poisson final : public Sampler {
   double given_rate_ = 0.0;        // 0 if not given
   double given_batch_size_ = 0.0;  // 0 if not given
   Batch constant_;
-  std::vector<Batch> scheduled_;  // per step, if there is a schedule
+  std::vector<Batch> scheduled_;  // one per step; empty without a schedule
   std::uint64_t dataset_size_ = 0;
   bool size_is_public_ = false;
 };

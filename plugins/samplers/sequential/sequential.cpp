@@ -14,12 +14,13 @@ using namespace privgrad;
 
 /// The rows in the order in which they are stored, batch after batch, and then again from the
 /// start. With N examples and batches of B an epoch has ceil(N/B) steps; the last batch may be
-/// smaller, and the divisor stays B. In one pass, examples may come as a stream.
+/// smaller, and the divisor stays B. In a run of one pass, examples may come as a stream.
 ///
 /// Accounting: no amplification. The row in which neighbours differ is in one batch of each epoch,
 /// the same for both, so an epoch costs one release (parallel composition), charged at its start.
-/// The order is not secret and draws nothing, so it is a PublicOrder; the rows of a batch stay
-/// together and form a group. Refused under add_or_remove_one, because rows would shift.
+/// The order is not secret and involves no draw, so it is a PublicOrder; the rows of a batch stay
+/// together and form a group. The sampler is refused under add_or_remove_one, because rows would
+/// shift.
 class Sequential final : public Sampler, public PublicOrder {
  public:
   explicit Sequential(const Params& params)

@@ -20,16 +20,16 @@ using namespace privgrad;
 /// nothing. Proof (parallel composition): fix the permutations of row numbers, which are drawn
 /// without the data and, because N is public, have the same distribution for both neighbours. The
 /// row in which neighbours differ is in one batch of the epoch. Given the outputs so far, every
-/// other step has the same output distribution for both, so the epoch costs one release, at most
-/// the most expensive one; which step it is was fixed in advance. Epochs compose. Mixing over the
-/// permutations, with the same weights for both neighbours, raises neither hockey-stick nor Renyi
-/// divergences (joint quasi-convexity: van Erven and Harremoes 2014, Theorem 13). Every prefix is
-/// covered, because the epoch is charged at its start.
+/// other step has the same output distribution for both. The step that contains the row was fixed
+/// in advance, so the epoch costs one release, at most the most expensive one. Epochs compose.
+/// Mixing over the permutations, with the same weights for both neighbours, raises neither
+/// hockey-stick nor Renyi divergences (joint quasi-convexity: van Erven and Harremoes 2014, Theorem
+/// 13). Every prefix is covered, because the epoch is charged at its start.
 ///
-/// Refused under add_or_remove_one: with one more row all later batches shift, so neighbours would
-/// differ in each of them.
+/// The sampler is refused under add_or_remove_one: one more row shifts all later batches, so
+/// neighbours would differ in each of them.
 ///
-/// For the same reasons its order may be fixed in advance (PublicOrder).
+/// For the same reasons the order may be fixed in advance (PublicOrder).
 class Shuffle final : public Sampler, public PublicOrder {
  public:
   explicit Shuffle(const Params& params)
@@ -79,8 +79,8 @@ class Shuffle final : public Sampler, public PublicOrder {
                  order_.begin() + static_cast<std::ptrdiff_t>(end));
   }
 
-  /// Fisher and Yates, from the sorted order: the permutation depends only on the epoch, so a
-  /// resumed run has the same one.
+  /// Shuffles (Fisher and Yates) from the sorted order, so that the permutation depends only on the
+  /// epoch, and a resumed run has the same one.
   void shuffle(std::uint64_t epoch, const RandomSource& random) {
     shuffled_epoch_.reset();
     const auto stream = random.stream(epoch);
@@ -97,7 +97,8 @@ class Shuffle final : public Sampler, public PublicOrder {
   SamplingPlan plan_;
   std::uint64_t epoch_steps_ = 1;
   std::vector<std::uint32_t> order_;
-  // The epoch and source that order_ was drawn for. A run keeps one source; start() forgets it.
+  // The epoch and the random source for which order_ was drawn. A run has one source; start()
+  // forgets it.
   std::optional<std::pair<std::uint64_t, const RandomSource*>> shuffled_epoch_;
 };
 

@@ -40,7 +40,7 @@ class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
 
   std::uint64_t next(const FederatedProgress& now) override {
     remember(now);
-    // With a round for every remaining step, several local steps save nothing.
+    // If a round is left for every remaining step, there is no reason for several local steps.
     if (one_each_ || now.rounds_left >= now.steps_left) return 1;
     const std::uint64_t most = std::min(kMost, now.steps_left);
     const std::uint64_t chosen = closed_ ? by_formula(now) : by_search(now);
@@ -62,8 +62,8 @@ class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
   }
 
   /// The gap between local and central descent after x steps (Ling et al., Eq. 11, with the factor
-  /// of the second term that makes h(1) = 0): s/b ((1 + eta b)^x - 1) - eta s x, which is 0 for a
-  /// flat loss (b -> 0).
+  /// of its second term chosen such that h(1) = 0): s/b ((1 + eta b)^x - 1) - eta s x, which is 0
+  /// for a flat loss (b -> 0).
   /// \param s  divergence of the gradients, plus twice the noise.
   static double gap(double s, double b, double eta, double x) {
     if (b * eta < 1e-12) return 0.0;
@@ -72,7 +72,7 @@ class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
 
   /// The smallest bound (Eq. 13) over 1 ... min(2 tau, 100).
   std::uint64_t by_search(const FederatedProgress& now) const {
-    // Until all estimates exist, the number stays as it was, initially 1.
+    // Until all estimates exist, the number stays the same, initially 1.
     if (!lipschitz_ || !smoothness_ || !divergence_ || now.last == 0) {
       return std::max<std::uint64_t>(1, now.last);
     }
@@ -88,7 +88,7 @@ class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
       const double speed =
           now.learning_rate * phi_ -
           *lipschitz_ * gap(s, *smoothness_, now.learning_rate, x) / (x * lambda_ * lambda_);
-      if (!(speed > 0.0)) continue;  // the bound says nothing in this case
+      if (!(speed > 0.0)) continue;  // the bound means nothing in this case
       const double bound = 1.0 / (all * speed);
       if (bound < least) {
         least = bound;
@@ -104,8 +104,8 @@ class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
     if (!convexity_ || !heterogeneity_ || now.last == 0) {
       return std::max<std::uint64_t>(1, now.last);
     }
-    // Without mu, because the loss is not convex or its noisy estimate is negative, the number
-    // stays the same.
+    // If the estimate of mu is not positive, because the loss is not convex or the estimate is
+    // noisy, the number stays the same.
     if (*convexity_ <= 0.0) return now.last;
     const double mu = *convexity_, c2 = now.clip_norm * now.clip_norm;
     const double b = static_cast<double>(now.parameters) * now.gradient_noise * now.gradient_noise;
@@ -115,7 +115,7 @@ class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
     const double tau =
         std::sqrt(1.0 + (4.0 / (mu * mu) + 3.0 * c2 + 2.0 * *heterogeneity_ * all * mu + b) /
                             ((2.0 + 2.0 / all) * (c2 + b)));
-    // As in the search: a single estimate, which may be noise, must not spend the rest of the
+    // As in by_search(), a single estimate, which may be noise, must not spend the rest of the
     // budget.
     const std::uint64_t most = std::min(2 * now.last, kMost);
     if (!(tau < static_cast<double>(most))) return most;

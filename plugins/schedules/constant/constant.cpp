@@ -5,7 +5,7 @@ namespace {
 
 using namespace privgrad;
 
-/// The same value at every step; the meaning of a bare number in a manifest.
+/// The same value at every step. A bare number in a manifest means this schedule.
 class Constant final : public Schedule {
  public:
   explicit Constant(const Params& params) : value_(params.real("value")) {}

@@ -11,7 +11,7 @@ namespace {
 
 using namespace privgrad;
 
-/// The parameters of a kind of influence; any other parameter is an error in the manifest.
+/// The parameters that belong to a kind of influence. Other parameters are errors in the manifest.
 struct Kind {
   const char* name;
   std::vector<const char*> required;
@@ -98,7 +98,7 @@ class Dynamic final : public Schedule {
     if (horizon.steps == 0) throw ConfigError("dynamic: there are no steps");
     const std::uint64_t steps = horizon.steps;
     influence_ = influence_of(steps);
-    // For a budget of 1; the core finds the scale.
+    // The noise is for a budget of 1; the core finds the scale.
     noise_ = is_exponential_ ? exponentially_allocated_noise(steps, gamma_, 1.0)
                              : allocated_noise(influence_, 1.0);
     if (form_ != "exponential_decay") return;

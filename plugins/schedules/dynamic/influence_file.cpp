@@ -46,7 +46,8 @@ InfluenceEstimate row_of(std::string_view line, const std::string& place) {
                 "a finite number, and a finite one that is not negative");
 }
 
-/// A line may be as long as its file, and pipes and devices have no end.
+/// Checks the size before reading, because a line may be as long as its file, and pipes and devices
+/// have no end.
 void check_size(const std::filesystem::path& file) {
   constexpr std::uintmax_t kMostBytes = std::uintmax_t{64} << 20;
   std::error_code failure;

@@ -9,8 +9,8 @@ namespace {
 
 using namespace privgrad;
 
-/// The values as written, one per step. The list may be longer, if a run is shorter, or shorter if
-/// the last value holds.
+/// The listed values, one per step. The list may be longer than the run, or shorter if the last
+/// value holds for the rest.
 class List final : public Schedule {
  public:
   explicit List(const Params& params)

@@ -10,7 +10,7 @@ using namespace privgrad;
 /// initial * sqrt(T / (T - t)), t = 0 .. T-1: batches that grow to sqrt(T) times the first one.
 ///
 /// With constant noise, the mean over a batch of B has noise proportional to 1/B: late steps are
-/// the precise ones, as with a decreasing noise schedule, and the last iterate is the best.
+/// more precise, as with a decreasing noise schedule, and the last iterate is the best.
 class Snowball final : public Decay {
  public:
   explicit Snowball(const Params& params) : Decay("snowball", params) {}

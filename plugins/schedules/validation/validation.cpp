@@ -22,7 +22,7 @@ class Validation final : public Adaptive {
   }
 
   double next(double current, std::span<const double> measured) const override {
-    if (measured.size() < 2) return current;  // before the first step
+    if (measured.size() < 2) return current;  // no step was made yet
     const double change = measured.back() - measured[measured.size() - 2];
     const double improvement = of_loss_ ? -change : change;
     // A loss that is not finite is not an improvement.

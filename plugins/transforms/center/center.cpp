@@ -21,9 +21,9 @@ namespace param = privgrad::param;
 
 /// Subtracts the mean of the training examples from every example.
 ///
-/// As a private statistic, an example contributes itself, shortened to a public norm, which bounds
-/// its contribution. Sums are double. Examples may have any shape; each element is a separate
-/// feature.
+/// As a private statistic, an example's contribution is the example itself, shortened to a public
+/// norm, which bounds the contribution. Sums are double. Examples may have any shape; each element
+/// is a separate feature.
 class Center final : public privgrad::Transform, public privgrad::BoundedStatistic {
  public:
   explicit Center(const privgrad::Params& params)
@@ -69,7 +69,7 @@ class Center final : public privgrad::Transform, public privgrad::BoundedStatist
 
   std::optional<privgrad::StatisticRequest> request(const ExampleShape& input) const override {
     if (!noise_) return std::nullopt;
-    // allows for roundings to float32, so that they shorten nothing
+    // covers roundings to float32, so that they do not shorten an example
     constexpr double kAbove = 1.0 + 1e-6;
     return privgrad::StatisticRequest{.what = "means of the features",
                                       .size = privgrad::element_count(input.features),

@@ -8,7 +8,7 @@ namespace {
 using privgrad::Dataset;
 using privgrad::ExampleShape;
 
-/// Each example as one row of numbers, in their order in memory.
+/// Turns each example into one row of numbers, in their order in memory.
 class Flatten final : public privgrad::Transform {
  public:
   explicit Flatten(const privgrad::Params&) {}

@@ -66,7 +66,7 @@ class GroupNorm final : public privgrad::Transform {
     namespace row = privgrad::row_operation;
     const auto [layout, size] = group_of(shape);
     const std::size_t count = layout.before * size * layout.after;
-    constexpr std::size_t kMost = 2048;  // the square of this is the size of a matrix
+    constexpr std::size_t kMost = 2048;  // the size of a matrix is the square of this
     if (count > kMost) {
       throw ConfigError("group_norm: a group of " + std::to_string(count) +
                         " features cannot be expressed in operations, allowed are at most " +

@@ -17,7 +17,7 @@ using privgrad::ExampleShape;
 using privgrad::Shape;
 namespace param = privgrad::param;
 
-constexpr std::size_t kMostNumbers = std::size_t{1} << 24;  // of a matrix, 128 MiB
+constexpr std::size_t kMostNumbers = std::size_t{1} << 24;  // numbers of a matrix, 128 MiB
 
 /// The first `kept` rows of the orthonormal cosine transform (DCT-II) of `length` numbers,
 /// [kept, length].
@@ -117,7 +117,8 @@ class LowFrequencies final : public privgrad::Transform {
     }
   }
 
-  std::size_t rows_, columns_;  ///< Frequencies that are kept.
+  /// The numbers of frequencies to keep, vertically and horizontally.
+  std::size_t rows_, columns_;
 };
 
 void register_components(privgrad::Registrar& registrar) {

@@ -14,7 +14,7 @@ using privgrad::ExampleShape;
 namespace param = privgrad::param;
 
 /// Shortens every example that is longer than a public norm to that norm; with `exactly`, scales
-/// every nonzero example to it.
+/// every nonzero example to that norm.
 ///
 /// A function of only the example: nothing is learnt, and nothing is charged. Norms are double; the
 /// results are rounded to float32, which changes a norm by up to a relative 6e-8.

@@ -35,8 +35,8 @@ constexpr std::size_t kMostFeatures = 8192;  // the covariance is then 512 MiB
 /// round differently.
 ///
 /// As a private statistic ("Analyze Gauss", Dwork et al. 2014), the directions are those of the
-/// noisy second moments, about zero rather than the mean: an example, shortened to a public norm R,
-/// contributes the triangle of x x^T once (second_moments.hpp), ||x x^T|| = ||x||^2 <= R^2.
+/// noisy second moments, about zero instead of the mean. An example, shortened to a public norm R,
+/// contributes the triangle of x x^T (second_moments.hpp), and ||x x^T|| = ||x||^2 <= R^2.
 class Pca final : public privgrad::Transform, public privgrad::BoundedStatistic {
  public:
   explicit Pca(const privgrad::Params& params)
@@ -82,7 +82,7 @@ class Pca final : public privgrad::Transform, public privgrad::BoundedStatistic 
   std::optional<privgrad::StatisticRequest> request(const ExampleShape& input) const override {
     if (!noise_) return std::nullopt;
     output_shape(input);
-    // allows for roundings to float32, so that they shorten nothing
+    // covers roundings to float32, so that they do not shorten an example
     constexpr double kAbove = 1.0 + 1e-6;
     const std::size_t features = privgrad::element_count(input.features);
     return privgrad::StatisticRequest{.what = "second moments of the features",
@@ -196,12 +196,14 @@ class Pca final : public privgrad::Transform, public privgrad::BoundedStatistic 
   /// \returns [dimensions_, width], one direction per row.
   std::vector<double> top_components(const std::vector<double>& matrix, std::size_t width) const {
     const auto [values, vectors] = second_moments::eigen(matrix, width, "pca");
-    // The eigenvalues ascend; one below rounding error does not belong to a direction of the data.
+    // The eigenvalues ascend. An eigenvalue below rounding error does not belong to a direction of
+    // the data.
     const double noise =
         values(width - 1) * static_cast<double>(width) * std::numeric_limits<double>::epsilon();
     const auto rank = static_cast<std::size_t>(
         std::count_if(values.begin(), values.end(), [noise](double x) { return x > noise; }));
-    if (rank < dimensions_ && !noise_) {  // with noise, a direction of noise is as good as any
+    // With noise, a direction of noise is as good as any other.
+    if (rank < dimensions_ && !noise_) {
       throw ConfigError("pca: dimensions is " + std::to_string(dimensions_) +
                         ", but the training examples vary in " + std::to_string(rank) +
                         " direction(s) only");

@@ -76,7 +76,7 @@ class RobustScale final : public privgrad::Transform, public privgrad::BoundedSt
   std::optional<privgrad::StatisticRequest> request(const ExampleShape& input) const override {
     if (!noise_) return std::nullopt;
     const std::size_t features = privgrad::element_count(input.features);
-    constexpr double kAbove = 1.0 + 1e-6;  // for the rounding of the root
+    constexpr double kAbove = 1.0 + 1e-6;  // covers the rounding of the root
     return privgrad::StatisticRequest{.what = "histograms of the features",
                                       .size = features * bins_,
                                       .l2_bound = std::sqrt(static_cast<double>(features)) * kAbove,
@@ -88,7 +88,7 @@ class RobustScale final : public privgrad::Transform, public privgrad::BoundedSt
     std::fill(out.begin(), out.end(), 0.0f);
     for (std::size_t j = 0; j < features.size(); ++j) {
       const double place = (static_cast<double>(features[j]) - begin_) / width_;
-      if (std::isnan(place)) {  // the example counts as zero
+      if (std::isnan(place)) {  // such an example counts as zero
         out[j * bins_] = std::numeric_limits<float>::quiet_NaN();
         continue;
       }
@@ -159,7 +159,7 @@ class RobustScale final : public privgrad::Transform, public privgrad::BoundedSt
   bool is_restorable() const override { return true; }
 
  private:
-  /// Between the two sorted values nearest to it.
+  /// The quantile, interpolated between the two nearest sorted values.
   static double quantile_of(const std::vector<double>& sorted, double share) {
     const double place = share * static_cast<double>(sorted.size() - 1);
     const auto below = static_cast<std::size_t>(place);
@@ -167,8 +167,8 @@ class RobustScale final : public privgrad::Transform, public privgrad::BoundedSt
     return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
   }
 
-  /// The place at which the cumulative counts reach the share of all, as if spread evenly in each
-  /// bin.
+  /// The place at which the cumulative counts reach the given share of the total, as if counts were
+  /// spread evenly in each bin.
   double quantile_in(const std::vector<double>& counts, double share) const {
     double total = 0.0;
     for (const double count : counts) total += count;

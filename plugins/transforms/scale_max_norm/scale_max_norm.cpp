@@ -17,11 +17,12 @@ using privgrad::FittedTensor;
 using privgrad::Statistic;
 namespace param = privgrad::param;
 
-/// Multiplies all examples by one factor, to / (largest Euclidean norm of a training example).
+/// Multiplies all examples by one factor: `to` divided by the largest Euclidean norm of a training
+/// example.
 ///
 /// Test examples get the same factor and may end above `to`. With a public `max_norm` the factor is
 /// to / max_norm, and every example (of every split) that is still longer than `to` is shortened to
-/// it: so the bound holds for all rows, and nothing is learnt from them. Norms are double; the
+/// it. The bound thus holds for all rows, and nothing is learnt from them. Norms are double; the
 /// results are rounded to float32, which changes a norm by up to a relative 6e-8.
 class ScaleMaxNorm final : public privgrad::Transform {
  public:
@@ -104,7 +105,7 @@ class ScaleMaxNorm final : public privgrad::Transform {
   double to_;
   Statistic statistic_;
   bool given_;
-  double max_norm_ = 0.0;  ///< 0 if not known yet.
+  double max_norm_ = 0.0;  ///< 0 until it is known.
 };
 
 void register_components(privgrad::Registrar& registrar) {

@@ -18,11 +18,11 @@ struct Complex {
 /// The discrete Fourier transform along one axis of even length n, without a factor, of many
 /// columns at once.
 ///
-/// The lengths are those of small images, a few dozen. For these, plain sums in which elements with
-/// the same cosine are combined are faster in wide registers than the branches of a fast transform:
-/// elements m and n - m share a cosine, and so do, up to signs that depend on the parity of m, the
-/// frequencies k, n / 2 - k and their opposites. All sums are in one fixed order, and a column's
-/// sums do not depend on the other columns.
+/// The lengths are those of small images, a few dozen. For these, the fastest method in wide
+/// registers is not a fast transform with its branches, but plain sums in which elements with the
+/// same cosine are combined: elements m and n - m share a cosine, and so do, up to signs that
+/// depend on the parity of m, the frequencies k, n / 2 - k and their opposites. All sums are in one
+/// fixed order, and a column's sums do not depend on the other columns.
 class Axis {
  public:
   explicit Axis(std::size_t length) : length_(length) {
@@ -119,7 +119,8 @@ class Axis {
       first_im = R::load(in.im);
       middle_im = R::load(in.im + half * step);
     }
-    // exp(i x) = cos x + i sin x: this frequency backward, and its opposite forward.
+    // exp(i x) = cos x + i sin x gives this frequency of the backward transform, and the opposite
+    // frequency of the forward transform.
     const auto put = [&](std::size_t k, Lanes c, Lanes c_im, Lanes s, Lanes s_im) {
       c += k % 2 != 0 ? first - middle : first + middle;
       c_im += k % 2 != 0 ? first_im - middle_im : first_im + middle_im;

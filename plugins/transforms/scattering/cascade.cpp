@@ -19,7 +19,7 @@ std::vector<float> to_float(const std::vector<double>& values) {
   return {values.begin(), values.end()};
 }
 
-/// Filters interleaved, [places, lanes], with zeros beyond the last one.
+/// Interleaves filters: [places, lanes], with zeros beyond the last filter.
 std::vector<float> side_by_side(const std::vector<std::vector<double>>& filters, std::size_t lanes,
                                 double factor) {
   std::vector<float> result(filters.front().size() * lanes);
@@ -30,7 +30,7 @@ std::vector<float> side_by_side(const std::vector<std::vector<double>>& filters,
   return result;
 }
 
-/// kAtOnce registers of: out[c] = sum over x of weights[x] * in[x, c].
+/// Computes kAtOnce registers of out[c] = sum over x of weights[x] * in[x, c].
 template <std::size_t kLanes, std::size_t kAtOnce>
 [[gnu::always_inline]] inline void weigh_columns(const float* weights, std::size_t length,
                                                  const float* in, std::size_t columns, float* out) {
@@ -228,7 +228,7 @@ template <std::size_t kLanes>
     moduli[i] = std::sqrt(product.re[i] * product.re[i] + product.im[i] * product.im[i]);
 }
 
-/// [height, width, columns] to [outputs, outputs, columns].
+/// Averages [height, width, columns] to [outputs, outputs, columns].
 template <std::size_t kLanes>
 [[gnu::always_inline]] inline void Cascade::average(const Level& level, const float* values,
                                                     std::size_t columns, Workspace& space) const {
@@ -250,7 +250,7 @@ template <std::size_t kLanes>
   keep(1, 1, 0);
   const Complex spectrum = space.image_spectrum.get();
   spectrum_of<1>(levels_[0], space.image.get(), 1, space, spectrum);
-  std::size_t next = 1 + scales_ * angles_;  // of the second order
+  std::size_t next = 1 + scales_ * angles_;  // the first coefficient of the second order
   for (std::size_t scale = 0; scale < scales_; ++scale) {
     filter(levels_[0], spectrum, 1, scale, space, space.moduli.get());
     average<kWidth>(levels_[scale], space.moduli.get(), lanes_, space);

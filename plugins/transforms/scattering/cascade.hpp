@@ -20,8 +20,8 @@ namespace scattering {
 ///     S_2(j, t, j', t') = ||x * psi_{j,t}| * psi_{j',t'}| * phi   for j < j',
 /// each at every 2^J-th pixel. Moduli of scale j are kept at every 2^j-th pixel.
 ///
-/// Everything is float32, with sums in one order: a function of only the image, bit for bit.
-/// Threads: const functions may run concurrently.
+/// Everything is float32, with sums in one order, so the result is a function of only the image,
+/// bit for bit. Threads: const functions may run concurrently.
 class Cascade {
  public:
   /// \param max_order  1 or 2.
@@ -74,7 +74,7 @@ class Cascade {
 
   std::size_t scales_, angles_, max_order_, height_, width_, padded_height_, padded_width_;
   std::size_t lanes_;          ///< L, rounded up to whole registers.
-  std::vector<Level> levels_;  ///< By resolution.
+  std::vector<Level> levels_;  ///< The levels, by resolution.
   mutable std::mutex mutex_;
   /// Unused workspaces, as many as there were simultaneous calls. Reallocating their memory would
   /// take about a third of the time of an image.

@@ -4,8 +4,9 @@
 #include <cmath>
 #include <numbers>
 
-// Long double throughout: its functions have one version on x86-64, while double ones may round
-// differently on processors with fused multiply-add. So a filter has the same bits everywhere.
+// All arithmetic is long double, so that a filter has the same bits everywhere: on x86-64 the
+// functions of long double have one version, but functions of double may round differently on
+// processors with fused multiply-add.
 
 namespace scattering {
 namespace {
@@ -14,8 +15,8 @@ constexpr long double kPi = std::numbers::pi_v<long double>;
 constexpr long double kGain = kPi / 3.1415L;
 constexpr long double kFarthest = 120.0L;  // exp(-60) is 1e-26
 
-/// The number of aliases on each side of a frequency that matter for a Gaussian whose frequency is
-/// at most two times pi away.
+/// The number of relevant aliases on each side of a frequency, for a Gaussian whose frequency is at
+/// most 2 pi away.
 int aliases(long double deviation) {
   return static_cast<int>(std::sqrt(kFarthest) / (2.0L * kPi * deviation)) + 1;
 }

@@ -15,13 +15,14 @@ struct Bank {
 };
 
 /// The Fourier transform of a Morlet wavelet of scale j and angle number `angle`, [height, width].
-/// It is real. It adds up the aliases of the transform on the infinite plane, and so belongs to the
-/// wavelet wrapped around the image.
+/// It is real. It is the sum of all aliases of the transform on the infinite plane, and thus the
+/// transform of the wavelet wrapped around the image.
 ///
 /// In space it is (Bruna and Mallat, "Invariant scattering convolution networks", 2013)
-///     g(u) (exp(i xi . u) - K),  g a Gaussian of deviation 0.8 2^j along xi and L / 4 times that
-/// across, |xi| = 3 pi / (4 2^j), and K such that its mean is 0. The lengths are those of kymatio,
-/// and so is the constant in front, where pi is taken to be 3.1415.
+///     g(u) (exp(i xi . u) - K),  g a Gaussian of deviation 0.8 2^j along xi and L / 4 times as
+///     much
+/// across, |xi| = 3 pi / (4 2^j), and K such that its mean is 0. The lengths, and the constant in
+/// front, are the same as in kymatio, where pi is taken to be 3.1415.
 std::vector<double> wavelet(const Bank& bank, std::size_t j, std::size_t angle);
 
 /// The filter for an image of which only every 2^j-th pixel is left, from the filter for the whole
@@ -31,7 +32,7 @@ std::vector<double> at_resolution(const Bank& bank, std::size_t j,
 
 /// The Gaussian average of deviation 0.8 2^(J - 1) along one axis: [outputs, n], which maps n =
 /// length / 2^j pixels to every 2^(J - j)-th average, without the first and the last one. The
-/// two-dimensional average is the product of those of both axes.
+/// two-dimensional average is the product of the averages along both axes.
 std::vector<double> averages(std::size_t scales, std::size_t length, std::size_t j);
 
 }  // namespace scattering

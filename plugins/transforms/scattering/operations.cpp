@@ -22,8 +22,8 @@ void append(Operations& operations, Operations more) {
   for (auto& one : more) operations.push_back(std::move(one));
 }
 
-/// The part of exp(sign 2 pi i k m / n) with which a real or imaginary part enters the real or
-/// imaginary part of a sum.
+/// The factor, from exp(sign 2 pi i k m / n), between the real or imaginary part of a term and the
+/// real or imaginary part of the sum.
 double turn(int sign, std::size_t k, std::size_t m, std::size_t n, bool to_imaginary,
             bool from_imaginary) {
   const double angle =
@@ -101,7 +101,7 @@ class Builder {
     return (task_.height >> task_.scales) * (task_.width >> task_.scales);
   }
 
-  /// [height, width, channels] of the image to [channels, height, width] of the padded one.
+  /// Maps [height, width, channels] of the image to [channels, height, width] of the padded image.
   row::Take padding() const {
     const std::size_t above = (height(0) - task_.height) / 2, left = (width(0) - task_.width) / 2;
     row::Take take;
@@ -115,7 +115,7 @@ class Builder {
     return take;
   }
 
-  /// [signals, height, width] at resolution j to [signals, places].
+  /// Maps [signals, height, width] at resolution j to averages [signals, places].
   Operations average(std::size_t j) const {
     return {row::ProjectAxis{height(j), width(j), task_.height >> task_.scales,
                              averages(task_.scales, bank_.height, j)},
@@ -123,7 +123,7 @@ class Builder {
                              averages(task_.scales, bank_.width, j)}};
   }
 
-  /// [signals, height, width] at resolution j to [signals, 2, height, width].
+  /// Maps [signals, height, width] at resolution j to spectra [signals, 2, height, width].
   Operations spectrum(std::size_t j, std::size_t signals) const {
     return {row::ProjectAxis{width(j), 1, 2 * width(j), fourier(-1, width(j), Kind::real)},
             swapped(signals, height(j), 1, 2, width(j)),
@@ -132,7 +132,7 @@ class Builder {
   }
 
   /// |x * psi| for all angles of a scale: [signals, 2, height, width] at resolution j to [signals,
-  /// L, height, width] at that of the scale.
+  /// L, height, width] at the resolution of the scale.
   Operations moduli(std::size_t j, std::size_t signals, std::size_t scale) const {
     const std::size_t size = height(j) * width(j), step = std::size_t{1} << (scale - j);
     const std::size_t down = height(scale), across = width(scale);

@@ -14,9 +14,9 @@ struct Task {
   std::size_t height = 0, width = 0, channels = 0;
 };
 
-/// The same as Cascade, in operations that other programs support, in double: images [height,
-/// width, channels] become [height / 2^scales, width / 2^scales, channels, coefficients].
-/// Convolutions are again products of Fourier transforms; to keep only every 2^j-th pixel, the
+/// Computes the same as Cascade, in double, by operations that other programs support: images
+/// [height, width, channels] become [height / 2^scales, width / 2^scales, channels, coefficients].
+/// Convolutions are again products of Fourier transforms; if only every 2^j-th pixel is needed, the
 /// inverse transform computes just these.
 std::vector<privgrad::RowOperation> operations(const Task& task);
 

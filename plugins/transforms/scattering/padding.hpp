@@ -1,4 +1,4 @@
-// How the scattering transform pads an image, and mirrors pixels at its borders.
+// The padding of images for the scattering transform, which mirrors pixels at the borders.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@ inline std::size_t padded(std::size_t length, std::size_t scales) {
   return ((length >> scales) + 2) << scales;
 }
 
-/// The place in the image of a pixel of the padded one: mirrored at the border pixels, which are
-/// not repeated.
+/// The place in the image that a pixel of the padded image shows: mirrored at the border pixels,
+/// which are not repeated.
 /// \param before  the number of pixels before the image.
 /// \param length  of the image, > 1.
 inline std::size_t reflected(std::size_t place, std::size_t before, std::size_t length) {

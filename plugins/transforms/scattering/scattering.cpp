@@ -21,8 +21,8 @@ using privgrad::ExampleShape;
 using privgrad::Shape;
 namespace param = privgrad::param;
 
-constexpr std::size_t kMostPixels = std::size_t{1} << 20;  // with borders, up to 8 angles
-constexpr double kMostNumbers = 2.5e8;                     // of 8 bytes, in operations
+constexpr std::size_t kMostPixels = std::size_t{1} << 20;  // with borders, for up to 8 angles
+constexpr double kMostNumbers = 2.5e8;                     // numbers of 8 bytes in the operations
 
 /// Wavelet scattering coefficients of images, [height, width] or [height, width, channels],
 /// computed for each channel separately.
@@ -101,8 +101,8 @@ class Scattering final : public privgrad::Transform {
     return most < 1 ? "" : ", so scales may be at most " + std::to_string(most);
   }
 
-  /// The filters take much longer to make than an example, so those for the last requested size are
-  /// kept.
+  /// The cascade for a size. Making the filters takes much longer than an example, so the filters
+  /// for the last size are kept.
   std::shared_ptr<const scattering::Cascade> cascade_for(const Shape& shape) const {
     const std::lock_guard lock(mutex_);
     if (cascade_ == nullptr || height_ != shape[0] || width_ != shape[1]) {

@@ -29,8 +29,8 @@ namespace param = privgrad::param;
 /// As a private statistic: with t = (x - middle) / half of the feature's range, clipped to [-1, 1],
 /// an example contributes (t_j, t_j^2 - 1/2) for each feature. For |t| <= 1, t^2 + (t^2 - 1/2)^2 =
 /// t^4 + 1/4 <= 5/4, so the L2 norm of its contribution is at most sqrt(5 d / 4). With the noisy
-/// means m of t and q of t^2, the variance is q - m^2, but at least its own noise, so that a
-/// constant feature is not blown up.
+/// means m of t and q of t^2, the variance is q - m^2, but at least the size of its own noise, so
+/// that a constant feature is not magnified.
 class Standardize final : public privgrad::Transform, public privgrad::BoundedStatistic {
  public:
   explicit Standardize(const privgrad::Params& params)
@@ -182,8 +182,8 @@ class Standardize final : public privgrad::Transform, public privgrad::BoundedSt
   bool is_restorable() const override { return true; }
 
  private:
-  /// The margin of the bound, for roundings to float32: a contribution that they lengthen is
-  /// shortened by as little.
+  /// The margin of the bound for roundings to float32, so that they do not shorten a contribution
+  /// noticeably.
   static constexpr double kAbove = 1.0 + 1e-6;
 
   void take_range(const privgrad::Params& params) {

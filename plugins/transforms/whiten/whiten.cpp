@@ -81,7 +81,7 @@ class Whiten final : public privgrad::Transform, public privgrad::BoundedStatist
   std::optional<privgrad::StatisticRequest> request(const ExampleShape& input) const override {
     if (!noise_) return std::nullopt;
     output_shape(input);
-    // allows for roundings to float32, so that they shorten nothing
+    // covers roundings to float32, so that they do not shorten an example
     constexpr double kAbove = 1.0 + 1e-6;
     return privgrad::StatisticRequest{
         .what = "second moments of the channels",
@@ -172,7 +172,7 @@ class Whiten final : public privgrad::Transform, public privgrad::BoundedStatist
     return {features, vectors_of(shape), second_moments::factor_within(features, max_norm_)};
   }
 
-  /// \param mean  of the examples' triangles.
+  /// \param mean  the mean of the examples' triangles.
   /// \param noise  standard deviation of the noise in each number of the mean.
   template <class Number>
   void take(std::span<const Number> mean, const second_moments::Vectors& vectors, double noise) {
@@ -189,7 +189,7 @@ class Whiten final : public privgrad::Transform, public privgrad::BoundedStatist
   }
 
   /// The sum over k of 1 / sqrt(lambda_k + damping) v_k v_k^T, [size, size]; negative eigenvalues
-  /// count as 0. Computed some rows at a time, which stay in the caches.
+  /// count as 0. It is computed a few rows at a time, which stay in the caches.
   static std::vector<double> inverse_root(const second_moments::EigenValues& values,
                                           const second_moments::EigenVectors& directions,
                                           double damping) {
