@@ -1,5 +1,5 @@
-// Elementary functions and activations with the same bits on every processor, of whatever kind, and
-// with every C library.
+// Elementary functions and activations with the same bits on every kind of processor and with every
+// C library.
 #pragma once
 
 #include <stdint.h>
@@ -67,7 +67,8 @@ PRIVGRAD_ANYWHERE double exp_fixed(double x) {
                         1.0 / 362880.0, 1.0 / 40320.0, 1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0,
                         1.0 / 24.0, 1.0 / 6.0, 0.5);
   p = 1.0 + (r + r * r * p);
-  // In two steps, because 2^n alone may be outside the range of normal numbers.
+  // The power is applied in two steps, because 2^n by itself may be outside the range of normal
+  // numbers.
   const auto whole = static_cast<int64_t>(n);
   const int64_t half = whole / 2;
   return p * double_power_of_two(half) * double_power_of_two(whole - half);
@@ -109,7 +110,7 @@ struct Rotation {
   double cosine, sine;
 };
 
-/// Both to 4e-16, for angles from 0 to 2^20.
+/// Computes both to 4e-16, for angles from 0 to 2^20.
 ///
 /// x = n pi/2 + r with |r| <= pi/4, where pi/2 has two parts, the first of which ends in 20 zeros,
 /// so that its products are exact; then the series up to r^17 and r^18, whose remainders are below
@@ -182,9 +183,9 @@ struct NormalParts {
   float density, tail;
 };
 
-/// Both to 5e-7 of their values. z is cut off at kLargestNormal, beyond which the density is 0.
+/// Computes both to a relative 5e-7. z is limited to kLargestNormal, beyond which the density is 0.
 ///
-/// z^2 has two parts, of which the first is exact, because it is that of the upper half of z's
+/// z^2 is split in two parts; the first is exact, because it is the square of the upper half of z's
 /// digits. Then z^2/2 = n ln 2 + r, and e^r by the fit of exp_of_negative(). The tail, e^(z^2/2)
 /// erfc(z / sqrt(2)) / 2, which is between 0.5 and 0.02, by t times a minimax fit in t = 1 / (1 +
 /// z/3) with a relative error of 7e-8.

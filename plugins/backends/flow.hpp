@@ -9,10 +9,10 @@
 
 namespace privgrad {
 
-/// The values that nodes work on, and those with respect to which derivatives are needed.
+/// The values that nodes work on, and the values with respect to which derivatives are needed.
 ///
-/// The derivatives of a value that several nodes use are added in descending order of its users: a
-/// function of the network alone, so that bits do not depend on threads.
+/// The derivatives of a value that several nodes use are added in descending order of its users.
+/// This order follows from the network alone, so bits do not depend on threads.
 struct Flow {
   explicit Flow(const Network& network)
       : trains(network.nodes.size(), false),
@@ -35,8 +35,8 @@ struct Flow {
     }
   }
 
-  /// Whether input i of node s is the first, on the way back, to add to the derivatives of its
-  /// value.
+  /// Whether input i of node s is the first one in the backward pass that adds to the derivatives
+  /// of its value.
   bool hands_down_first(std::size_t s, std::size_t i) const {
     const auto& values = inputs[s];
     const auto end = values.begin() + static_cast<std::ptrdiff_t>(i);
@@ -51,7 +51,8 @@ struct Flow {
 
   std::vector<std::vector<std::size_t>> inputs;  ///< Of each node.
   std::vector<bool> trains;                      ///< Whether each node has trained parameters.
-  std::vector<bool> is_trained;                  ///< Whether it uses some, its own or shared ones.
+  /// Whether each node uses trained parameters, its own or shared ones.
+  std::vector<bool> is_trained;
   std::vector<std::size_t> last_sharer;  ///< The last node that uses each node's own parameters.
   /// Whether the maker of each value, or a node before it, uses trained parameters.
   std::vector<bool> needs_derivative;

@@ -62,7 +62,7 @@ def _table(rows: Any) -> Any:
     try:
         return pyarrow.table(rows)
     except (TypeError, ValueError, pyarrow.ArrowException):
-        # Not named columns: a single one, such as a Series, or an array of lists.
+        # A value without named columns: a single column, such as a Series, or an array of lists.
         pass
     try:
         column = pyarrow.array(rows) if hasattr(rows, "__arrow_c_array__") else pyarrow.chunked_array(rows)
@@ -362,7 +362,7 @@ def lent_rows(rows: Any, reading: Mapping[str, Any] | None, needs_targets: bool)
     elif is_rows and is_table(_parts(rows, "train")[0]) and reading is not None:
         # The table may have other numeric columns too.
         section.setdefault("features", reading["params"].get("feature_names"))
-    # The same fills for prediction as for training.
+    # Prediction uses the same fills as training.
     fills = [] if reading is None else [key for key in _FILLS if key in reading["params"]]
     with lent(section, fills=fills) as named:
         yield named

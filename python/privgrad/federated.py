@@ -21,7 +21,8 @@ from .runs import Run, _ended
 
 __all__ = ["Client", "common_ground", "serve"]
 
-#: What may differ between the two sides: the compared key, and its description in messages.
+# : The parts that may differ between the two sides: the compared key, and its description in
+# messages.
 _GROUND = {
     "protocol": "another protocol",
     "program": "another PrivGrad",

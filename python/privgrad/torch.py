@@ -47,8 +47,8 @@ __all__ = ["as_input", "loss", "network", "save_weights", "state_dict"]
 
 Source = Run | Plan | str | os.PathLike[str]
 
-#: What a file of weights says about the model from which they come, so that its readers know how
-#: private it is.
+#: The entries of a weights file about the model from which the weights come. They tell a reader
+#: how private the model is.
 _ORIGIN = ("name", "mode", "epsilon", "delta", "unit", "adjacency", "unaccounted", "account")
 
 _ACTIVATIONS: dict[str, Callable[[], torch.nn.Module]] = {
@@ -91,12 +91,12 @@ class _Layers:
     """Walks through a network as a model file describes it, node by node."""
 
     def __init__(self, described: Mapping[str, Any]) -> None:
-        #: Of each node: its name, its module, and the values that it works on.
+        #: For each node: its name, its module, and the values that it works on.
         self.nodes: list[tuple[str, torch.nn.Module, list[int]]] = []
         self.blocks: dict[str, _Block] = {}
-        #: The nodes that use the parameters of an earlier one, and that node.
+        #: The earlier node whose parameters a node uses, for each node that uses another's.
         self.owners: dict[int, int] = {}
-        # Of each value: its shape and, if it is a flattened image, the image's shape, because
+        # For each value: its shape and, if it is a flattened image, the image's shape, because
         # PyTorch has another order of its values. `_shape` and `_flattened` belong to the value
         # that the current node works on, and then to the one that it makes.
         self._shape: tuple[int, ...] = tuple(described["input"])

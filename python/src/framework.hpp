@@ -22,9 +22,9 @@ namespace privgrad::python {
 /// A manifest as passed from Python.
 struct ManifestText {
   bool is_file = false;
-  std::string text;                    ///< The path, or the text itself.
+  std::string text;                    ///< The path of the file, or its text.
   std::string name;                    ///< The name of a text in errors.
-  std::vector<std::string> overrides;  ///< KEY=VALUE.
+  std::vector<std::string> overrides;  ///< Overrides of the form KEY=VALUE.
 };
 
 /// Receives progress reports of a run, as JSON.
@@ -39,34 +39,35 @@ struct Watch {
 class Keeping;
 
 struct RunCall {
-  std::optional<ManifestText> manifest;  ///< Nothing: resume `directory`.
+  std::optional<ManifestText> manifest;  ///< The manifest; nothing: resume `directory`.
   std::optional<std::filesystem::path> directory;
   std::optional<std::filesystem::path> state;  ///< Nothing: the user's own folder; empty: none.
   std::optional<std::filesystem::path> locked;
-  std::optional<std::string> cache;  ///< As in Keeping.
-  int threads = 0;                   ///< 0: all.
+  std::optional<std::string> cache;  ///< The cache, as in Keeping.
+  int threads = 0;                   ///< The number of threads; 0: all.
   bool finish = false;
   bool alone = false;  ///< Use one process, whatever the manifest's key `cluster` says.
 };
 
 struct AuditCall {
-  std::optional<ManifestText> manifest;  ///< Nothing: audit `directory`.
+  std::optional<ManifestText> manifest;  ///< The manifest; nothing: audit `directory`.
   std::string directory;
   std::optional<std::uint64_t> canaries, runs;
   std::optional<double> confidence;
   std::optional<std::string> neighbours;
-  int threads = 0;  ///< 0: all.
+  int threads = 0;  ///< The number of threads; 0: all.
 };
 
 struct StudyCall {
   bool is_file = false;
-  std::string text;  ///< The path, or the text itself.
+  std::string text;  ///< The path of the file, or its text.
   std::string name;  ///< The name of a text in errors.
   std::vector<std::string> overrides;
   std::optional<std::string> directory;  ///< Nothing: studies/NAME.
-  std::optional<std::string> cache;      ///< As in Keeping.
-  int jobs = 0;                          ///< Runs at a time; 0: as many as fit on the cores.
-  int threads = 0;  ///< Threads per run; 0: the cores divided by the runs at a time.
+  std::optional<std::string> cache;      ///< The cache, as in Keeping.
+  /// The number of runs at a time; 0: as many as fit on the cores.
+  int jobs = 0;
+  int threads = 0;  ///< The threads per run; 0: the cores divided by the runs at a time.
   bool dry_run = false;
 };
 
@@ -92,7 +93,7 @@ struct ServeCall {
   std::string facts;  ///< The clients' facts, as in facts.json.
   std::optional<std::filesystem::path> directory;
   std::optional<std::filesystem::path> state;  ///< Nothing: the user's own folder; empty: none.
-  int threads = 0;                             ///< 0: all.
+  int threads = 0;                             ///< The number of threads; 0: all.
 };
 
 /// The loaded plugins, and the command's calls as functions: texts in, JSON out. Threads: calls may
@@ -124,8 +125,8 @@ class Framework {
   std::string data_section(const ManifestText& manifest) const;
   /// A section data with the declarations that its source suggests.
   std::string suggest(const std::string& section) const;
-  /// How a model's rows are read: the name of its source, and the parameters; "null" if it does not
-  /// say.
+  /// The reading of a model's rows: the name of its source, and the parameters; "null" if the model
+  /// does not say.
   std::string reading(const std::string& model) const;
   std::string run(const RunCall& call, const Watch& watch) const;
   std::string verify(const VerifyCall& call) const;

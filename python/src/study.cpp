@@ -128,7 +128,7 @@ class StudyRunner {
   std::size_t done_ = 0;
 };
 
-/// How the cores are divided.
+/// The division of the cores.
 struct Shares {
   int jobs;     ///< Runs at a time.
   int threads;  ///< Threads per run.

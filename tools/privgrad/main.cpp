@@ -120,8 +120,8 @@ int dispatch(const Words& given) {
   fail_unknown(given);
 }
 
-/// Other threads get the stack size that the first thread may have. A smaller stack leads to a
-/// crash somewhere.
+/// Other threads get the stack size that is allowed for the first thread. A stack that is too small
+/// leads to a crash, so this refuses it.
 void check_stack() {
   constexpr rlim_t kLeast = 1 << 20;
   rlimit stack{};

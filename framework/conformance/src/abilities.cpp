@@ -37,7 +37,7 @@ std::vector<RunFacts> sample_facts() {
 
 using Theorem = std::function<std::optional<AutoValue>(const RunFacts&)>;
 
-/// Whether there is a theorem, whatever it covers.
+/// Whether the component has a theorem at all.
 bool has_theorem(const Theorem& choose) {
   RunFacts facts = sample_facts().back();
   facts.steps = 100;

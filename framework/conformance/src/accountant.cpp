@@ -20,7 +20,7 @@ namespace {
 constexpr double kDeltas[] = {1e-12, 1e-8, 1e-5, 1e-2, 0.5, 0.9};
 constexpr double kEpsilons[] = {0.0, 0.1, 1.0, 3.0, 10.0, 50.0};
 
-/// The deltas and epsilons that an accountant is asked about.
+/// The deltas and epsilons for which an accountant is asked.
 struct Questions {
   std::span<const double> deltas, epsilons;
 };
@@ -215,7 +215,8 @@ struct KnownCase {
   std::string what;
   std::vector<Spending> spent;
   std::function<double(double epsilon)> delta;
-  /// Whether `delta` is known for only one mechanism of the event, so that the event may cost more.
+  /// Whether `delta` is the delta of only one mechanism with this event, so that the event may cost
+  /// more.
   bool is_least = false;
 };
 
@@ -258,7 +259,7 @@ double two_steps_delta(double epsilon) {
 
 /// The best of a geometric number of runs, two expected, of a Gaussian whose sensitivity is `mu`,
 /// where the output is the score: E K x^K has the derivative 2 / (2 - x)^2, by which the density of
-/// one run is multiplied. By the midpoint rule.
+/// one run is multiplied. The integral uses the midpoint rule.
 double best_of_two_delta(double epsilon, double mu) {
   constexpr double kStep = 1e-3;
   constexpr double kReach = 9.0;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kPlans[] = {1, 2, 37};
 
-/// Noise multipliers as a schedule might give them: positive and falling.
+/// Possible noise multipliers of a schedule: positive and falling.
 std::vector<double> multipliers(std::uint64_t steps, double scale) {
   std::vector<double> values;
   for (std::uint64_t step = 0; step < steps; ++step) {
@@ -42,7 +42,8 @@ class SmallRun {
                       .target_delta = 1e-5}};
   }
 
-  /// The spans are valid during a call only; code that keeps one would read this.
+  /// Overwrites the spans, which are valid only during a call, so that code that stores a span
+  /// reads wrong numbers.
   void spoil() {
     for (std::vector<double>* some : {&multipliers_, &clip_norms_, &learning_rates_}) {
       for (double& value : *some) value = -1e300;

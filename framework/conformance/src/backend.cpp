@@ -68,7 +68,7 @@ void add_class_weights(std::vector<Network>& networks) {
   }
 }
 
-/// Chains with every layer, shortcuts among them, and every loss.
+/// Chains with every layer, including shortcuts, and every loss.
 void add_chains(std::vector<Network>& networks) {
   const Activation relu{ActivationKind::relu};
   const Activation tanh{ActivationKind::tanh};
@@ -203,8 +203,8 @@ void add_graphs(std::vector<Network>& networks) {
   add({4}, 0, {each(3), sigmoid, each(1)}, Loss::squared);
 }
 
-/// Nodes that use the parameters of another: twice one behind the other, beside each other, a table
-/// that is also the output layer, a norm, a convolution, and frozen ones.
+/// Nodes that use the parameters of another node: twice in sequence, side by side, a table that is
+/// also the output layer, a norm, a convolution, and frozen nodes.
 void add_shared_parameters(std::vector<Network>& networks) {
   const Activation tanh{ActivationKind::tanh};
   const auto shared = [](std::size_t owner, Layer layer, std::vector<std::size_t> from = {}) {

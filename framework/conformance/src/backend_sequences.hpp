@@ -16,11 +16,11 @@ Network network_of(Shape features, std::size_t classes, std::vector<Node> nodes,
 /// Classifies the mean over the places with tokens.
 Network encoder_of(std::size_t length);
 
-/// The same with rotary positions, fewer key heads, gates and RMS norms, where places see only
-/// earlier places. Classifies the last place with a token.
+/// Like encoder_of(), with rotary positions, fewer key heads, gates and RMS norms, where places see
+/// only earlier places. Classifies the last place with a token.
 Network decoder_of(std::size_t length);
 
-/// The same, but each place predicts the token behind it.
+/// Like decoder_of(), but each place predicts the next token.
 Network speaker_of(std::size_t length);
 
 /// The rules of sequences, unless `make` refuses their networks.

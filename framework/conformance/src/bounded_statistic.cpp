@@ -69,8 +69,8 @@ void require_request(const Checker& checker, const Shape& shape) {
           "without statistic: private, request() asks for a release");
 }
 
-/// In memory that begins `offset` numbers after its allocation, with a number on each side that
-/// must not change.
+/// An example's contribution, computed in memory that begins `offset` numbers after its allocation,
+/// with a number on each side that must not change.
 std::vector<float> contribution_of(const BoundedStatistic& learner, const Shape& shape,
                                    std::span<const float> features, std::size_t size,
                                    std::size_t offset = 0) {
@@ -140,7 +140,8 @@ void require_own(const Checker& checker, const Shape& shape) {
   }
 }
 
-/// Starting with the last piece, so that no piece can follow from the one before.
+/// Computes the pieces from the last to the first, so that no piece can depend on the preceding
+/// one.
 std::vector<float> in_pieces_of(const Contribution& contribution, std::size_t size,
                                 std::size_t at_once) {
   constexpr float kGuard = 12345.0f;

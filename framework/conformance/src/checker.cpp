@@ -128,8 +128,8 @@ const Finding* Checker::found_before(std::string_view name) const {
   if (next_ == nullptr || findings_.size() >= next_->done.size()) return nullptr;
   const Finding& before = next_->done[findings_.size()];
   if (before.rule == name) return &before;
-  // The list of rules follows from what the component is and declares, so its declaration has
-  // changed.
+  // The list of rules follows from the component's kind, abilities and declaration, so one of these
+  // has changed.
   broken("where " + before.rule + " was checked before, it leads to " + std::string(name) +
          " when it is made again");
 }

@@ -88,8 +88,8 @@ void require_brought(Cluster& cluster, std::size_t size) {
 
 }  // namespace
 
-// Every process of a cluster can run these rules at the same time; a program that is started alone
-// is one process.
+// Every process of a cluster can run these rules at the same time; a program that is started by
+// itself is one process.
 void check_cluster(Checker& checker) {
   const auto cluster = checker.make<Cluster>();
   checker.rule("knows_its_place", [&] {

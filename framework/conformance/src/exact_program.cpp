@@ -197,8 +197,9 @@ void require_norms(Program& program, const Network& network) {
   });
 }
 
-/// Scales for a pass: all groups together as long as allowed, and half of that; each group alone
-/// that long, so that none hides errors of another; and a different scale for each group.
+/// Scales for a pass: all groups together as long as allowed, and half of that; each group by
+/// itself as long as that, so that no group hides the errors of another; and a different scale for
+/// each group.
 std::vector<std::vector<double>> scales_for(const PassOver& pass, std::size_t groups) {
   const auto most = static_cast<double>(kMost);
   std::vector<std::vector<double>> all{pass.scales_to(most), pass.scales_to(0.5 * most)};
@@ -216,7 +217,7 @@ std::vector<std::vector<double>> scales_for(const PassOver& pass, std::size_t gr
 }
 
 /// \param row  the example's gradient.
-/// \param scales  of its groups.
+/// \param scales  the scales of its groups.
 /// \param length  the stated length of its cells.
 void require_cells_of(const Cells& cells, std::span<const float> row,
                       std::span<const double> scales, const SquaredLength& length,

@@ -18,7 +18,7 @@ namespace {
 
 using Tensor = xt::xarray<double>;
 
-/// The parameters of the layers, which take theirs one after the other.
+/// The parameters of all layers; each layer takes its own in turn.
 class Parameters {
  public:
   explicit Parameters(std::span<const float> values) : values_(values) {}

@@ -140,7 +140,7 @@ void require_nothing_from_nothing(Program& program, const Network& network) {
           "in " + text_of(network) + ", the loss of an empty batch is not 0");
 }
 
-/// It writes to the right place and nowhere else.
+/// gradient_rows() must write to the given memory and nowhere else.
 void require_filled(Program& program, const Network& network) {
   const Examples examples = examples_for(network, 5);
   program.load_parameters(parameters_for(network));
@@ -161,7 +161,7 @@ void use_extremes(Program& program, const Network& network) {
   for (std::size_t i = 0; i < examples.features.size(); ++i) {
     examples.features[i] = extremes[i % std::size(extremes)];
   }
-  // A run whose training diverged has such parameters; its steps must still not fail.
+  // A diverged run has such parameters, and its steps must not fail.
   for (const float size : {1.0f, 1e30f, std::numeric_limits<float>::infinity()}) {
     std::vector<float> parameters = parameters_for(network);
     for (float& parameter : parameters) parameter *= size;

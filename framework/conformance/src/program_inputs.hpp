@@ -14,7 +14,7 @@ namespace privgrad::testing {
 /// The longest vector of cells that an example may have.
 inline constexpr std::uint64_t kMost = std::uint64_t{1} << 26;
 
-/// Examples for a network, which outlive batches of them.
+/// Examples for a network. They own the memory of the batches made from them.
 struct Examples {
   std::size_t row_size = 0;
   std::vector<float> features;

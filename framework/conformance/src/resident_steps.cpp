@@ -280,7 +280,7 @@ void require_updates(Checker& checker, Program& program, const Network& network)
         require(same_bits(found, wanted), words(network) + "numbers_at() gives other numbers");
       }
     }
-    // The values are those with which it computes.
+    // The program must compute with the values that it reports.
     const Evaluation moved = program.evaluate(bench.examples().all());
     program.load_parameters(expected[0]);
     require(same_bits(moved.loss, program.evaluate(bench.examples().all()).loss),
@@ -325,8 +325,8 @@ void require_given_numbers(Program& program, const Network& network) {
           words(network) + "its parameters are not those that it was given");
 }
 
-/// With more than two chunks of noise, the last one incomplete; none if the program supports no
-/// such network.
+/// Networks with more than two chunks of noise, of which the last is incomplete; empty if the
+/// program supports no such network.
 std::vector<Network> with_a_large_one(const std::vector<Network>& networks,
                                       const ProgramMaker& make) {
   std::vector<Network> all = networks;

@@ -30,7 +30,8 @@ std::vector<SamplingPlan> accepted_plans(const Checker& checker) {
   return found;
 }
 
-/// The batches of all steps. Their rows exist, so later rules can count the draws of each row.
+/// The batches of all steps, with only existing rows, so that later rules can count the draws of
+/// each row.
 std::vector<Batch> batches(Sampler& sampler, const SamplingPlan& plan, std::size_t rows,
                            std::uint64_t first = 0) {
   const PublicSource random(kSeed);
@@ -50,9 +51,9 @@ std::vector<Batch> batches(Sampler& sampler, const SamplingPlan& plan) {
 
 /// The largest number of releases of gaussian(kSampledNoise), on a batch that contains the example,
 /// that an event pays for: Gaussians add up as 1/sigma^2, and one is rho-zCDP for (sensitivity /
-/// sigma)^2 / 2. Another mechanism, such as Laplace noise, pays for none, because it is not what is
-/// released. Neither does a smaller rho, whatever the sampling: a charge that claims amplification
-/// names the sampled event.
+/// sigma)^2 / 2. Another mechanism, such as Laplace noise, pays for none, because the release has
+/// Gaussian noise. Neither does a smaller rho, whatever the sampling: a charge that claims
+/// amplification names the sampled event.
 double releases_paid(const Event& event, Adjacency adjacency) {
   const double infinity = std::numeric_limits<double>::infinity();
   if (const auto* zcdp = std::get_if<ZcdpEvent>(&event.kind())) {
@@ -132,7 +133,7 @@ void require_drawn_as_charged(const std::vector<Batch>& chosen, const Sampling& 
   const double size_variance = n * q * (1.0 - q);
   if (how.draw == Sampling::Draw::subset) {
     require(squares <= 1e-9 * steps, "the batch size varies, but the charge says that it is fixed");
-    // Overlap of two independent subsets is hypergeometric.
+    // The overlap of two independent subsets is hypergeometric.
     const double variance = n > 1.0 ? n * q * q * (1.0 - q) * (1.0 - q) * n / (n - 1.0) : 0.0;
     require_near(shared, (steps - 1.0) * n * q * q, steps * variance,
                  "the number of examples that consecutive batches share");
@@ -150,7 +151,8 @@ void require_drawn_as_charged(const std::vector<Batch>& chosen, const Sampling& 
                "the number of examples that consecutive batches share");
 }
 
-/// The same for cycles: there, the rows of one step are drawn like all rows without cycles.
+/// Makes the same comparison for cycles, in which the rows of one step are drawn like all rows
+/// without cycles.
 void require_cycles_as_charged(const std::vector<Batch>& chosen, std::uint64_t cycle,
                                const Sampling& how, const SamplingPlan& plan) {
   const auto of_groups = batches_of_groups(chosen, cycle);

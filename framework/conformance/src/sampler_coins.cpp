@@ -76,7 +76,7 @@ class Runs {
   std::uint64_t last_power_ = 1;
 };
 
-/// How often two rows are in one batch.
+/// Counts how often two rows are in the same batch.
 class Pairs {
  public:
   explicit Pairs(std::size_t rows) : rows_(rows), together_(rows * rows, 0) {}

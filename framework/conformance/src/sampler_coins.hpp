@@ -9,7 +9,7 @@ namespace privgrad::testing {
 /// The rule that each row is drawn by its own coin, and each key draws its own batch. Compares
 /// batches of thousands of keys:
 ///
-/// - no two are equal: a sampler with only 20 bits for a batch makes some of them twice;
+/// - no two batches are equal: a sampler with only 20 bits for a batch draws some batches twice;
 /// - each two rows, and all rows at each distance from each other, are drawn together as often as
 ///   independent ones.
 ///

@@ -102,7 +102,7 @@ void require_same_rows(const Together& streamed, Dataset read, const std::string
           "it streams other " + split + " features than read() has");
 }
 
-/// Thrown by the function that receives the rows.
+/// The exception that the function which receives the rows throws.
 struct Enough {};
 
 }  // namespace

@@ -37,7 +37,7 @@ Dataset varied(const Shape& shape, std::uint64_t seed, std::size_t rows = kRows)
   return Dataset({shape, 3}, std::move(features), class_targets(rows));
 }
 
-/// The same in bytes, as images are.
+/// Examples in bytes, like images.
 Dataset images(const Shape& shape, std::uint64_t seed) {
   std::vector<std::uint8_t> bytes(kRows * element_count(shape));
   PublicStream random(seed);
@@ -83,7 +83,7 @@ std::vector<float> targets_of(const Dataset& data) {
   return {data.targets().begin(), data.targets().end()};
 }
 
-/// The given rows of a data set, as a separate one.
+/// The given rows of a data set, as a separate data set.
 Dataset subset(const Dataset& data, const std::vector<std::uint32_t>& rows) {
   std::vector<float> features(rows.size() * data.row_size());
   std::vector<float> targets(rows.size());
@@ -175,7 +175,7 @@ void require_row_of_itself(const Checker& checker, const Shape& shape) {
   const std::size_t size = test.row_size();
   const auto row = [&](std::size_t i) { return test.features().subspan(i * size, size); };
   for (const std::size_t i : {0u, 1u, 17u, 39u}) {
-    // Transformed by an instance that has seen nothing else.
+    // The row is also transformed by an instance that has seen no other row.
     const auto other = fitted(checker, varied(shape, 7));
     const std::vector<float> alone = row_of(*other, shape, row(i), width);
     row_of(*transform, shape, row((i + 1) % test.rows()), width);
@@ -341,7 +341,7 @@ void require_no_need_of_fit(const Checker& checker, const Shape& shape) {
           "statistic() says that it uses no numbers, and fitted_values() gives some");
 }
 
-/// Whether its effect, or its saved values, depend on the examples to which it was fitted.
+/// Whether the transform's effect or saved values depend on the examples on which it was fitted.
 bool learns_from_examples(const Checker& checker, const Shape& shape) {
   const auto one = fitted(checker, varied(shape, 7)), other = fitted(checker, images(shape, 5));
   const Dataset probe = varied(shape, 9, 20);
@@ -377,7 +377,8 @@ void require_operations(const Transform& transform, const Dataset& data) {
   }
 }
 
-/// As fitted, and as restored from what was learnt, which is how a saved model is exported.
+/// Checks the fitted transform, and the transform restored from its learnt values, with which a
+/// saved model is exported.
 /// \returns whether it can be expressed for such examples.
 bool require_told(const Checker& checker, const Shape& shape) {
   const auto original = fitted(checker, varied(shape, 7));

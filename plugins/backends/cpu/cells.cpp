@@ -337,7 +337,7 @@ namespace vnni {
 #define PRIVGRAD_TARGET [[gnu::target("avx512f,avx512bw,avx512vnni")]]
 using avx512::broadcast, avx512::load, avx512::store, avx512::Vector, avx512::zero;
 using avx512::kLanes, avx512::kRows, avx512::kVectors;
-/// Not the intrinsic, because g++ 12 would copy every sum to another register and back.
+/// The intrinsic is not used, because with it g++ 12 copies every sum to another register and back.
 PRIVGRAD_TARGET inline Vector dot(Vector sum, Vector a, Vector b) {
   asm("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
   return sum;

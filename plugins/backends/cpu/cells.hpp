@@ -11,7 +11,7 @@ namespace privgrad::cpu {
 
 /// The units and the inputs in a tile of an operand. An operand has the layout [ceil(extent /
 /// width), pairs, width], with one of these as its width; each element has the int16 of the pair's
-/// first example in its low half, and that of the second in its high half.
+/// first example in its low half, and the int16 of the second example in its high half.
 constexpr std::size_t kUnitTile = 8;
 constexpr std::size_t kInputTile = 48;
 
@@ -20,7 +20,7 @@ constexpr std::size_t operand_size(std::size_t extent, std::size_t width, std::s
   return (extent + width - 1) / width * width * pairs;
 }
 
-/// How one example's floats become integers: rint or trunc of (x * shift) * factor.
+/// The rounding of one example's floats to integers: rint or trunc of (x * shift) * factor.
 struct Rounding {
   float shift = 0.0f;   ///< A power of two that brings the largest x near 1, without rounding.
   float factor = 0.0f;  ///< 0: all become 0.
@@ -70,7 +70,7 @@ void multiply_pairs(std::size_t rows, std::size_t columns, std::size_t pairs,
 /// sum += values, modulo 2^64.
 void add_whole(const std::int32_t* values, std::size_t count, std::int64_t* sum);
 
-/// The same for the rows of a tile, `stride` numbers from row to row of the sum.
+/// Adds the rows of a tile, with `stride` numbers from row to row of the sum.
 /// \param values  [rows, kInputTile], of which [rows, columns] are added.
 void add_tile(std::size_t rows, std::size_t columns, const std::int32_t* values, std::int64_t* sum,
               std::size_t stride);

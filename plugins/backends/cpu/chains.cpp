@@ -153,8 +153,9 @@ void multiply_columns(const Kernel& kernel, std::size_t rows, std::size_t column
 void multiply_chains(std::size_t rows, std::size_t columns, std::size_t inner, Strided a,
                      const float* b, std::size_t b_stride, Start start, float* product,
                      std::size_t stride) {
-  // The part of b for a panel of columns fits the second-level cache. With a smaller number it
-  // would fit the first level, but rows of a would be cut into pieces too short for prefetching.
+  // With this number, the part of b for a panel of columns fits the second-level cache. With a
+  // smaller number it would fit the first level, but the pieces of the rows of a would be too short
+  // for prefetching.
   constexpr std::size_t kInner = 1024;
   const Kernel kernel = best_kernel();
   const std::size_t width = kernel.lanes * kernel.vectors;

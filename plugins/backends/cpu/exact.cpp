@@ -1,4 +1,4 @@
-// The plan of ExactEngine: which steps are combined, what is kept, how sums are divided into
+// The plan of ExactEngine: it combines steps, chooses the stored values, and divides sums into
 // pieces.
 #include "exact.hpp"
 
@@ -33,7 +33,7 @@ void ExactEngine::make_stages() {
     stage.last = s + 1;
     stage.is_batch = steps_[s]->works_on_batches();
     if (stage.is_batch) {
-      // A value that something else uses must not be overwritten.
+      // A value that another step uses must not be overwritten.
       const std::size_t next = stage.last, value = s + 1;
       if (next < steps_.size() && flow_.inputs[next].front() == value && flow_.users[value] == 1)
         stage.function = steps_[next]->function();
@@ -46,7 +46,7 @@ void ExactEngine::make_stages() {
   }
 }
 
-/// Derivatives are kept for a whole batch where a stage ends, or where another stage uses the
+/// Derivatives are stored for a whole batch at the end of a stage, or if another stage uses the
 /// value.
 void ExactEngine::place_derivatives() {
   places_.resize(steps_.size() + 1);
@@ -124,9 +124,9 @@ std::uint64_t ExactEngine::pass_bytes(std::size_t most_rows) const {
   return static_cast<std::uint64_t>(most_rows) * floats_per_example() * sizeof(float);
 }
 
-/// At most 512 rows, and fewer so that a pass stays below about 64 MiB; at least a panel, unless a
-/// pass would then exceed 256 MiB. The sum goes through memory once in each pass, so large sums
-/// have more memory for a pass, up to 1 GiB.
+/// Chooses the rows of a pass: at most 512, and so few that a pass stays below about 64 MiB, but at
+/// least a panel, unless a pass would then exceed 256 MiB. Each pass reads and writes the whole
+/// sum, so if the sum is large, a pass may use up to 1 GiB.
 void ExactEngine::choose_rows() {
   constexpr std::size_t kFloats = std::size_t{16} << 20;
   const std::size_t floats = floats_per_example(), parameters = parameter_count(network_);

@@ -23,7 +23,8 @@ class ExactPass final : public ExactClipping::Pass {
  public:
   std::size_t most_rows() const noexcept { return most_rows_; }
   std::size_t rows() const noexcept { return batch_.rows(); }
-  std::size_t chosen_rows() const noexcept { return taken_.size(); }  ///< As set by choose().
+  /// The number of examples given to choose(); 0 before its first call.
+  std::size_t chosen_rows() const noexcept { return taken_.size(); }
 
  private:
   friend class ExactEngine;
@@ -32,8 +33,8 @@ class ExactPass final : public ExactClipping::Pass {
 
   std::size_t most_rows_ = 0;
   Batch batch_;
-  std::vector<Memory> storage_;       // of each value; empty if it shares memory
-  std::vector<float*> memory_;        // of each value; null for the features
+  std::vector<Memory> storage_;       // for each value; empty if it shares memory
+  std::vector<float*> memory_;        // for each value; null for the features
   std::vector<const float*> values_;  // the last are the outputs
   std::vector<Memory> deltas_;        // with respect to each value; empty if not kept as a whole
   Memory added_;                      // with respect to one value, before they are added up
@@ -75,7 +76,7 @@ class ExactEngine {
   /// Adds the cells of the chosen examples.
   void add_cells(ExactPass& pass, std::span<std::int64_t> sum) const;
 
-  /// The same for ranges of the parameters, each on the calling thread.
+  /// Adds the cells in ranges of the parameters, each range on the calling thread.
   std::span<const std::size_t> range_ends() const noexcept { return range_ends_; }
   void add_range(ExactPass& pass, std::size_t range, std::span<std::int64_t> sum) const;
 
@@ -138,9 +139,9 @@ class ExactEngine {
   const Flow& flow_;
   const Steps& steps_;
   Tasks tasks_;
-  std::vector<std::size_t> group_steps_;  // of each group
+  std::vector<std::size_t> group_steps_;  // the step of each group
   std::vector<Stage> stages_;
-  std::vector<Place> places_;              // of the derivatives with respect to each value
+  std::vector<Place> places_;              // for the derivatives with respect to each value
   std::size_t added_ = 0;                  // floats per example of ExactPass::added_
   std::vector<PieceOf> pieces_;            // in the order of their first parameters
   std::vector<std::size_t> range_ends_;    // in parameters

@@ -182,7 +182,7 @@ void ExactEngine::choose_scales(ExactPass& pass, std::span<const double> scales,
 }
 
 /// Layers that round to nearest do so first. If an example's cells are then too long, these layers
-/// truncate instead; the cells of the other layers stay as they are.
+/// truncate instead, and the cells of the other layers stay the same.
 void ExactEngine::make_pair(ExactPass& pass, std::size_t pair, Wide most,
                             std::span<SquaredLength> lengths) const {
   Wide fixed[2] = {}, squares[2] = {};

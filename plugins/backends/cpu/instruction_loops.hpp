@@ -4,8 +4,9 @@
 #include "privgrad/instruction_set.hpp"
 
 // Each loop has one body, a function for every instruction set, which the compiler vectorises, and
-// one that chooses among them. Bodies must be inlined, or they would be compiled for the portable
-// instruction set. There is no fused multiply-add, so all functions give the same results.
+// a function that chooses among these. Bodies must be inlined, because otherwise they are compiled
+// for the portable instruction set. There is no fused multiply-add, so all functions give the same
+// results.
 #define PRIVGRAD_INLINE [[gnu::always_inline]] inline
 
 // For loops over registers: unrolled before g++ decides which values stay in registers.

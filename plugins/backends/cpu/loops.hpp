@@ -49,13 +49,13 @@ struct Windows {
 
 /// out[column] = the largest value of each channel over the window's places; a NaN counts as the
 /// largest.
-/// \param corner  of the first window.
+/// \param corner  the corner of the first window.
 /// \param out  [columns, depth].
 void largest_in_windows(const Windows& windows, const float* corner, float* out);
 
 /// Adds delta to the first place in each window at which the channel has its largest value.
 /// \param out, delta [columns, depth].
-/// \param below  laid out as corner.
+/// \param below  has the layout of `corner`.
 /// \param taken  memory for `depth` ints.
 void hand_down_windows(const Windows& windows, const float* corner, const float* out,
                        const float* delta, float* below, int* taken);

@@ -13,8 +13,8 @@
 namespace privgrad::cpu {
 namespace {
 
-/// Examples that are processed together: enough that the weights are rarely read, few enough that
-/// the intermediate values stay in the cache.
+/// The number of examples that are processed together: large enough to read the weights rarely, and
+/// small enough for the intermediate values to stay in the cache.
 constexpr std::size_t kBlock = 64;
 
 constexpr std::uint64_t kMostCells = std::uint64_t{1} << 28;
@@ -64,7 +64,8 @@ CpuProgram::CpuProgram(Network network, Executor& executor)
     steps_[s]->load(own.data() + steps_[s]->offset());
   }
   engine_ = std::make_unique<ExactEngine>(network_, flow_, steps_, executor);
-  // Enough for efficient products, few enough that the intermediate values stay in a cache.
+  // A size that is large enough for efficient products, and small enough for the intermediate
+  // values to stay in a cache.
   constexpr std::size_t kFloats = std::size_t{1} << 20, kMostFloats = std::size_t{32} << 20;
   evaluation_rows_ = std::clamp<std::size_t>(kFloats / (values_per_example_ + 1), 32, 256);
   while (evaluation_rows_ > 1 && evaluation_rows_ * values_per_example_ > kMostFloats)
@@ -86,7 +87,7 @@ void CpuProgram::check(const Batch& batch) const {
   check_size("the batch's features", batch.features.size(), batch.rows() * inputs_);
 }
 
-/// Runs once after each load, in the first call.
+/// Prepares the steps once after each load, in the first call.
 void CpuProgram::prepare() const {
   if (ready_) return;
   const std::lock_guard lock(ready_mutex_);

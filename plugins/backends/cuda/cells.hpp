@@ -5,7 +5,7 @@
 #include "products.hpp"
 #include "rounding.hpp"
 
-// The roundings are those of the backend `cpu` (plugins/backends/cpu/layers/dense.cpp has the
+// The roundings are the same as in the backend `cpu` (plugins/backends/cpu/layers/dense.cpp has the
 // reasons): the same forward pass gives the same cells. The reported length is computed in integers
 // from the cells that are added up, and there is no atomic addition of floats.
 namespace privgrad::cuda {
@@ -14,8 +14,8 @@ namespace privgrad::cuda {
 struct Share {
   double squared_norm;
   double scale;        // from make_cells(), 0 if there is nothing to add
-  double step;         // of a convolution's integers
-  float input, error;  // of a dense layer, or a convolution: the largest absolute values
+  double step;         // the step of a convolution's integers
+  float input, error;  // for a dense layer or a convolution: the largest absolute values
 };
 
 /// The share by which a product is shrunk before its factors are rounded to nearest.
@@ -106,7 +106,7 @@ PRIVGRAD_HD void add_parts(SumOfBlock& shared) {
   }
 }
 
-/// The same for the maximum.
+/// largest = the maximum of the parts that the threads have written.
 PRIVGRAD_HD void largest_part(SumOfBlock& shared) {
   for (uint32_t half = kThreads / 2; half > 0; half /= 2) {
     each_thread([&](uint32_t thread) {
@@ -301,7 +301,7 @@ struct ChooseScales {
   }
 };
 
-/// \param truncates  of each example, whether it is rounded towards zero.
+/// \param truncates  for each example, whether it is rounded towards zero.
 struct ChooseDenseRoundings {
   uint64_t count, groups, group;
   bool has_biases;
@@ -325,7 +325,8 @@ struct ChooseDenseRoundings {
   }
 };
 
-/// A group's parts of an example's squared length: inputs times units, and others.
+/// The parts of an example's squared length in a group: the product of inputs and units, and the
+/// rest.
 struct SquareParts {
   uint64_t inputs, units, others;
 };
@@ -386,8 +387,8 @@ struct RoundOperands {
   }
 };
 
-/// The squares of an example's cells, for truncated rows: of floats, or of a convolution's int16
-/// numbers and its biases.
+/// The squares of an example's cells for truncated rows: floats, or a convolution's int16 numbers
+/// and its biases.
 struct RowSquares {
   using Shared = SumOfBlock;
 
@@ -426,7 +427,7 @@ struct RowSquares {
   }
 };
 
-/// The same for rows of a table.
+/// The squares of an example's cells for rows of a table.
 struct TokenSquares {
   uint64_t count, groups, group;
   Table table;

@@ -6,8 +6,8 @@ namespace privgrad::cuda {
 /// The threads of a block, as in device_code.hpp, which need not be included for it.
 inline constexpr unsigned kThreadsOfBlock = 256;
 
-/// The minimum version of CUDA, times 1000, that the driver must support: that of the compiler of
-/// the kernels.
+/// The minimum version of CUDA, times 1000, that the driver must support: the version of the
+/// compiler of the kernels.
 #ifdef PRIVGRAD_CUDA_MAJOR
 inline constexpr int kNeededDriver = PRIVGRAD_CUDA_MAJOR * 1000;
 #else

@@ -20,7 +20,7 @@ PRIVGRAD_HD Double2 exact_sum(double a, double b) {
   return {sum, (a - (sum - of_b)) + (b - of_b)};
 }
 
-/// The same if a has the larger absolute value.
+/// a + b without error, if a has the larger absolute value.
 PRIVGRAD_HD Double2 exact_sum_of_sorted(double a, double b) {
   const double sum = a + b;
   return {sum, b - (sum - a)};
@@ -78,9 +78,9 @@ PRIVGRAD_HD Double2 fraction_of(uint32_t high, uint64_t low) {
 /// ln x for x = m 2^exponent with m - 1 = n, m in [sqrt(1/2), sqrt(2)]: 2 atanh(n / (n + 2)).
 ///
 /// With s = n / (n + 2), |s| <= 0.1716, the series is cut off after s^45 / 45, which leaves less
-/// than a relative 2^-119. The relative error is below 2^-94 if exponent is 0 (some 24 times five
-/// operations, on positive terms), and below 2^-93 otherwise, because the result is then at least
-/// 0.34 and each of its two parts is at most twice as large.
+/// than a relative 2^-119. The relative error is below 2^-94 if exponent is 0 (from some 24 times
+/// five operations on positive terms), and below 2^-93 otherwise, because the result is then at
+/// least 0.34 and each of its two parts is at most twice as large.
 PRIVGRAD_HD Double2 logarithm(Double2 n, double exponent) {
   const Double2 s = divide(n, add(n, {2.0, 0.0}));
   const Double2 z = multiply(s, s);

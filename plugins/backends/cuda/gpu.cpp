@@ -103,7 +103,7 @@ Driver load_driver() {
   return driver;
 }
 
-/// One per process, because a driver cannot be unloaded.
+/// The driver, one per process, because it cannot be unloaded.
 const Driver& driver() {
   static const Driver loaded = load_driver();
   return loaded;
@@ -235,7 +235,7 @@ class Gpu final : public Device, public std::enable_shared_from_this<Gpu> {
 
   bool has_failed() const { return has_failed_; }
 
-  /// After a failure everything fails, because the driver returns an error for all later calls.
+  /// After a failure all later calls fail, because the driver returns an error for each of them.
   void check(Result result, const std::string& what) const {
     if (result == kSuccess) return;
     has_failed_ = true;
@@ -279,7 +279,7 @@ class GpuQueue final : public Queue {
     gpu_->use();
     gpu_->check(driver().cuMemcpyHtoDAsync_v2(reinterpret_cast<Address>(to), from, bytes, stream_),
                 "take data");
-    // The caller may change its memory after this returns.
+    // Waits, because the caller may change its memory after this returns.
     wait();
   }
 

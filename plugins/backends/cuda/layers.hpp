@@ -202,7 +202,7 @@ struct PoolBackward {
 
 // --- Norms.
 
-/// Group and layer normalisation: sets of places and channels that each have their own mean and
+/// Group and layer normalisation, for sets of places and channels that each have their own mean and
 /// variance.
 struct Norm {
   uint64_t places, channels;

@@ -1,4 +1,4 @@
-// Kernels for the losses: in double, but for the derivatives of next_token, which are in float32.
+// Kernels for the losses: in double, except the derivatives of next_token, which are in float32.
 #pragma once
 
 #include "activations.hpp"
@@ -12,8 +12,8 @@ enum class LossCode : uint32_t { cross_entropy, squared, logistic, next_token };
 struct LossOf {
   LossCode loss;
   uint64_t classes;  // 0 for real targets
-  uint64_t places;   // of next_token; 1 for other losses
-  uint64_t outputs;  // of a place
+  uint64_t places;   // places of next_token; 1 for other losses
+  uint64_t outputs;  // outputs of a place
   uint64_t inputs;
   const double* weights;  // [classes]; null: 1
 
@@ -95,7 +95,7 @@ struct LossOf {
   }
 
  private:
-  /// The number of places with a next token; `places` if some next token is none.
+  /// The number of places with a next token; `places` if a next token is not in the vocabulary.
   PRIVGRAD_HD uint64_t next_tokens(const float* tokens) const {
     uint64_t count = 0;
     for (uint64_t t = 1; t < places; ++t) {

@@ -184,7 +184,7 @@ struct NoiseElement {
   uint64_t more_radius, more_angle;
 };
 
-/// As the trust base's `floats`, with its bound: Z, remainder and 1/2 in fixed point.
+/// Decides like the trust base's `floats`, with its bound: Z, remainder and 1/2 in fixed point.
 PRIVGRAD_HD bool decide_by_floats(const NoiseElement& element, const NoiseScale& scale,
                                   uint64_t sum, int64_t& k) {
   const float r = float_radius(element.radius);
@@ -204,7 +204,7 @@ PRIVGRAD_HD bool decide_by_floats(const NoiseElement& element, const NoiseScale&
   return !is_coarse(element.radius) && ((x + bound) & mask) >= 2 * bound;
 }
 
-/// As the trust base's `fine`, on 96 + 96 bits, with its bound.
+/// Decides like the trust base's `fine`, on 96 + 96 bits, with its bound.
 PRIVGRAD_HD bool decide_by_doubles(const NoiseElement& element, const NoiseScale& scale,
                                    uint64_t remainder, int64_t& k) {
   if (element.radius == 0 || element.radius == ~uint32_t{0}) return false;
@@ -226,16 +226,17 @@ PRIVGRAD_HD bool decide_by_doubles(const NoiseElement& element, const NoiseScale
   return low == whole_below(x + bound);
 }
 
-/// By double2, on the same bits. With u in a cell 2^-96 wide that begins at a (or 1 - u does), r
-/// there is off from r at the cell's begin by at most
+/// Decides by double2, on the same bits. If u (or 1 - u) is in a cell of width 2^-96 that begins
+/// at a, its r differs from the r at the beginning of the cell by at most
 ///   2 2^-96 / (a r)   below 1/2: |dr| = |d(r^2)| / (r + r') <= 2 ln((m + 1) / m) / r, m = a 2^96,
-///   2 2^-96 / r       above: |d(r^2)| <= 2 2^-96 / u, u >= 1/2, and the r of the begin is less,
+///   2 2^-96 / r       above: |d(r^2)| <= 2 2^-96 / u, u >= 1/2, and r is less at the beginning,
 /// and the angle's function by less than 2^-93 (its cell is 2^-93 wide, its slope pi / 4). The
-/// computation is off by less than 2^-90 of r and of |Z| and of the sum, for some twenty
+/// error of the computation is less than 2^-90 of r, of |Z| and of the sum, for some twenty
 /// operations, the logarithm's 2^-93 and the sine's 2^-94; 2^-80 is assumed.
 ///
 /// For sizes up to 11, which a release has (release_shift()), an interval is below 2^-65 wide
-/// unless u is below 2^-20 or so, which is rarer by as much: less than one element in 2^60 is left.
+/// unless u is below about 2^-20, which is correspondingly rare: less than one element in 2^60 is
+/// left.
 PRIVGRAD_HD bool decide_by_double2(const NoiseElement& element, const NoiseScale& scale,
                                    uint64_t remainder, int64_t& k) {
   const bool upper = element.radius >> 31 != 0;
@@ -278,12 +279,12 @@ struct RoundedNoise {
   static constexpr uint32_t kChunk = 1024, kPairs = kChunk / 2;
   struct Shared {
     uint32_t table[kAesTable];
-    uint32_t words[kChunk];  // of each pair's radius, then of its angle
+    uint32_t words[kChunk];  // the words of each pair's radius, then of its angle
     uint8_t open[kThreads];
   };
 
   uint64_t chunks, first_chunk;
-  uint64_t count;  // number of elements, from the first chunk's first on
+  uint64_t count;  // the number of elements, beginning with the first chunk
   NoiseScale scale;
   AesKeys keys;
   const uint32_t* table;

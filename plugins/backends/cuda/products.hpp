@@ -15,10 +15,10 @@ namespace privgrad::cuda {
 /// A product, tile by tile: a block computes kTile rows times kTile columns, in pieces of kInner of
 /// the chain, which its threads load together.
 ///
-/// A Problem has the types Number and Sum, the extents rows, columns and inner and so many batches;
-/// a(batch, row, k), b(batch, k, column), start(batch, row, column), add(a, b, sum) and
-/// store(batch, row, column, sum); and kAByInner and kBByInner: whether neighbours in memory are
-/// neighbours in k.
+/// A Problem has the types Number and Sum; the extents rows, columns and inner; the number of
+/// batches; the functions a(batch, row, k), b(batch, k, column), start(batch, row, column), add(a,
+/// b, sum) and store(batch, row, column, sum); and kAByInner and kBByInner: whether neighbours in
+/// memory are neighbours in k.
 template <class Problem>
 struct Product {
   static constexpr uint32_t kTile = 64, kInner = 16, kEach = 4;
@@ -151,8 +151,8 @@ struct DenseBackward : FloatProduct {
 
 /// A convolution over images [height, width, depth], as network.hpp defines it.
 struct Convolution {
-  uint64_t height, width, depth;  // of the input
-  uint64_t rows, columns;         // of the output
+  uint64_t height, width, depth;  // the extents of the input
+  uint64_t rows, columns;         // the extents of the output
   uint64_t channels, kernel, stride, padding;
 
   PRIVGRAD_HD uint64_t inputs() const { return height * width * depth; }
@@ -163,7 +163,7 @@ struct Convolution {
   /// Element p of the patch that place t sees: 0 outside the image.
   PRIVGRAD_HD float pixel(const float* image, uint64_t t, uint64_t p) const {
     const uint64_t run = kernel * depth;
-    // Pixels in the padding wrap around, and so are at least as large as the extents.
+    // Indices of pixels in the padding wrap around, so they are at least as large as the extents.
     const uint64_t row = t / columns * stride + p / run - padding;
     const uint64_t column = t % columns * stride + p % run / depth - padding;
     if (row >= height || column >= width) return 0.0f;
@@ -211,7 +211,8 @@ struct ConvGradient : FloatProduct {
 
 // --- Integer products.
 
-/// The same gradient in integers, from delta and pixels rounded such that no sum overflows int32.
+/// The gradient of the weights in integers, from delta and pixels rounded such that no sum
+/// overflows int32.
 struct PlaceSums {
   using Number = int32_t;
   using Sum = int32_t;
@@ -220,7 +221,7 @@ struct PlaceSums {
   uint64_t rows, columns, inner, batches;
   Convolution conv;
   const float *in, *delta;
-  const PlaceRoundings* roundings;  // of each example
+  const PlaceRoundings* roundings;  // the roundings of each example
   int32_t* sums;                    // [examples, channels, patch]
   PRIVGRAD_HD int32_t a(uint64_t e, uint64_t c, uint64_t t) const {
     return rounded(delta[e * conv.outputs() + t * rows + c], roundings[e].of_delta);

@@ -16,7 +16,7 @@ constexpr std::uint64_t kMostCells = std::uint64_t{1} << 28;
 
 /// The most rows in an evaluation or a block of gradient rows.
 constexpr std::size_t kOwnRows = 1024;
-/// As many as the core checks; more memory is allocated when needed.
+/// The number of places that the core checks; memory for more is allocated when needed.
 constexpr std::size_t kFactorPlaces = 64;
 /// The best number of rows for a pass.
 constexpr std::size_t kPassRows = 4096;
@@ -252,7 +252,7 @@ std::unique_ptr<CudaPass> CudaProgram::make_if_it_fits(std::size_t most_rows, Pa
     const std::string what = "a pass of " + std::to_string(most_rows) + " examples takes " +
                              mebibytes(bytes_of_microbatch(most_rows, use)) + ", and " +
                              device_->name() + " has " + mebibytes(free) + " free; ";
-    // Memory is allocated in large pieces, so a tenth may be lost.
+    // Memory is allocated in large pieces, so up to a tenth of it may be unusable.
     const std::size_t fit = rows_within(free / 10 * 9, most_rows, use);
     throw IoError("backend cuda: " + what +
                   (bytes_of_microbatch(fit, use) > free
@@ -318,7 +318,7 @@ void CudaProgram::forward(const Batch& batch, CudaPass& pass) const {
   }
 }
 
-/// From the last step to the first one with trained parameters.
+/// Propagates derivatives from the last step back to the first step with trained parameters.
 void CudaProgram::backward_to(CudaPass& pass, bool with_norms) const {
   const StepPass& last = pass.steps.back();
   const LossOf of = loss();

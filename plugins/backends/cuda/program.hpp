@@ -24,7 +24,8 @@ class CudaPass;
 /// give non-finite rows, norms and losses, and do not affect other examples.
 class CudaProgram : public Program, public ExactClipping, public ReproducibleRows, public Outputs {
  public:
-  /// \throws ConfigError naming the part that cannot be executed here, or saying what does not fit.
+  /// \throws ConfigError that names the part which cannot be executed here, or which does not fit
+  ///   in memory.
   CudaProgram(Network network, std::shared_ptr<Device> device);
   ~CudaProgram() override;
 

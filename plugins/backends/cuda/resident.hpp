@@ -13,8 +13,8 @@ struct Factors {
   int32_t left, right;
 };
 
-/// The factors of one layer, which contains some of the places or none, and leaves the others
-/// unchanged.
+/// Computes the factors of one layer at those places that the layer contains, and leaves the other
+/// places unchanged.
 struct FactorsAt {
   uint64_t places, offset, size;  // among all parameters; the layer's are those from offset on
   const uint64_t* place;          // [places]
@@ -139,10 +139,10 @@ struct MoveParameters {
   uint64_t count;
   RuleCode rule;
   double rate, keep, take, keep_squares, take_squares, root_scale, epsilon;
-  double width;  // of a released cell
+  double width;  // the width of a released cell
   const int64_t* released;
   float *parameters, *previous;  // previous: out, the parameters before the step
-  float *first, *second;         // of the state; null if there is none
+  float *first, *second;         // vectors of the state; null if the rule has none
   uint8_t* bad;                  // [blocks()]
 
   uint64_t blocks() const { return (count + kChunk - 1) / kChunk; }

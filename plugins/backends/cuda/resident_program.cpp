@@ -61,7 +61,8 @@ class StepMemory final : public ResidentSteps::Memory {
       state.emplace_back(device, parameters);
       queue->zero(state.back().data(), parameters * sizeof(float));
     }
-    // As many as the core usually checks: allocated now, so that passes do not use up this memory.
+    // Memory for the number of places that the core usually checks is allocated now, so that passes
+    // do not use it up.
     const std::size_t looked_at = std::min<std::size_t>(parameters, 64 * ResidentSteps::kChunk);
     places = {device, looked_at};
     cells = {device, looked_at};
@@ -89,7 +90,7 @@ class StepMemory final : public ResidentSteps::Memory {
   Array<std::int64_t> sum, released;
   Array<float> previous;
   std::vector<Array<float>> state;
-  Array<std::uint8_t> flags;  // of each chunk
+  Array<std::uint8_t> flags;  // the flags of each chunk
   // For checked values, with room for the most ever checked:
   mutable Array<std::uint64_t> places;
   mutable Array<std::int64_t> cells;

@@ -4,7 +4,7 @@
 
 #include "device_code.hpp"
 
-// Every sum is one thread's, in the order of the backend `cpu`.
+// One thread computes each sum, in the order of the backend `cpu`.
 namespace privgrad::cuda {
 
 /// The token of an empty place (network.hpp, which compilers for devices do not read).
@@ -19,7 +19,7 @@ struct MaskTokens {
 
 /// x + W.
 struct AddPositions {
-  uint64_t count, size;  // of an example
+  uint64_t count, size;  // size: the elements of an example
   const float *in, *own;
   float* out;
   PRIVGRAD_HD void operator()(uint64_t i) const { out[i] = in[i] + own[i % size]; }
@@ -30,7 +30,7 @@ struct TakeFirst {
   uint64_t count, size, extent;
   const float* from;
   float* to;
-  uint64_t stride;  // from one example's to the next
+  uint64_t stride;  // stride: between the beginnings of two examples
   PRIVGRAD_HD void operator()(uint64_t i) const {
     to[i / size * stride + i % size] = from[i / size * extent + i % size];
   }
@@ -38,7 +38,7 @@ struct TakeFirst {
 
 /// A row in front of each example's numbers.
 struct PutInFront {
-  uint64_t count, extent, width;  // extent: of an example, with the row
+  uint64_t count, extent, width;  // extent: the numbers of an example, with the row
   const float *in, *row;
   float* out;
   PRIVGRAD_HD void operator()(uint64_t i) const {
@@ -241,8 +241,8 @@ struct AttendedValues {
   }
 };
 
-/// Replaces the derivatives with respect to one query's probabilities by those with respect to its
-/// products.
+/// Replaces the derivatives with respect to one query's probabilities by the derivatives with
+/// respect to its products.
 struct RowSoftmaxBackward {
   uint64_t count;  // [examples, heads, places]
   Heads of;

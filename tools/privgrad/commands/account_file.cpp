@@ -65,8 +65,8 @@ int open_account(const Arguments& arguments) {
   return 0;
 }
 
-/// The largest zCDP cost that the account can still pay, to a relative 1e-12: the rest of the
-/// budget as a number that adds up over runs. 0 if nothing is left.
+/// The largest zCDP cost that the account can still pay, to a relative 1e-12. It expresses the rest
+/// of the budget as a number that adds up over runs. 0 if nothing is left.
 double left_rho(const DataAccount& account, Accountant& filter) {
   const auto fits = [&](double rho) {
     return account.spent(filter, Event::zcdp(rho)).value <= account.terms().target_epsilon;

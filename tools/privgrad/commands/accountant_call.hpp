@@ -18,7 +18,7 @@ Adjacency adjacency_of(const Arguments& arguments);
 
 using api::AccountantCall;
 
-/// The accountant that --accountant and --adjacency ask for.
+/// The accountant that --accountant and --adjacency select.
 /// \throws ConfigError for an unknown accountant, parameters that do not fit it, or no adjacency.
 AccountantCall accountant_call(const Arguments& arguments, const Catalog& catalog);
 

@@ -82,8 +82,8 @@ std::size_t launcher_says(const char* variable) {
   return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
 }
 
-/// How many processes the launcher says it started together with this one: Open MPI, MPICH and
-/// others with PMI, Slurm; 1 without a launcher.
+/// The number of processes that the launcher has started together, including this one: Open MPI,
+/// MPICH and others with PMI, Slurm; 1 without a launcher.
 std::size_t launched_together() {
   std::size_t most = 1;
   for (const char* variable :
@@ -108,7 +108,8 @@ Option cluster_option() {
 
 RequestedCluster requested_cluster(const Arguments& arguments) {
   if (!arguments.has("cluster")) return {};
-  // No lock file: a run that began on one process may continue on several, and vice versa.
+  // No lock file is used, because a run that began on one process may continue on several, and vice
+  // versa.
   const host::PluginHost host = load_plugins(arguments);
   const Asked asked = asked_cluster(arguments.text("cluster"));
   const Component& component = find_cluster(host.catalog(), asked.kind);

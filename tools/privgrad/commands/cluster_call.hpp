@@ -1,4 +1,4 @@
-// The option --cluster: the processes that share a run, and how they all fail together.
+// The option --cluster: the processes that share a run, and their common exit if one of them fails.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ Option cluster_option();
 struct RequestedCluster {
   ComponentPtr<Cluster> cluster;  ///< Null: this process works alone.
   std::shared_ptr<const PluginIdentity> plugin = nullptr;
-  bool is_local = false;  ///< The user asked for a single process.
+  bool is_local = false;  ///< Whether the user asked for a single process.
 };
 
 /// Refuses a process that a launcher started together with others if fewer processes share the
@@ -33,7 +33,7 @@ void check_launched(const RequestedCluster& processes);
 /// \throws ConfigError if the kind is missing; the message says what to install.
 RequestedCluster requested_cluster(const Arguments& arguments);
 
-/// The same for a manifest's key `cluster`, which --cluster overrides.
+/// Makes the cluster of the manifest's key `cluster`, which --cluster overrides.
 RequestedCluster requested_cluster(const core::Manifest& manifest);
 
 /// Like with_exit_code(), for a cluster: if the action fails, all processes of the cluster end with

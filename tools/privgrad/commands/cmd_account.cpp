@@ -61,7 +61,7 @@ int show_curve(const Arguments& arguments, const Event& event) {
   return 0;
 }
 
-/// Explains why delta 0 is refused. Users ask for it who expect a pure guarantee.
+/// Explains why delta 0, which users give who expect a pure guarantee, is refused.
 void refuse_no_delta(const Arguments& arguments) {
   if (!arguments.has("delta") || number_in("delta", arguments.text("delta"),
                                            {.low = 0.0, .high = 1.0, .with_low = true}) > 0.0)

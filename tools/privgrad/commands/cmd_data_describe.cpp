@@ -134,8 +134,8 @@ WantedSource file_source(const fs::path& file, const Value& given) {
   return wanted;
 }
 
-/// `folder` becomes the only place where the data source `dataset` looks, so that the rule about
-/// the names of files exists once.
+/// Makes `folder` the only folder in which the data source `dataset` searches, so that the rule for
+/// file names exists only once.
 WantedSource folder_source(const fs::path& folder) {
   const fs::path whole = fs::canonical(folder);
   const auto is_idx = [](const fs::directory_entry& entry) {

@@ -7,7 +7,7 @@ namespace privgrad::tool {
 namespace {
 
 int do_export(const Arguments& arguments) {
-  // Report a wrong call before anything is started.
+  // Reports a wrong call before anything is started.
   check_export_call(arguments);
   if (is_for_folder(arguments)) {
     export_folder(arguments);

@@ -33,7 +33,7 @@ constexpr int kMostPoints = 100'000;
 /// The arguments of a call.
 struct Call {
   bool by_retraining = true;
-  /// The influence is estimated on the manifest's own rows, and this is not charged.
+  /// Whether the influence is estimated on the manifest's own rows, which is not charged.
   bool own_data = false;
   std::uint64_t points = 11;
   std::uint64_t repeats = 10;

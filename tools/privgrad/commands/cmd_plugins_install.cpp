@@ -33,7 +33,7 @@ void copy_plugin(const fs::path& plugin, const fs::path& staged) {
 std::optional<std::string> signer_of(const std::string& plugin, const fs::path& staged,
                                      const std::optional<std::string>& wanted) {
   const fs::path file = signature_of(plugin);
-  std::error_code too_long;  // then no such signature exists
+  std::error_code too_long;  // so long a name means that no signature exists
   if (!fs::exists(file, too_long)) {
     if (!wanted) return std::nullopt;
     throw PluginError(file.string() + ": is missing; --signer asks for a signature");

@@ -37,8 +37,8 @@ std::optional<host::LockFile> requested_lock(const Arguments& arguments) {
   return host::read_lock_file(named.empty() ? beside : fs::path(named));
 }
 
-/// The directory's name is stored in the summary, which is JSON. Report a name that is not UTF-8
-/// before training.
+/// The directory's name is stored in the summary, which is JSON. A name that is not UTF-8 is
+/// reported before training.
 void check_utf8(const std::string& option, const std::string& directory) {
   try {
     (void)nlohmann::json(directory).dump();
@@ -47,8 +47,8 @@ void check_utf8(const std::string& option, const std::string& directory) {
   }
 }
 
-/// Warns about what is missing from the ledger and about a state that could not be resumed, so that
-/// the user learns of both.
+/// Warns about entries that the ledger lacks and about a state that cannot be resumed, so that the
+/// user learns of both.
 void complain_about(const core::RunResult& result) {
   if (!result.data.why_not.empty())
     complain("note", "the run is bound to no data: " + result.data.why_not);
@@ -77,7 +77,7 @@ core::RunResult train_in_directory(const core::Plan& plan, core::RunOptions opti
   return train(plan, std::move(options), quiet);
 }
 
-/// What to do about losses and parameters that are not finite.
+/// The remedy for losses and parameters that are not finite.
 std::string remedy(const core::Plan& plan) {
   const std::size_t vocabulary = vocabulary_of(plan.setting->whole);
   if (vocabulary == 0) return "lower schedules.learning_rate";
@@ -254,8 +254,8 @@ int do_run(const Arguments& arguments) {
           "--cache keeps the outputs of frozen layers and of costly transforms, and this manifest "
           "has neither");
     }
-    // A user who stops reading the progress (`privgrad run ... | head`) does not want to lose the
-    // model.
+    // If the reader of the progress stops (`privgrad run ... | head`), the run goes on, so that the
+    // model is not lost.
     std::signal(SIGPIPE, SIG_IGN);
     const core::RunResult result = train_in_directory(plan, std::move(options), arguments);
     return show(plan, result, arguments);

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 constexpr int kNotVerified = 3;
 
-/// What to verify: a run, a study, or one client of a federated run.
+/// The object to verify: a run, a study, or one client of a federated run.
 struct Target {
   fs::path directory;
   std::optional<std::size_t> client;

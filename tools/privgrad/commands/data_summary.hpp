@@ -31,7 +31,8 @@ struct DataSummary {
 /// Reads the examples once, in blocks, so that byte data are never expanded in memory all at once.
 DataSummary summarise(const Dataset& data);
 
-/// \returns how many rows occur in `others` too, with features and target equal bit for bit.
+/// \returns the number of rows that also occur in `others`, with features and target equal bit for
+///   bit.
 std::uint64_t rows_in_common(const Dataset& rows, const Dataset& others);
 
 }  // namespace privgrad::tool

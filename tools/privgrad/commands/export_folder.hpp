@@ -1,4 +1,4 @@
-// Writes a trained model into the folder of the public model from which it was begun.
+// Writes a trained model into the folder of the public model from which its training began.
 #pragma once
 
 #include "arguments.hpp"

@@ -1,4 +1,4 @@
-// The options --cache and --dir: where computed features are stored, and how they are listed.
+// The options --cache and --dir: the folder of computed features, and the list of its files.
 #pragma once
 
 #include <filesystem>

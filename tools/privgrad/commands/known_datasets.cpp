@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Where the figures come from.
+// The sources of the checksums.
 //
 // mnist: the download scripts of many projects pin these SHA-256 sums of the .gz files, for both
 // addresses. The IDX files inside have the MD5 sums that the same projects list for the originals,

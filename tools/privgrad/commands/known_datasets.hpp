@@ -18,7 +18,7 @@ struct DatasetFile {
   std::vector<std::string> addresses;  ///< The addresses to try, in this order.
 };
 
-/// How downloads become files that the data source `dataset` reads.
+/// The conversion of downloads into files that the data source `dataset` reads.
 enum class Unpack { nothing = 1, cifar10_binary };
 
 /// A public data set that can be fetched.
@@ -37,8 +37,8 @@ struct KnownDataset {
   std::uint64_t bytes() const;  ///< The total size of all downloads.
 };
 
-/// The data sets that this program knows. If the environment variable PRIVGRAD_DATASETS names a
-/// file, the data sets of that file instead, which has the same JSON format.
+/// The data sets that this program knows, or, if the environment variable PRIVGRAD_DATASETS names a
+/// file of the same JSON format, the data sets of that file.
 /// \throws IoError, ConfigError that names the file and the mistake in it.
 std::vector<KnownDataset> known_datasets();
 

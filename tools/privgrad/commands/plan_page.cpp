@@ -39,7 +39,7 @@ std::string components_section(const core::Manifest& manifest) {
   return section("components", table);
 }
 
-/// How good the noise is under the influence from which it was computed.
+/// Describes the quality of the noise under the influence from which it was computed.
 std::string influence_text(const core::Plan& plan) {
   const auto facts = core::influence_facts(plan);
   if (!facts) return "";
@@ -94,7 +94,7 @@ std::string in_a_row(const std::vector<std::string>& names) {
   return all;
 }
 
-/// How many names there are, and the first ones: there may be hundreds.
+/// The number of names, and the first of them, because there may be hundreds.
 std::string some_of(const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 6;
   const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMost));
@@ -110,7 +110,7 @@ std::string trained_text(const core::Plan& plan) {
   return some_of(names);
 }
 
-/// How many examples of a step are in memory at once.
+/// The number of examples of a step that are in memory at once.
 std::string pass_text(const core::Plan& plan) {
   const core::PassFacts& pass = plan.setting->pass;
   const double batch = *std::max_element(plan.batch_size.begin(), plan.batch_size.end());
@@ -121,7 +121,7 @@ std::string pass_text(const core::Plan& plan) {
          " for a batch of " + short_number(batch, 6);
 }
 
-/// The initial weights of the model, tensor by tensor, and which of them are frozen.
+/// The initial weights of the model, tensor by tensor, with a note on frozen tensors.
 void add_weights(const core::Plan& plan, Table& table) {
   const core::Setting& setting = *plan.setting;
   if (!setting.weights) return;
@@ -225,7 +225,7 @@ std::string federated_section(const core::Plan& plan) {
   return text;
 }
 
-/// What the order of the batches costs an example.
+/// The cost of the order of the batches for an example.
 std::string participation_text(const core::Plan& plan) {
   const core::RhoOfExamples rho = plan.rho_of_examples();
   if (const auto& rule = plan.public_order()->separation) {

@@ -55,7 +55,7 @@ void drop_record(const fs::path& file) {
   fs::remove(record_of(sha256));
 }
 
-/// Updates claims and records according to where the plugin's file is, then removes the folder.
+/// Updates claims and records to match the place of the plugin's file, then removes the folder.
 void settle_folder(const fs::path& folder) {
   const fs::path names = folder / (is_there(folder / kPlugin) ? kNamesRemoved : kNamesInstalled);
   const fs::path all = host::claims_file(host::user_plugin_directory());
@@ -151,14 +151,14 @@ void PluginChange::install(const fs::path& target, const std::string& sha256,
   core::write_atomically(folder / kNamesInstalled, host::claims_text(names));
   const fs::path record = staged_.string() + ".tested.json";
   if (fs::exists(record))
-    fs::rename(record, record_of(sha256));  // otherwise the suite put it there
+    fs::rename(record, record_of(sha256));  // otherwise the suite has already moved it there
   fs::rename(staged_, target);
 }
 
 void PluginChange::remove(const fs::path& installed, const std::vector<host::ClaimedName>& names) {
   core::write_atomically(staged_.parent_path() / kNamesRemoved, host::claims_text(names));
   fs::rename(installed, staged_);
-  std::error_code too_long;  // then no such record exists
+  std::error_code too_long;  // so long a name means that no record exists
   fs::remove(installed.string() + ".tested.json", too_long);
 }
 

@@ -14,9 +14,9 @@ namespace privgrad::tool {
 /// One change of the plugins that are installed for the user. While it exists, other calls wait.
 ///
 /// A single rename of the plugin's file installs or removes the plugin. Its claims to names and its
-/// test record follow from where the file is after that. A child process updates them when this
-/// process ends, even if a signal kills it. If the child process is killed as well, the next change
-/// updates them.
+/// test record follow from the place of the file after the rename. A child process updates them
+/// when this process ends, even if a signal kills it. If the child process is killed as well, the
+/// next change updates them.
 class PluginChange {
  public:
   /// \throws IoError if the folders cannot be made; PluginError if others may write to them.

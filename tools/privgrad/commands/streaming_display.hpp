@@ -1,4 +1,4 @@
-// Shows on standard error how data.streaming reads and stores its rows.
+// Shows on standard error the progress of data.streaming and the place of its rows.
 #pragma once
 
 #include "arguments.hpp"
@@ -6,9 +6,9 @@
 
 namespace privgrad::tool {
 
-/// Shows on standard error how far data.streaming has read the rows, and where it stores them. With
-/// --cache they stay in the cache, like features; without it they are deleted when the process
-/// ends.
+/// Shows on standard error the share of rows that data.streaming has read, and the place where it
+/// stores them. With --cache they stay in the cache, like features; without it they are deleted
+/// when the process ends.
 /// \param arguments  the arguments of a call that may have --cache and --quiet.
 void show_streaming(core::Manifest& manifest, const Arguments& arguments);
 

@@ -37,7 +37,7 @@ core::RunOptions options_at(const RunPlace& place);
 void discard_run(const RunPlace& place);
 
 /// The call that makes a run: an interrupted run is continued; any other run begins in an empty
-/// directory. Options read: --cache, --plugin-dir.
+/// directory. Reads the options --cache and --plugin-dir.
 ChildCall call_for(const RunPlace& place, const OpenRun& run, const Arguments& arguments);
 
 /// "test_accuracy 0.9512 in 1.2 s".

@@ -17,7 +17,7 @@ namespace privgrad::tool {
 /// because its steps are not reproducible bit for bit, it begins anew at once.
 class StudyChildren {
  public:
-  /// Options read: those of call_for().
+  /// Reads the same options as call_for().
   StudyChildren(const core::StudyPlan& plan, const Arguments& arguments)
       : plan_(plan), arguments_(arguments) {}
 
@@ -37,7 +37,7 @@ class StudyChildren {
   struct Begun {
     OpenRun run;
     RunPlace place;
-    bool goes_on = false;  ///< The run was interrupted earlier.
+    bool goes_on = false;  ///< Whether the run was interrupted earlier.
   };
 
   void start(std::size_t number, Begun& begun);

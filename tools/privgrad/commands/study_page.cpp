@@ -17,7 +17,7 @@ std::string number_or_dash(const Json& value, int decimals) {
   return value.is_number() ? fixed_text(value.get<double>(), decimals) : "-";
 }
 
-/// Rounded up: the text never shows less than the value.
+/// The text of a p, rounded up so that it never shows less than the value.
 std::string p_text(const Json& p) {
   if (!p.is_number()) return "-";
   if (p.get<double>() < 1e-4) return "<0.0001";
@@ -61,7 +61,7 @@ std::string guarantee_text(const core::StudyPlan& plan) {
          ", per " + std::string(to_text(PrivacyUnit::example));
 }
 
-/// How the condition of equal privacy changed an arm's noise schedule.
+/// Describes the change of an arm's noise schedule that equal privacy requires.
 std::string schedule_text(const core::Plan& plan) {
   if (plan.noise_adapts) return "ADAPTS within epsilon: a run may end early, or spend less";
   if (!plan.noise_is_rescaled) return "";

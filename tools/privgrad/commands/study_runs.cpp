@@ -18,7 +18,8 @@ namespace privgrad::tool {
 namespace {
 
 constexpr int kMostJobs = 4096;
-/// What a run takes besides planning and training: its process, its files, its page.
+/// The seconds that a run takes besides planning and training, for its process, its files and its
+/// page.
 constexpr double kSecondsAround = 0.4;
 
 /// Says where features are stored, because the notes of the runs themselves are not shown.

@@ -20,7 +20,7 @@ int jobs_of(const Arguments& arguments);
 /// The runs of a study that one machine makes. Of all runs, numbered arm by arm, these are every
 /// `of`-th from the `number`-th on, so that each shard contains runs of each arm.
 struct Shard {
-  std::size_t number = 1;  ///< 1 to `of`.
+  std::size_t number = 1;  ///< The number of this shard, 1 to `of`.
   std::size_t of = 1;      ///< 1: the whole study.
 
   bool has(const core::StudyPlan& plan, const api::OpenRun& run) const;
@@ -35,7 +35,7 @@ Shard shard_of(const Arguments& arguments);
 std::vector<double> run_seconds(const core::StudyPlan& plan);
 
 /// Makes the shard's remaining runs in a prepared directory, each in its own process, and reports
-/// failed runs on standard error. Options read: --cache, --plugin-dir, --quiet.
+/// failed runs on standard error. Reads the options --cache, --plugin-dir and --quiet.
 /// \param seconds  as returned by run_seconds().
 /// \param jobs  the number of runs at a time.
 /// \returns whether all runs of the shard are done.

@@ -84,8 +84,8 @@ void confine(const Limits& limits) {
   ::setpgid(0, 0);  // so that the processes it starts can be ended together with it
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   limit(RLIMIT_CORE, 0);
-  // The limit covers all threads together. It only matters if the process that watches the clock is
-  // gone.
+  // The limit is for all threads together, and has an effect only if the process that watches the
+  // clock is gone.
   limit(RLIMIT_CPU, 16 * static_cast<rlim_t>(limits.time.count()) + 16);
 #ifndef PRIVGRAD_SANITIZED
   limit(RLIMIT_AS, limits.memory);
@@ -205,7 +205,7 @@ class Listened {
 
   /// \returns whether anything was read, including the end of a stream.
   bool listen(std::chrono::milliseconds most) {
-    // Once both streams have ended, only the time is left to wait for, until the process is gone.
+    // Once both streams have ended, this only waits until the process is gone.
     const bool closed = pipes_[0].fd < 0 && pipes_[1].fd < 0;
     if (::poll(pipes_.data(), pipes_.size(), closed ? 1 : static_cast<int>(most.count())) <= 0)
       return false;

@@ -19,7 +19,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// The features of a text, NaN for a row at which predict would end.
+/// The features of a text; NaN if predict would end at such a row.
 std::vector<float> features_of(const Column& column, const std::string& text) {
   std::vector<float> features(column.width());
   if (column.encode(text, features.data()) == Column::Found::none && !column.rule().is_total())

@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMostEstimatorBytes = std::size_t{1} << 30;
 
-/// \returns what is wrong with the estimator; "" if nothing is.
+/// \returns the problem with the estimator; "" if there is none.
 std::string problem_of(const Estimator& estimator, const core::ModelFile& model) {
   const std::size_t width = estimator.low.size();
   if (model.input.features != Shape{width} || estimator.high.size() != width)
@@ -67,7 +67,7 @@ std::string add_scaling(OnnxGraph& graph, const Estimator& estimator, const std:
     const double between = estimator.high[i] - estimator.low[i];
     widths[i] = between > 0.0 ? between : 1.0;
   }
-  // In double, as the estimator computes.
+  // Computes in double, as the estimator does.
   std::string value = graph.cast(features, onnx::TensorProto::DOUBLE);
   value = add("Min", add("Max", value, estimator.low), estimator.high);
   value = add("Div", add("Sub", value, estimator.low), widths);

@@ -16,8 +16,8 @@ namespace privgrad::tool {
 struct Estimator {
   std::vector<double> low,
       high;  ///< Bounds of each feature: values are clipped to them and then mapped to -1 and 1.
-  /// What replaces a value that is not finite, for each feature; empty: a row with such a value
-  /// gets no prediction.
+  /// For each feature, the replacement for values that are not finite; empty: a row with such a
+  /// value gets no prediction.
   std::vector<double> otherwise;
   /// For real targets: the target that an output of -1 means, and the difference to the target that
   /// an output of 1 means.

@@ -18,8 +18,8 @@ using Extents = std::vector<std::int64_t>;
 Extents twice(std::size_t extent) { return Extents(2, static_cast<std::int64_t>(extent)); }
 
 /// The values as they pass through the nodes. Here the channels are the last extent of an example,
-/// but ONNX's convolutions expect them first: a value is transposed where a layer needs the other
-/// order, and keeps that order for layers that accept both.
+/// but ONNX's convolutions expect them first: a value is transposed if a layer needs the other
+/// order, and stays in its order for layers that accept both.
 class LayerGraph {
  public:
   LayerGraph(OnnxGraph& graph, const Network& network, const std::vector<float>& parameters,

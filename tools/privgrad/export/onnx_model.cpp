@@ -71,7 +71,7 @@ std::string add_inputs(OnnxGraph& graph, const core::ModelFile& file,
   } else {
     features = add_columns(graph, saved, refused);
   }
-  // Checked here, because a transform may drop a feature.
+  // The raw features are checked here, because a transform may drop a feature.
   refused.push_back(not_finite(graph, features, shape));
   return features;
 }

@@ -26,8 +26,9 @@ inline constexpr std::array<std::string_view, 3> kOutputs = {"probabilities", "v
 /// \throws ConfigError if a model of this many bytes does not fit into an ONNX file (2 GiB).
 void check_size(std::uintmax_t bytes);
 
-/// A trained model, from raw examples to probabilities, as docs/models.md describes it: the same as
-/// TrainedModel::predict() and Predictions::probabilities(), up to roundings of float32.
+/// A trained model, from raw examples to probabilities, as docs/models.md describes it. It gives
+/// the same results as TrainedModel::predict() and Predictions::probabilities(), up to roundings of
+/// float32.
 ///
 /// Privacy: the graph contains only the model's file, which was released; nothing is computed from
 /// rows.

@@ -120,8 +120,8 @@ std::string add_transforms(OnnxGraph& graph, const core::TrainedModel& model,
     if (check_row_operations(operations, before) != element_count(stage.after.features))
       throw PluginError(name + ": its operations make other examples than it says");
     if (operations.empty()) continue;
-    // As in the transforms themselves: in double, where differences of large numbers are exact,
-    // with one rounding at the end of each transform.
+    // Computes in double, like the transforms themselves: differences of large numbers are exact,
+    // and each transform rounds once at its end.
     RowGraph row(graph, graph.cast(features, onnx::TensorProto::DOUBLE), before);
     for (const RowOperation& operation : operations) std::visit(row, operation);
     features = graph.cast(row.value(), onnx::TensorProto::FLOAT);

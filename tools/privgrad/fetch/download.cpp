@@ -24,7 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// In bytes per second. A transfer that stays below this rate for the whole timeout is given up.
+/// The slowest transfer, in bytes per second. A transfer that is slower for the whole timeout is
+/// stopped.
 constexpr long kSlowest = 100;
 constexpr long kMostRedirects = 5;
 /// The limit of attempts at a server that always breaks off.
@@ -165,8 +166,7 @@ class Transfer {
     return End::broken_off;
   }
 
-  /// Checks the answer before any of it is stored. \returns what is wrong with it; "" if nothing
-  /// is.
+  /// Checks the answer before any of it is stored. \returns the problem; "" if there is none.
   std::string begin() {
     if (status() != 200 && status() != 206) {
       return "answered with status " + std::to_string(status());

@@ -11,7 +11,7 @@
 namespace privgrad::tool {
 
 struct DownloadOptions {
-  /// An address is given up after a silence of this length.
+  /// After this time without data, the next address is tried.
   int timeout_s = 30;
   const std::atomic<bool>* stop = nullptr;  ///< The download ends once this is true.
   /// Called with the number of bytes of the file that have arrived.

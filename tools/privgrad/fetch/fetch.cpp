@@ -121,8 +121,8 @@ void remove_file(const fs::path& file) {
   if (problem) throw IoError(file.string() + ": cannot be removed: " + problem.message());
 }
 
-/// The checksums of a complete folder: the published ones, or, for files that were converted here,
-/// those of the written files. Empty if the folder was never complete.
+/// The checksums of a complete folder: the published checksums or, for files that were converted
+/// here, the checksums of the written files. Empty if the folder was never complete.
 Sums expected_sums(const KnownDataset& dataset, const fs::path& folder) {
   const fs::path recorded = folder / kChecksumFile;
   std::error_code absent;

@@ -20,8 +20,10 @@ struct FetchOptions {
 struct Fetched {
   std::filesystem::path folder;
   std::vector<std::string> files;
-  bool stopped = false;     ///< The data set is not complete yet; the next fetch continues.
-  bool downloaded = false;  ///< False: the copy was already complete and unchanged.
+  /// Whether the fetch was stopped before the end; the next fetch continues it.
+  bool stopped = false;
+  /// Whether files were downloaded; otherwise the copy was complete and unchanged.
+  bool downloaded = false;
 };
 
 /// Fetches a data set into the cache, or checks the existing copy. Simultaneous fetches wait for

@@ -46,8 +46,7 @@ std::vector<po::option> tokens(const Usage& usage, const std::vector<std::string
   namespace style = po::command_line_style;
   const po::options_description description = described(usage);
   try {
-    // Abbreviations are not accepted: one that works today becomes ambiguous when an option is
-    // added.
+    // Abbreviations are not accepted, because a new option can make an abbreviation ambiguous.
     return po::command_line_parser(given)
         .options(description)
         .style(style::allow_long | style::long_allow_adjacent | style::long_allow_next |

@@ -14,7 +14,7 @@ std::filesystem::path installation();
 
 /// Replaces this process by a companion program in lib/privgrad/. Companion programs have libraries
 /// and abilities that other commands should not carry. The companion has the same input and output,
-/// and its exit code is that of the command.
+/// and its exit code becomes the exit code of the command.
 /// \param words  its arguments, without its name.
 /// \param remedy  the advice to print if it is missing.
 /// \throws IoError if it is missing or cannot be started.

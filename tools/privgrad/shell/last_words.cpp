@@ -173,7 +173,7 @@ extern "C" void on_alarm(int) {
 /// Sets an alarm while the code of a plugin is being loaded.
 void watch_loading(bool begins) { ::alarm(begins ? loading_seconds() : 0); }
 
-/// Called if exit() is called by anyone but the command.
+/// Called if code other than the command's calls exit().
 void on_exit_too_early() {
   if (watched == 0 || watched != ::getpid()) return;
   {
@@ -243,7 +243,8 @@ std::string plugin_that_threw() {
   return code == nullptr ? "" : code->name;
 }
 
-/// Remembers whose code throws, because the code that catches the exception cannot find out.
+/// Remembers the plugin whose code throws, because the code that catches the exception cannot find
+/// it out.
 void note_throw(const std::type_info& type, void* thrown) {
   if (!typeid(std::exception).__do_catch(&type, &thrown, 1)) thrower = innermost();
 }

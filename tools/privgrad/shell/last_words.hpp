@@ -19,9 +19,9 @@ inline constexpr int kNotLoadedInTime = 124;
 /// - exit(), quick_exit() and _exit() end the process with code 1, after a line that names the
 ///   plugin that called it, until conclude() is called. Child processes are not affected.
 /// - if loading a plugin takes more than a minute (PRIVGRAD_LOADING_SECONDS), the process ends with
-///   code 1 and a line that names the plugin's file.
-/// A plugin that makes the system call itself cannot be noticed from within. A stack overflow on
-/// any thread but the main one kills the process without a line.
+///   code 1 and a line that names the plugin's file. A plugin that makes the system call directly
+///   is not noticed. A stack overflow on any thread but the main one kills the process without a
+///   line.
 /// \param silence  whether the line is suppressed while a plugin is being loaded.
 enum class Silence { never, while_loading };
 void watch_for_the_end(Silence silence = Silence::never);
@@ -29,7 +29,7 @@ void watch_for_the_end(Silence silence = Silence::never);
 /// Marks the end of the command: from now on exit codes are no longer changed.
 void conclude() noexcept;
 
-/// Remembers where the code of a loaded plugin is.
+/// Remembers the addresses of a loaded plugin's code.
 void name_code_of(const PluginIdentity& plugin);
 
 /// The plugin whose code threw, or had called the code that threw, something other than a

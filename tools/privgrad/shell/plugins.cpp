@@ -25,7 +25,7 @@ host::PluginHost find_plugins(const Arguments& arguments, host::SearchRequest re
   return host::find_plugins(request);
 }
 
-/// The catalog of this process, and how many of its refusals were reported.
+/// The catalog of this process, and the number of its refusals that were reported.
 std::optional<std::pair<Catalog, std::size_t>> warned;
 
 }  // namespace

@@ -26,8 +26,8 @@ void open_standard_streams() {
   // taken already.
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (!is_closed(descriptor)) continue;
-    // The direction is wrong on purpose, so that using the stream fails. Without O_CLOEXEC, so that
-    // a companion inherits it.
+    // The direction is wrong on purpose, so that any use of the stream fails. O_CLOEXEC is not set,
+    // so that a companion inherits the stream.
     const int flags = descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY;
     if (::open("/dev/null", flags) != descriptor) fail();
   }

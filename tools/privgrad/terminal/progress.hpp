@@ -21,8 +21,8 @@ class ProgressDisplay {
   void show(const core::Progress& progress);
 
  private:
-  /// The metrics that fit into the line: those of both splits, those of one split, or the loss
-  /// alone.
+  /// The metrics that fit into the line: the metrics of both splits, the metrics of one split, or
+  /// only the loss.
   enum class Detail { all = 1, one_split, one_metric };
 
   std::string line(const core::Progress& progress, Detail detail) const;

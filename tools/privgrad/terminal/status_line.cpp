@@ -14,7 +14,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Nobody can read faster changes, and a terminal over a network would slow the work.
+/// The time between two changes: faster changes are unreadable, and slow the work on a terminal
+/// over a network.
 constexpr auto kRedrawInterval = std::chrono::milliseconds(50);
 
 std::size_t terminal_width() {

@@ -11,7 +11,7 @@ namespace {
 
 using namespace elementary;
 
-/// A loop over one of the functions, and one over its derivative's products.
+/// A loop over a function, and a loop over the products with its derivative.
 #define PRIVGRAD_ACTIVATION(name)                                                               \
   PRIVGRAD_INLINE void name##_body(const float* in, std::size_t count, float* out) {            \
     for (std::size_t i = 0; i < count; ++i) out[i] = name##_fixed(in[i]);                       \

@@ -25,7 +25,7 @@ class AttentionStep final : public Step {
                 Scratch& scratch) const override;
 
  private:
-  /// What a task works on for one example.
+  /// The memory of a task for one example.
   struct Memory {
     float *queries, *keys;          // turned, if the layer turns them
     float *probabilities, *slopes;  // [places, places] of one head
@@ -103,7 +103,7 @@ void AttentionStep::look_at(std::size_t i, Values in, Memory& memory, Scratch& s
   const std::size_t keys = places_ * key_width();
   const float* query = in[0] + i * inputs_;
   const float* key = in[1] + i * keys;
-  // These are copies; with rotary positions, they are turned.
+  // Queries and keys are copied; with rotary positions, the copies are turned.
   memory.queries = at_least(scratch.padded, inputs_);
   memory.keys = at_least(scratch.patches, keys);
   if (layer_.rotary == 0.0) {

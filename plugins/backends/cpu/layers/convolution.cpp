@@ -127,7 +127,7 @@ void ConvStep::patches_backward(const float* delta, float* patches) const {
 }
 
 /// First pairs each pixel with the pixel that the next place sees at the same position of the
-/// kernel; then copies runs of these pairs, cut where a tile of the operand ends.
+/// kernel. Then copies runs of these pairs, each up to the end of a tile of the operand.
 void ConvStep::gather_place_pairs(const float* image, const Rounding& rounding, Scratch& scratch,
                                   std::uint32_t* inputs) const {
   image = with_padding(image, scratch.padded);

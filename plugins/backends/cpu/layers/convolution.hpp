@@ -25,7 +25,7 @@ class ConvStep final : public Step {
   std::size_t channels() const noexcept { return layer_.channels; }
   const float* weights() const noexcept { return own_; }  // [channels, patch]
   std::size_t bias_count() const noexcept { return layer_.no_bias ? 0 : layer_.channels; }
-  /// Null if there are none.
+  /// Null without biases.
   const float* biases() const noexcept {
     return layer_.no_bias ? nullptr : own_ + layer_.channels * patch_;
   }

@@ -23,8 +23,8 @@ constexpr std::size_t kBiasPiece = 1024;
 /// The share by which a product is shrunk before its factors are rounded to nearest, so that it is
 /// rarely too long. For 2^26 cells, a factor is about 2^13 long (longer if the other is shorter);
 /// if its roundings behave like random ones, they change its length by less than 1, a share of
-/// 2^-13. The few products whose roundings all go in one direction (flat ones, or ones dominated by
-/// one number) are rounded again.
+/// 2^-13. A few products have roundings that all go in one direction (flat products, or products
+/// with one dominating number); these are rounded again.
 constexpr double kMargin = 0x1p-11;
 
 /// The rounding of the biases, whose gradient is the error itself.
@@ -193,7 +193,7 @@ void DenseStep::make_cells(std::size_t pair, const bool* truncates, StepPass& pa
   squares[1] += Wide{a.second} * d.second + of[1].bias_squares;
 }
 
-/// Sets the units of examples that are not taken to 0, and saves their values.
+/// Saves the units of examples that are left out, and sets them to 0.
 void DenseStep::choose(std::span<const std::uint8_t> taken, StepPass& pass) const {
   pass.taken_out.clear();
   for (std::size_t row = 0; row < pass.rows; ++row) {

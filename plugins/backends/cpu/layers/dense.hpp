@@ -18,7 +18,7 @@ class DenseStep final : public Step {
   DenseStep(const Dense& layer, const Shape& in, const Shape& out);
 
   const float* weights() const noexcept { return own_; }  // [outputs, inputs]
-  /// Zeros if there are none.
+  /// Zeros without biases.
   const float* biases() const noexcept {
     return has_biases_ ? own_ + inputs_ * outputs_ : zeros_.data();
   }
@@ -47,7 +47,7 @@ class DenseStep final : public Step {
                  const Target& target) const override;
 
  private:
-  /// How one example's numbers become integers.
+  /// The rounding of one example's numbers to integers.
   struct Roundings {
     Rounding of_inputs, of_units;
     Wide bias_squares = 0;

@@ -41,7 +41,7 @@ void EmbeddingStep::forward(std::size_t count, Values values, float* out, Scratc
   }
 }
 
-/// Tokens have no derivative; it is never requested, because no parameters lie before them.
+/// Tokens have no derivative. It is never requested, because no parameters come before them.
 void EmbeddingStep::backward(std::size_t, Values, const float*, const float*, Below,
                              Scratch&) const {}
 

@@ -10,8 +10,8 @@
 
 namespace privgrad::cpu {
 
-/// Keeps each example's gradient, as gradient_rows() writes it, as floats, and truncates it when it
-/// is used. For layers with few parameters.
+/// For layers with few parameters: stores each example's gradient, as gradient_rows() writes it, as
+/// floats, and truncates it when it is used.
 class KeptRows : public Step {
  public:
   using Step::Step;

@@ -17,7 +17,7 @@ struct Place {
   const Shape& in() const { return entering.front(); }
 };
 
-// One for each kind of Layer, in the file of its name.
+// A function for each kind of Layer, defined in the file with the layer's name.
 std::unique_ptr<Step> step_of(const Activation& layer, const Place& place);
 std::unique_ptr<Step> step_of(const Conv2d& layer, const Place& place);
 std::unique_ptr<Step> step_of(const Dense& layer, const Place& place);

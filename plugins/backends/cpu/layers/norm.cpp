@@ -11,7 +11,7 @@
 namespace privgrad::cpu {
 namespace {
 
-/// What normalises each channel of one place: (x - mean) * scale.
+/// The numbers that normalise each channel of one place: (x - mean) * scale.
 struct ChannelMoments {
   std::vector<double> mean, scale;
 };

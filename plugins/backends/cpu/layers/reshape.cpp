@@ -1,4 +1,4 @@
-// Other extents for the same numbers: nothing is computed.
+// Gives the same numbers other extents, without computing anything.
 #include "layers/make_step.hpp"
 #include "loops.hpp"
 

@@ -9,9 +9,10 @@
 
 namespace privgrad::cpu {
 
-/// One of several layers with the same parameters. Their gradient is the sum of those of all these
-/// layers, added in float32 in the order of the backward pass, in the row that the first layer, the
-/// owner of the parameters, keeps: what is clipped and rounded is the whole gradient.
+/// One of several layers with the same parameters. Their gradient is the sum of the gradients of
+/// all these layers, added in float32 in the order of the backward pass. The sum is in the row that
+/// the first layer, the owner of the parameters, stores, so the whole gradient is clipped and
+/// rounded.
 class SharedStep final : public KeptRows {
  public:
   /// \param layer  the layer as if its parameters were its own.

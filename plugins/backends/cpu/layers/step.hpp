@@ -18,8 +18,8 @@ __extension__ using Wide = unsigned __int128;
 /// Memory of a task, reused by the next.
 struct Scratch {
   std::vector<float> panel, padded, patches, scaled, deltas, added, shared;
-  std::vector<const float*> in;  // of one step
-  std::vector<float*> below;     // of one step
+  std::vector<const float*> in;  // inputs of one step
+  std::vector<float*> below;     // derivatives of one step
   std::vector<std::uint32_t> shifted, place_inputs, place_units;
   std::vector<std::int32_t> sums;
 };
@@ -29,14 +29,14 @@ inline float* at_least(std::vector<float>& memory, std::size_t size) {
   return memory.data();
 }
 
-/// What a layer with parameters keeps about an example between two calls.
+/// The data that a layer with parameters stores about an example between two calls.
 struct Share {
   double squared_norm = 0.0;
-  double scale = 0.0;                // of the cells, 0 if there is nothing to add
-  float input = 0.0f, error = 0.0f;  // of a product: the largest absolute values
-  double step = 0.0;                 // of a convolution's integers
+  double scale = 0.0;                // the scale of the cells; 0 if there is nothing to add
+  float input = 0.0f, error = 0.0f;  // for a product: the largest absolute values
+  double step = 0.0;                 // the step of a convolution's integers
   float largest_whole = 0.0f;        // the largest absolute value among these
-  std::uint32_t largest_cell = 0;    // upper bound for the layer's weights
+  std::uint32_t largest_cell = 0;    // an upper bound on the cells of the layer's weights
 };
 
 /// Pairs of examples whose cells can be summed in int32.
@@ -55,11 +55,11 @@ struct StepPass {
 
   // What a layer keeps; each layer uses some of these.
   std::unique_ptr<float[]> kept;          // gradients or derivatives, as floats
-  float* kept_by_owner = nullptr;         // of a layer that shares another one's parameters
+  float* kept_by_owner = nullptr;         // the owner's row, for a layer that shares parameters
   std::unique_ptr<std::int16_t[]> whole;  // gradients, as integers
   std::unique_ptr<std::uint32_t[]> units, inputs;  // the operands of a product
   std::vector<std::uint16_t> taken_out;            // units of examples that were not chosen
-  std::vector<Run> runs;                           // of the chosen examples
+  std::vector<Run> runs;                           // runs of the chosen examples
 
   Share& share(std::size_t row) const { return shares[row * groups]; }
   // the number of pairs for which operands have room
@@ -98,13 +98,13 @@ struct WholeBatch {
   const Elementwise* function = nullptr;  // applied in place to each output; null: none
 };
 
-/// What a step works on: one array for each of its inputs.
+/// The inputs of a step, one array each.
 using Values = std::span<const float* const>;
-/// Memory for the derivatives with respect to each input; null where none are needed.
+/// Memory for the derivatives with respect to each input; null for inputs that need no derivatives.
 using Below = std::span<float* const>;
 
 /// One layer, for a block of examples: the first input is [count, inputs], out and delta are
-/// [count, outputs], below is laid out as the inputs, where delta and below are the loss's
+/// [count, outputs], and below has the layout of the inputs. delta and below are the loss's
 /// derivatives with respect to out and the inputs. The sizes of other inputs follow from the layer.
 ///
 /// An example's results depend only on the example, bit for bit: matrix products are chains
@@ -123,7 +123,7 @@ class Step {
   std::size_t offset() const noexcept { return offset_; }
   void place_at(std::size_t offset) noexcept { offset_ = offset; }
 
-  // --- Its place among the others.
+  // --- The step's place among the others.
 
   /// Whether the output is the input.
   virtual bool passes_on() const { return false; }
@@ -140,7 +140,7 @@ class Step {
   /// The step as an elementwise function, if it is one that works in place; otherwise null.
   virtual const Elementwise* function() const { return nullptr; }
 
-  // --- Its computation.
+  // --- The step's computation.
 
   /// \param own  the step's parameters; they stay there until the next load().
   virtual void load(const float* own) noexcept { own_ = own; }
@@ -158,9 +158,9 @@ class Step {
   virtual void gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
                              std::size_t stride, Scratch& scratch) const;
 
-  // --- On whole batches: products, divided into tiles (ExactEngine).
+  // --- Computation on whole batches: products, divided into tiles (ExactEngine).
 
-  /// Whether forward_batch() and backward_batch() exist, and are used instead of the others.
+  /// Whether forward_batch() and backward_batch() exist, and replace forward() and backward().
   virtual bool works_on_batches() const { return false; }
   /// The floats per example of WholeBatch::panels.
   virtual std::size_t panel_width() const { return 0; }
@@ -225,7 +225,7 @@ inline std::size_t channels_of(const Shape& image) { return image.size() == 3 ? 
 
 /// The share by which truncated numbers are shrunk. Truncation itself cannot lengthen, but the
 /// floating-point products before it are rounded: two roundings to float32 for each factor of a
-/// product, 2^-24 each, and a few to double. Together less than 2^-20.
+/// product, 2^-24 each, and a few to double. Together these are less than 2^-20.
 constexpr double kRoundingMargin = 0x1p-20;
 
 /// The scale of an example's truncated cells; 0 if it has none.

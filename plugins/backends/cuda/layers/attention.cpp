@@ -53,8 +53,8 @@ class AttentionStep final : public Step {
       launch_each(queue, KeyDerivatives{rows * keys(), of, probabilities, pass.delta, below});
     float *const to_queries = pass.below, *const to_keys = pass.more_below[0];
     if (to_queries == nullptr && to_keys == nullptr) return;
-    // Derivatives with respect to probabilities are products of errors and values, computed as
-    // those of queries and keys are.
+    // Derivatives with respect to probabilities are products of errors and values, which are
+    // computed like the products of queries and keys.
     float* const slopes = pass.slopes.data();
     launch_each(queue, QueryProducts{rows * squares(), of, pass.delta, pass.more_in[1], slopes});
     launch_each(queue,

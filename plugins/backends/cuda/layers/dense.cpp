@@ -94,7 +94,7 @@ class DenseStep final : public Step {
 
 }  // namespace
 
-/// At several places it is a convolution of kernel 1, as in the backend `cpu`.
+/// At several places the layer is a convolution with kernel 1, as in the backend `cpu`.
 std::unique_ptr<Step> step_of(const Dense& layer, const Place& place) {
   const std::size_t places =
       layer.per_place ? element_count(place.in()) / place.in().back() : std::size_t{1};

@@ -11,7 +11,7 @@
 
 namespace privgrad::cuda {
 
-/// The purpose of a pass; each includes those before it.
+/// The purpose of a pass; each purpose includes the ones before it.
 enum class PassUse { outputs = 1, gradients, cells };
 
 /// One layer's part of a pass, all of it on the device.
@@ -29,9 +29,9 @@ struct StepPass {
   Array<std::int16_t> whole_inputs, whole_units;  // a dense layer's operands
   Array<DenseRoundings> dense_roundings;          // [rows]
   Array<PlaceRoundings> place_roundings;          // [rows]
-  Array<Moments> moments;                         // of norms
+  Array<Moments> moments;                         // the moments of norms
   Array<float> probabilities, slopes;             // of attention: [rows, heads, places, places]
-  Array<float> turned_queries, turned_keys, turned_below;  // of attention that turns them
+  Array<float> turned_queries, turned_keys, turned_below;  // for attention with rotary positions
 };
 
 /// The memory that the groups of a pass share.
@@ -87,7 +87,7 @@ class Step {
   virtual void forward(Queue& queue, std::size_t rows, const StepPass& pass) const = 0;
   virtual void backward(Queue& queue, std::size_t rows, const StepPass& pass) const = 0;
 
-  // For steps with parameters to override.
+  // Functions that steps with parameters override.
 
   /// Writes each example's gradient to rows[0], rows[stride], ..., parameter_count() floats each,
   /// which are zero before.

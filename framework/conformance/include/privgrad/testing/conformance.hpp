@@ -57,12 +57,13 @@ struct Setup {
 ///
 /// Runs the component's own code in this process, on small made-up inputs; with files only for a
 /// data source, those in the parameters and some broken ones in a temporary folder.
-/// \returns one finding per rule; nothing that the component throws gets through.
+/// \returns one finding per rule. Errors that the component throws become findings.
 std::vector<Finding> check_component(const Component& component, const Setup& setup);
 
-/// Checks only the rule that follows those in `done`, so that each rule can have its own process:
-/// the findings so far stay in a safe process, and this function is called in one where the plugin
-/// may do anything. Each call gives one finding, until a component has no more rules.
+/// Checks only the rule that follows the rules in `done`, so that each rule can have its own
+/// process: the findings so far stay in a safe process, and this function runs in a process in
+/// which the plugin may do anything. Each call gives one finding, until a component has no more
+/// rules.
 ///
 /// Repeats the preparations of earlier rules for later ones; a rule that failed prepares nothing.
 /// \param done  the findings so far, in order.
@@ -77,7 +78,7 @@ bool check_next_rule(const Component& component, const Setup& setup,
 /// The rule for the plugin's code that runs between the other rules; the last one.
 inline constexpr std::string_view kWholeSuite = "survives_the_suite";
 
-/// \returns whether no finding failed; skipped ones do not count.
+/// \returns whether no finding failed; skipped rules do not count.
 bool conforms(const std::vector<Finding>& findings);
 
 }  // namespace privgrad::testing
