@@ -155,7 +155,7 @@ using EigenVectors = xt::xtensor<double, 2, xt::layout_type::column_major>;
 /// The eigenvalues, ascending, and eigenvectors of a symmetric matrix, of which only the lower
 /// triangle (row-major) is read. The entry of largest magnitude of each vector is positive, which
 /// fixes the signs.
-/// \param who  for the error.
+/// \param who  the name for the error.
 /// \throws NumericError if LAPACK fails.
 inline std::tuple<EigenValues, EigenVectors> eigen(const std::vector<double>& matrix,
                                                    std::size_t size, const char* who) {

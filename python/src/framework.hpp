@@ -39,9 +39,9 @@ struct Watch {
 class Keeping;
 
 struct RunCall {
-  std::optional<ManifestText> manifest;  ///< The manifest; nothing: resume `directory`.
+  std::optional<ManifestText> manifest;  ///< The manifest; if absent: resume `directory`.
   std::optional<std::filesystem::path> directory;
-  std::optional<std::filesystem::path> state;  ///< Nothing: the user's own folder; empty: none.
+  std::optional<std::filesystem::path> state;  ///< If absent: the user's own folder; empty: none.
   std::optional<std::filesystem::path> locked;
   std::optional<std::string> cache;  ///< The cache, as in Keeping.
   int threads = 0;                   ///< The number of threads; 0: all.
@@ -50,7 +50,7 @@ struct RunCall {
 };
 
 struct AuditCall {
-  std::optional<ManifestText> manifest;  ///< The manifest; nothing: audit `directory`.
+  std::optional<ManifestText> manifest;  ///< The manifest; if absent: audit `directory`.
   std::string directory;
   std::optional<std::uint64_t> canaries, runs;
   std::optional<double> confidence;
@@ -63,7 +63,7 @@ struct StudyCall {
   std::string text;  ///< The path of the file, or its text.
   std::string name;  ///< The name of a text in errors.
   std::vector<std::string> overrides;
-  std::optional<std::string> directory;  ///< Nothing: studies/NAME.
+  std::optional<std::string> directory;  ///< If absent: studies/NAME.
   std::optional<std::string> cache;      ///< The cache, as in Keeping.
   /// The number of runs at a time; 0: as many as fit on the cores.
   int jobs = 0;
@@ -92,7 +92,7 @@ struct ServeCall {
   ManifestText manifest;
   std::string facts;  ///< The clients' facts, as in facts.json.
   std::optional<std::filesystem::path> directory;
-  std::optional<std::filesystem::path> state;  ///< Nothing: the user's own folder; empty: none.
+  std::optional<std::filesystem::path> state;  ///< If absent: the user's own folder; empty: none.
   int threads = 0;                             ///< The number of threads; 0: all.
 };
 
@@ -104,7 +104,7 @@ class Framework {
   /// \throws ConfigError, PluginError
   Framework(const std::vector<std::string>& plugin_dirs, std::string program);
 
-  /// \param accountant  nothing: the accountant with the best proof.
+  /// \param accountant  if absent: the accountant with the best proof.
   std::string account(const std::optional<std::string>& accountant, const std::string& adjacency,
                       const std::string& event, std::optional<double> delta,
                       std::optional<double> epsilon) const;
@@ -119,7 +119,7 @@ class Framework {
   std::string describe(const std::string& component) const;
   std::string schema(bool of_studies) const;
   void validate(const ManifestText& manifest) const;
-  /// \param cache  as in Keeping: streamed rows are stored.
+  /// \param cache  the same as in Keeping: streamed rows are stored.
   std::string plan(const ManifestText& manifest, const std::optional<std::string>& cache) const;
   /// The resolved section data.
   std::string data_section(const ManifestText& manifest) const;

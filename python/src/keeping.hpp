@@ -17,7 +17,7 @@ namespace privgrad::python {
 /// Threads: the runs of a study may share one object.
 class Keeping {
  public:
-  /// \param folder  nothing: nothing is stored; "": the user's cache folder.
+  /// \param folder  if absent: nothing is stored; "": the user's cache folder.
   /// \throws ConfigError, IoError like core::FeatureCache; ConfigError if no cache folder is known.
   explicit Keeping(const std::optional<std::string>& folder);
 

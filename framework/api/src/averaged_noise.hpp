@@ -25,7 +25,8 @@ struct AveragedNoise {
 /// Simulates many copies of one coordinate with the recipes of the run, with all sums zero. The
 /// seed is public and fixed, so every call gives the same answer.
 ///
-/// \param plan  from a manifest with noise; the noise of gradients is accumulated with `momentum`.
+/// \param plan  a plan from a manifest with noise; the noise of gradients is accumulated with
+///   `momentum`.
 /// \param momentum  in [0, 1]; 1: prefix sums. Only for releases of gradients; other releases have
 ///   their own momentum.
 /// \param windows  lengths in steps, each in [1, steps of the plan]. Windows do not overlap; steps

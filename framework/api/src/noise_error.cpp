@@ -29,7 +29,7 @@ struct Compared {
   std::uint64_t steps = 0;
   std::uint64_t restart_every = 0;          ///< 0: never.
   double smoothness = 0.0;                  ///< The smoothness for tree_reduced; 0: not given.
-  std::optional<double> gamma;              ///< The gamma for tree_reduced; nothing: auto.
+  std::optional<double> gamma;              ///< The gamma for tree_reduced; if absent: auto.
   std::vector<std::uint64_t> windows = {};  ///< Numbers of steps over which releases are averaged.
   std::optional<Batches> batches = {};      ///< Set if samplers are compared as well.
 };

@@ -80,8 +80,8 @@ class Checker {
     return check(name, body, false);
   }
 
-  /// As rule(), for a body that prepares later rules: if those are checked in another process, the
-  /// body runs there again.
+  /// The same as rule(), for a body that prepares later rules: if those are checked in another
+  /// process, the body runs there again.
   bool prepare(std::string_view name, const std::function<void()>& body) {
     return check(name, body, true);
   }

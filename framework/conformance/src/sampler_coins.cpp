@@ -26,7 +26,7 @@ struct DrawnAmong {
   Batch batch;  ///< Rows below `rows`.
 };
 /// Draws the batch of a step that follows from the number of a key.
-/// \param rows  of the data set.
+/// \param rows  the rows of the data set.
 using DrawByKey = std::function<DrawnAmong(std::size_t key, std::size_t rows)>;
 
 template <class Draw>
@@ -53,7 +53,7 @@ static_assert(kBase * kInverse == 1);
 /// they begin.
 class Runs {
  public:
-  /// \param length  of a run, in distances, > 0.
+  /// \param length  the length of a run, in distances, > 0.
   explicit Runs(std::size_t length) : length_(length) {
     for (std::size_t i = 1; i < length; ++i) last_power_ *= kBase;
   }

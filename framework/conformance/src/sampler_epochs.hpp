@@ -17,7 +17,8 @@ void require_near(double sum, double mean, double variance, const std::string& w
 
 /// Breaks the rule unless each row is in one batch of each epoch, drawn uniformly, independently,
 /// and again in each epoch.
-/// \param batches  of consecutive steps, from the first of an epoch; of rows below `rows`.
+/// \param batches  the batches of consecutive steps, from the first of an epoch; of rows below
+///   `rows`.
 void require_epochs(const std::vector<Batch>& batches, std::uint64_t epoch_steps, std::size_t rows);
 
 /// Breaks the rule unless row i is drawn only in step i mod cycle of each cycle.

@@ -41,7 +41,7 @@ struct Link {
 
 /// Applies several transforms in sequence to examples. As in apply_to_each_row(), all numbers of an
 /// example become NaN if a transform overflows on it, and numbers that are not written are 0.
-/// \param checked  the example that is also transformed alone, for comparison; nothing: none.
+/// \param checked  the example that is also transformed alone, for comparison; if absent: none.
 void apply_links(const std::vector<Link>& links, std::size_t count, std::vector<float>& rows,
                  std::vector<float>& out, std::optional<std::size_t> checked) {
   for (const Link& link : links) {

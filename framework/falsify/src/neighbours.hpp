@@ -32,7 +32,8 @@ Dataset with_change(const Dataset& data, const std::vector<std::uint32_t>& rows,
                     std::size_t vocabulary);
 
 /// Both splits in the form in which a run of the plan uses them, with the change applied.
-/// \param teacher  for transforms that learn from released statistics; null if there are none.
+/// \param teacher  the teacher for transforms that learn from released statistics; null if there
+///   are none.
 /// \throws as read_data()
 RunData neighbouring_data(const Plan& plan, const RunData& raw, LastRow change,
                           Teacher* teacher = nullptr);

@@ -49,7 +49,7 @@ class RecordedRun final : public ReleaseWitness {
   };
 
   /// Makes the run.
-  /// \param directory  for the run; must not exist.
+  /// \param directory  the directory for the run; must not exist.
   RecordedRun(const Plan& plan, const std::filesystem::path& directory, const Options& options);
 
   std::span<const Released> released(const ReleaseSeen& seen, std::vector<Released> own) override;

@@ -44,8 +44,8 @@ class ReplayedOwner {
   };
 
   /// \param run  the plan of the run.
-  /// \param key  of the run. All outlive this.
-  /// \param client  with fed_avg; nothing: the run's owner, or its server.
+  /// \param key  the key of the run. All outlive this.
+  /// \param client  the client with fed_avg; if absent: the run's owner, or its server.
   ReplayedOwner(const Plan& run, std::optional<std::size_t> client, const RandomKey& key,
                 const Worlds& worlds, Executor& executor, Report report);
 

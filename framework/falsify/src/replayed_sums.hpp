@@ -30,7 +30,7 @@ struct Replayed {
 /// the smallest noise, so the two may differ by this width.
 class ReplayedSums {
  public:
-  /// \param parts, noise_key  of the run; parts outlive this.
+  /// \param parts,  noise_key  the parts and the noise key of the run; parts outlive this.
   /// \param elements  the number of elements in each sum.
   ReplayedSums(std::span<const CorrelatedPart> parts, const RandomKey& noise_key,
                std::size_t elements);

@@ -26,7 +26,7 @@ class RemoteRounds {
 
   /// \param round  the number of the round.
   /// \param model  the model that the clients receive.
-  /// \param first_step  as Client::begin_at(); nothing if they continue.
+  /// \param first_step  the same as Client::begin_at(); nothing if they continue.
   /// \returns for each task the client's message; nothing if it is lost, or if its ledger did not
   ///   pay.
   std::vector<std::optional<ClientRound>> train(const std::vector<std::unique_ptr<Client>>& clients,

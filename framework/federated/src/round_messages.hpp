@@ -22,7 +22,7 @@ struct RemoteOrder {
   std::string run;     ///< 32 hex digits that identify the run.
   std::string ground;  ///< The hash of the facts on which both agree.
   std::uint64_t client = 0, round = 0, steps = 0;
-  /// As Client::begin_at(); nothing if the client continues.
+  /// The same as Client::begin_at(); nothing if the client continues.
   std::optional<std::uint64_t> first_step;
   std::vector<float> model;  ///< The model at which the client begins.
 

@@ -43,7 +43,7 @@ class SharedRounds {
   struct Round {
     const RunKeys& keys;
     std::span<const float> model;  ///< The model that the clients receive.
-    /// As Client::begin_at(); nothing if they continue.
+    /// The same as Client::begin_at(); nothing if they continue.
     std::optional<std::uint64_t> first_step{};
   };
 

@@ -62,7 +62,7 @@ class ManifestReader {
   void read_report(Manifest& manifest, const Params& params);
   void read_accuracy_report(Manifest& manifest, const Params& given);
   /// \param where  the key whose object has `share` or `noise_multiplier`.
-  /// \param mark  for errors.
+  /// \param mark  the mark for errors.
   /// \returns their content; nothing, after reporting it, unless exactly one is given.
   std::optional<StatisticNoise> read_noise(const Params& given, Mark mark, std::string_view where);
   /// Reads `model`, including the keys that the core reads for every model: manifest_model.cpp.

@@ -20,7 +20,7 @@ struct BudgetPlan {
   Event event = Event::nothing();  ///< The same steps as one event.
 };
 
-/// \param target  for epsilon; nothing: all steps are paid for.
+/// \param target  the target for epsilon; if absent: all steps are paid for.
 /// \param are_bounds  whether the charges are upper bounds on the cost of the releases.
 /// \throws PrivacyError with the place: not a single step is affordable, an accountant refuses a
 ///   charge, two contradict each other, or release mode has no finite epsilon.

@@ -20,7 +20,7 @@ double slope(const Knot& a, const Knot& b) { return (a.cost - b.cost) / (b.squar
 /// knots.
 class MarginalCost {
  public:
-  /// \param knots  by increasing noise.
+  /// \param knots  the knots by increasing noise.
   explicit MarginalCost(const std::vector<Knot>& knots) {
     for (const Knot& knot : knots) {
       while (!hull_.empty() && hull_.back().cost <= knot.cost) hull_.pop_back();

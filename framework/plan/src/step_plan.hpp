@@ -42,7 +42,7 @@ struct StepSetting {
 
 /// Finds the scale of the open schedule, if there is one: the smallest at which the guarding
 /// accountant proves the target for all steps.
-/// \param target  for epsilon.
+/// \param target  the target for epsilon.
 /// \param beside  the charges that are paid first.
 /// \throws ManifestError, PrivacyError with the place, for parts that do not fit together and for
 ///   costs that are not proved.

@@ -29,7 +29,7 @@ struct Series {
   bool stepped = false;
   bool markers = false;                 ///< The points are drawn without a line.
   bool dashed = false;                  ///< The line is dashed, as for a reference.
-  std::optional<std::size_t> colour{};  ///< Index of its colour; nothing: its place in the chart.
+  std::optional<std::size_t> colour{};  ///< Index of its colour; if absent: its place in the chart.
 };
 
 /// One row of a chart of intervals: an arm with its mean.

@@ -67,7 +67,8 @@ struct RunRecord {
 
 /// Checks whether the files of a run match the hashes in its ledgers, and finds the ledgers' last
 /// lines.
-/// \param record  with directory and statement; problems, last_lines and notes are filled in.
+/// \param record  the record with directory and statement; problems, last_lines and notes are
+///   filled in.
 void read_bindings(RunRecord& record);
 
 /// Whether the directory holds a run, or the beginning of one.

@@ -377,7 +377,7 @@ Origin origin_behind(const Layer& layer, Origin in) {
   return keeps ? in : Origin{};
 }
 
-/// \param origins  of each earlier value.
+/// \param origins  the origins of each earlier value.
 Shape output_of_node(const Network& network, std::size_t i, const std::vector<Shape>& shapes,
                      const std::vector<Origin>& origins) {
   const Node& node = network.nodes[i];

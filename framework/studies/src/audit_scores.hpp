@@ -55,7 +55,7 @@ class AuditScores {
               bool keeps_steps);
 
   /// Adds a step; call in the order of the steps.
-  /// \param noise_multiplier  of the step's gradient; 0: no noise.
+  /// \param noise_multiplier  the noise multiplier of the step's gradient; 0: no noise.
   void add(std::uint64_t step, const Released& gradient, double noise_multiplier);
 
   /// [canaries]: above 0 if the canary seems to be present.

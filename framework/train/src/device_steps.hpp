@@ -19,7 +19,7 @@ class DeviceSteps final : public StepEngine {
   static bool can_make(const StepState& state, Program& program);
 
   /// From now on the program holds the vectors of the optimizer's state.
-  /// \param bench  of all later steps; outlives the engine.
+  /// \param bench  the bench of all later steps; outlives the engine.
   /// \param key  chooses the places that are checked.
   /// \throws PluginError for an optimizer whose state does not match its own description.
   DeviceSteps(StepState& state, Workbench& bench, const RandomKey& key);

@@ -10,8 +10,8 @@
 namespace privgrad::core {
 
 /// Writes the state of a component, according to its list.
-/// \param slice  the elements of its vectors in this process, if processes share a component;
-///   nothing: all.
+/// \param slice  the elements of its vectors in this process, if processes share a component; if
+///   absent: all.
 void save_component(StateWriter& out, Stateful& component, const std::optional<Slice>& slice = {});
 /// Reads the state. Vectors that start() has made keep their length.
 /// \throws IoError if the state belongs to another component.

@@ -26,7 +26,7 @@ namespace privgrad::core {
 /// The state of one owner's steps: the components, the mechanism with its noise, and values that
 /// follow only from releases, such as the next clip norm.
 struct StepState {
-  /// \param slice  the part of sums, noise and optimizer in this process; nothing: all.
+  /// \param slice  the part of sums, noise and optimizer in this process; if absent: all.
   StepState(const Plan& plan, const Dataset& data, const RandomKey& key, Executor& executor,
             std::optional<Slice> slice);
 

@@ -20,7 +20,7 @@ inline constexpr int kDeepest = 64;  // the nesting limit of JSON
 inline constexpr const char* kNoNoise =
     "manifest.yaml: noise is off: there is no guarantee to verify";
 
-/// \param overrides  as for parse_manifest().
+/// \param overrides  the same as for parse_manifest().
 /// \throws IoError, ConfigError
 Manifest manifest_of(const RecordDirectory& directory, const Catalog& catalog, DataFiles files,
                      const std::vector<std::string>& overrides = {});

@@ -59,7 +59,7 @@ class Asking {
                                  {"note", answer.note}};
   }
 
-  /// \param only  the full name of the accountant to ask; nothing: all.
+  /// \param only  the full name of the accountant to ask; if absent: all.
   /// \returns the tightest proof; nothing, and a note, if there is none.
   std::optional<SecondAnswer> about(const Charged& charged,
                                     const std::optional<std::string>& only) {

@@ -113,7 +113,7 @@ class Sums {
     return static_cast<double>(points_.size()) + 8.0 * static_cast<double>(stretches_.size());
   }
 
-  /// \param angle  of the frequency, at most the limit.
+  /// \param angle  the angle of the frequency, at most the limit.
   Complex at(std::int64_t frequency, double angle, const Roots& roots) const {
     const double t = angle * half_;
     const double square = t * t;

@@ -21,7 +21,7 @@ inline constexpr double kUlp = std::numeric_limits<double>::epsilon();
 /// sampling probability q and noise sigma (z is the release along the example's direction).
 enum class Pair {
   remove = 1,  ///< P = (1-q) N(0, sigma^2) + q N(1, sigma^2), Q = N(0, sigma^2).
-  add,         ///< As remove, with P and Q exchanged.
+  add,         ///< The same as remove, with P and Q exchanged.
   replace,     ///< P as in remove, Q = (1-q) N(0, sigma^2) + q N(-1, sigma^2).
 };
 

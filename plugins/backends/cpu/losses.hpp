@@ -26,8 +26,8 @@ class LossOf {
   /// outputs.
   /// \param features  the features of the example.
   /// \param outputs  [output_count(network)].
-  /// \param target  as in a Batch. A value that is not a class index gives NaN: such an example can
-  ///   only come from corrupted memory, and must not stop the others.
+  /// \param target  the same as in a Batch. A value that is not a class index gives NaN: such an
+  ///   example can only come from corrupted memory, and must not stop the others.
   /// \returns correct if the largest output is at the target's class; ties count for the lowest
   ///   class, and a loss that is not finite, or a target that is not a class, is never correct.
   Judgement judge(std::span<const float> features, std::span<const float> outputs,

@@ -78,10 +78,10 @@ class IdxSource {
   IdxSource(IdxFiles train, std::optional<IdxFiles> test, IdxSelection selection);
 
   privgrad::DataInfo info();
-  /// As DataSource::foreseen_info(), from the header of the training images.
+  /// The same as DataSource::foreseen_info(), from the header of the training images.
   privgrad::DataInfo foreseen_info() const;
   privgrad::Dataset read(privgrad::Split split);
-  /// As StreamedRows. Memory: a block, plus five bytes per row.
+  /// The same as StreamedRows. Memory: a block, plus five bytes per row.
   privgrad::DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take);
   std::vector<std::filesystem::path> files() const;
 
@@ -97,7 +97,7 @@ class IdxSource {
   /// Reads the headers and labels once.
   void outline();
   /// \param skip  the number of rows to keep that are left out first.
-  /// \param limit  the most rows; nothing: all.
+  /// \param limit  the most rows; if absent: all.
   Outline outline_of(const IdxFiles& files, std::size_t skip,
                      std::optional<std::size_t> limit) const;
   static std::size_t count_classes(const IdxFiles& files, const Outline& train);

@@ -36,7 +36,8 @@ class NpyBytes {
 };
 
 /// Opens a .npy file, or one array of a .npz file; the first bytes decide which of the two it is.
-/// \param array  the array's name in the archive, with or without ".npy"; nothing: the only array.
+/// \param array  the array's name in the archive, with or without ".npy"; if absent: the only
+///   array.
 /// \throws IoError as InputFile; the archive is broken, or has no such array.
 std::unique_ptr<NpyBytes> open_npy(const std::filesystem::path& path,
                                    const std::optional<std::string>& array);

@@ -233,7 +233,7 @@ void NpyFile::check(float value, std::size_t place) const {
        FeatureFill::remedy());
 }
 
-/// \param convert  from T to float.
+/// \param convert  the conversion from T to float.
 template <class T, class Convert>
 void NpyFile::read_as(std::vector<float>& to, std::uint64_t count, Convert convert) {
   constexpr std::size_t kChunk = 4096;

@@ -25,14 +25,14 @@ class NpyFile {
   /// The kind of an element, without its width.
   enum class Kind { boolean = 1, integer, unsigned_integer, real };
 
-  /// \param array  of a .npz archive; see open_npy().
+  /// \param array  the array of a .npz archive; see open_npy().
   /// \param most_bytes  the most bytes of its elements.
   /// \throws IoError if the file is invalid, or as InputFile.
   NpyFile(const std::filesystem::path& path, const std::optional<std::string>& array,
           std::uint64_t most_bytes = kMostFileBytes);
 
   const privgrad::Shape& shape() const noexcept { return shape_; }
-  /// As NpyBytes.
+  /// The same as NpyBytes.
   std::string member() const { return file_->member(); }
   /// Whether every element is a byte, as in images.
   bool is_bytes() const noexcept { return kind_ == Kind::unsigned_integer && element_bytes_ == 1; }

@@ -17,8 +17,8 @@
 /// \param value  the number; unspecified if the text is not a number.
 /// \returns whether the text is a number.
 bool read_number(std::string_view text, bool decimal_comma, double& value);
-/// As read_number(). Defined in the header, because an optional returned from another translation
-/// unit goes through memory in pieces, which takes longer than reading the number.
+/// The same as read_number(). Defined in the header, because an optional returned from another
+/// translation unit goes through memory in pieces, which takes longer than reading the number.
 inline std::optional<double> number_in(std::string_view text, bool decimal_comma) {
   double value = 0.0;
   return read_number(text, decimal_comma, value) ? std::optional(value) : std::nullopt;
@@ -30,7 +30,7 @@ inline constexpr std::size_t kLongestCommonText = 32;
 /// "2" for 2.0 and 2e0, "0.1" for 0.10000000149011612, "1" for true, "1e+17" for
 /// 100000000000000001, as in double. A text that ends in a time of day loses the zeros of its
 /// fraction, and midnight. Other texts are unchanged.
-/// \param decimal_comma  as for read_number().
+/// \param decimal_comma  the same as for read_number().
 /// \param buffer  memory for the result.
 std::string_view common_text(std::string_view text, bool decimal_comma,
                              std::array<char, kLongestCommonText>& buffer);

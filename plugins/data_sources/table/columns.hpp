@@ -149,7 +149,7 @@ class Column {
 
 /// Chooses the columns of a table that become features, in the order of the rules, and by name for
 /// rules with a pattern, so that the order in a file does not matter.
-/// \param names  of the table's columns, each once.
+/// \param names  the names of the table's columns, each once.
 /// \param target  index of the column to predict; names.size() if there is none.
 /// \param by_place  patterns keep the table's order instead, for tables without names.
 /// \throws ConfigError for a column that no rule names, or a rule that names no column.

@@ -39,9 +39,9 @@ inline constexpr std::array<std::string_view, 4> kMidnights = {
 /// \returns the text without a trailing element of kMidnights.
 std::string_view without_midnight(std::string_view text);
 
-/// As date_in(), but accepts what pandas may append to a day because of other rows: for a form
-/// without a time of day, a midnight after a day with leading zeros; for a form that ends in a time
-/// of day, no time at all, which means midnight, and seconds with or without a fraction.
+/// The same as date_in(), but accepts what pandas may append to a day because of other rows: for a
+/// form without a time of day, a midnight after a day with leading zeros; for a form that ends in a
+/// time of day, no time at all, which means midnight, and seconds with or without a fraction.
 std::optional<std::chrono::sys_days> written_date_in(std::string_view text,
                                                      std::string_view format);
 

@@ -43,10 +43,11 @@ class DeclaredTable {
 
   /// Reads all rows, because a table need not state their number.
   privgrad::DataInfo info();
-  /// As DataSource::foreseen_info(): reads the first line of a table whose columns have names.
+  /// The same as DataSource::foreseen_info(): reads the first line of a table whose columns have
+  /// names.
   privgrad::DataInfo foreseen_info();
   privgrad::Dataset read(privgrad::Split split);
-  /// As DataSource::columns().
+  /// The same as DataSource::columns().
   std::vector<std::string> columns();
   void keep(std::vector<std::string> names) { form_.kept = std::move(names); }
   std::vector<std::vector<std::string>> kept(privgrad::Split split);

@@ -12,7 +12,7 @@ struct Suggestion {
   privgrad::Value params;               ///< The suggested parameters, as an object.
   bool spans_lines = false;             ///< Whether a row spans more than one line of a file.
   std::size_t numbers = 0;              ///< Columns whose values are numbers.
-  std::vector<std::string> notes = {};  ///< As DataSource::notes().
+  std::vector<std::string> notes = {};  ///< The same as DataSource::notes().
 };
 
 /// Declarations that a manifest could make for rows that may be looked at: for each column the

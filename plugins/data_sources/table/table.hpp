@@ -66,7 +66,7 @@ struct Table {
   std::vector<std::uint64_t> filled;
   std::uint64_t filled_targets = 0;
   std::vector<std::string> misfits;  ///< TextRows::misfit() of columns that have fills.
-  std::uint64_t spanning_rows = 0;   ///< As TextRows::spans_lines().
+  std::uint64_t spanning_rows = 0;   ///< The same as TextRows::spans_lines().
   /// The first column, if it counts the rows from 0 or 1 like an index, and has no name or is
   /// called "index", "Index" or "Unnamed: 0".
   std::optional<std::string> looks_like_index;

@@ -15,7 +15,7 @@ inline std::size_t padded(std::size_t length, std::size_t scales) {
 /// The place in the image that a pixel of the padded image shows: mirrored at the border pixels,
 /// which are not repeated.
 /// \param before  the number of pixels before the image.
-/// \param length  of the image, > 1.
+/// \param length  the length of the image, > 1.
 inline std::size_t reflected(std::size_t place, std::size_t before, std::size_t length) {
   const std::size_t period = 2 * (length - 1);
   const std::size_t at = (place + period * before - before) % period;

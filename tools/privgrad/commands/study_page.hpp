@@ -17,7 +17,7 @@ std::string study_plan_page(const core::StudyPlan& plan, const std::vector<doubl
 
 /// The output of `privgrad ablate` at the end: tables, the differences in words, and the cost of
 /// choosing.
-/// \param results  as returned by core::results_json().
+/// \param results  the value returned by core::results_json().
 std::string study_results_page(const nlohmann::json& results);
 
 }  // namespace privgrad::tool

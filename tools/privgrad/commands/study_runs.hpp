@@ -36,7 +36,7 @@ std::vector<double> run_seconds(const core::StudyPlan& plan);
 
 /// Makes the shard's remaining runs in a prepared directory, each in its own process, and reports
 /// failed runs on standard error. Reads the options --cache, --plugin-dir and --quiet.
-/// \param seconds  as returned by run_seconds().
+/// \param seconds  the value returned by run_seconds().
 /// \param jobs  the number of runs at a time.
 /// \returns whether all runs of the shard are done.
 bool make_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory,

@@ -41,7 +41,7 @@ std::string probabilities(OnnxGraph& graph, Loss loss, const std::string& output
 /// \param refused  boolean, [n, 1]: the rows without a prediction.
 void add_class(OnnxGraph& graph, const core::ModelFile& file, const std::string& outputs,
                const std::string& refused) {
-  // As in Predictions::predicted().
+  // The same as in Predictions::predicted().
   const std::string place = file.network.loss == Loss::logistic
                                 ? graph.cast(graph.add("Greater", {outputs, graph.scalar(0.0f)}),
                                              onnx::TensorProto::INT64)
@@ -57,7 +57,7 @@ void add_class(OnnxGraph& graph, const core::ModelFile& file, const std::string&
 }
 
 /// Adds the inputs.
-/// \param refused  as for add_columns().
+/// \param refused  the same as for add_columns().
 /// \returns the raw examples, float32.
 std::string add_inputs(OnnxGraph& graph, const core::ModelFile& file,
                        const std::vector<Column>& saved, const Estimator* estimator,

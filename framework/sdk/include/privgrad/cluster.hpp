@@ -56,7 +56,7 @@ class PRIVGRAD_API Cluster {
 
   /// Sends the parts of all processes to all processes.
   /// \param bytes  in: the process's own part, at [ends[rank - 1], ends[rank]); out: all parts.
-  /// \param ends  as in add_up(), in bytes.
+  /// \param ends  the same as in add_up(), in bytes.
   /// \throws like broadcast().
   virtual void gather(std::span<std::byte> bytes, std::span<const std::size_t> ends) = 0;
 

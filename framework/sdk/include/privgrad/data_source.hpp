@@ -120,7 +120,7 @@ class PRIVGRAD_API DataSource {
   /// Privacy: depends only on parameters, names of files and columns, and headers.
   /// \returns the members unaccounted, first_rows_only, rows_chosen_by_value, has_test_split,
   ///   train_origins and test_origins of info(), and shape, without features if they depend on
-  ///   rows. The other members have no meaning. Nothing: the source must read rows first.
+  ///   rows. The other members have no meaning. If absent: the source must read rows first.
   /// \throws IoError if a file is absent, or its header is broken.
   virtual std::optional<DataInfo> foreseen_info() { return std::nullopt; }
 
@@ -131,8 +131,8 @@ class PRIVGRAD_API DataSource {
   /// For rows that the user may see: what a manifest could declare about them. No plan and no run
   /// calls this function.
   /// \returns an object of parameters to add to the source's own: declarations that fit all rows of
-  ///   the training files (types, ranges, values, classes). They are facts about these rows.
-  ///   Nothing: there is nothing to declare.
+  ///   the training files (types, ranges, values, classes). They are facts about these rows. If
+  ///   absent: there is nothing to declare.
   /// \throws IoError as info(), except for rows that do not fit the declarations.
   virtual std::optional<Value> suggest() { return std::nullopt; }
   /// \returns remarks about the source, or about the last answer of suggest(), one line each, for a

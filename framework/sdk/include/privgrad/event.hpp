@@ -206,7 +206,8 @@ class PRIVGRAD_API Event {
   static Event sampled_without_replacement(std::int64_t source_dataset_size,
                                            std::int64_t sample_size, Event of);
   static Event random_allocation(std::int64_t steps, Event of);
-  /// \param shape  of the number of runs, as in RepeatAndSelectEvent; kPoisson: Poisson.
+  /// \param shape  the shape of the distribution of the number of runs, as in RepeatAndSelectEvent;
+  ///   kPoisson: Poisson.
   static Event repeat_and_select(double mean, double shape, std::vector<Event> candidates);
   static Event composed(std::vector<Event> of);
   static Event self_composed(std::int64_t count, Event of);

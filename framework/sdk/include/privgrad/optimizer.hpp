@@ -73,7 +73,7 @@ class PRIVGRAD_API Optimizer : public Stateful {
   /// The rule that each step() follows, so that other code can carry it out where the parameters
   /// are (ResidentSteps). Such an optimizer is coordinatewise, and its state has state_vectors()
   /// vectors, in the rule's order. The conformance suite compares step() with the rule.
-  /// \returns the same value on every call; nothing: steps follow no StepRule.
+  /// \returns the same value on every call; if absent: steps follow no StepRule.
   virtual std::optional<StepRule::Kind> rule() const { return std::nullopt; }
 
   /// Returns the rule of the next step, and counts that step as made, because the caller carries it

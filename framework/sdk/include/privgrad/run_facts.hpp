@@ -16,7 +16,7 @@ struct RunFacts {
   std::uint64_t parameters = 0;    ///< d.
   /// B, the divisor of every step's sum; 0 if schedules.batch_size determines it.
   double batch_size = 0.0;
-  std::optional<double> target_epsilon;  ///< Nothing: the manifest gives the noise instead.
+  std::optional<double> target_epsilon;  ///< If absent: the manifest gives the noise instead.
   double target_delta = 0.0;             ///< In (0, 1).
 
   bool operator==(const RunFacts&) const = default;

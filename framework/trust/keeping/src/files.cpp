@@ -50,7 +50,7 @@ bool write_all(int descriptor, std::string_view text) {
   return true;
 }
 
-/// \param name  for errors.
+/// \param name  the name for errors.
 /// \returns at most `most_bytes`; fewer only at the end.
 std::string read_up_to(int descriptor, std::size_t most_bytes, const std::string& name) {
   std::string text;

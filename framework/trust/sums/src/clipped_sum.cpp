@@ -145,7 +145,7 @@ class CountingFactors {
     };
   }
 
-  /// \param sum  of the clipped gradients.
+  /// \param sum  the sum of the clipped gradients.
   /// \returns the sum; with a count share, the vector of joint_release.hpp: the gradients slightly
   ///   reduced, followed by the count.
   std::vector<float> beside_count(std::span<const double> sum) const {

@@ -168,7 +168,7 @@ class Step {
   virtual void forward_batch(const WholeBatch& batch, const StepPass& pass, float* out) const;
   /// Multiplies pass.errors, the derivatives with respect to the function's values, by the
   /// function's derivative, and computes the norms.
-  /// \param out  as forward_batch() left it.
+  /// \param out  the output, as forward_batch() left it.
   /// \param errors  the pass's errors.
   /// \param below  out: [rows, inputs]; null if not needed.
   virtual void backward_batch(const WholeBatch& batch, const StepPass& pass, const float* out,
@@ -183,7 +183,7 @@ class Step {
 
   /// Stores what is needed to make cells, and writes the squared norms of the gradients to the
   /// shares.
-  /// \param delta  of the examples [first, first + count).
+  /// \param delta  the delta of the examples [first, first + count).
   virtual void find_norms(std::size_t first, std::size_t count, const float* delta, StepPass& pass,
                           Scratch& scratch) const;
 

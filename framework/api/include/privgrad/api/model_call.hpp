@@ -19,9 +19,9 @@ namespace privgrad::api {
 /// The arguments of a call that applies a model.
 struct ModelRequest {
   std::string model;  ///< A run directory, or the file of a model.
-  /// A manifest's section data in braces, or a file with one; nothing: the test rows of the run.
+  /// A manifest's section data in braces, or a file with one; if absent: the test rows of the run.
   std::optional<std::string> data;
-  /// train or test; nothing: test if there are test rows, otherwise train.
+  /// train or test; if absent: test if there are test rows, otherwise train.
   std::optional<std::string> split;
   /// Columns of the rows' table that are returned with the results.
   std::vector<std::string> keep = {};

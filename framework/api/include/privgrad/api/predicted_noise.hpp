@@ -25,7 +25,8 @@ struct PredictedNoise {
 /// Whether a plan releases gradients, so that their noise is accumulated with a momentum here.
 bool releases_gradients(const core::Plan& plan);
 
-/// \param plan  from a manifest with noise; the noise of gradients is accumulated with `momentum`.
+/// \param plan  a plan from a manifest with noise; the noise of gradients is accumulated with
+///   `momentum`.
 /// \param momentum  in [0, 1]; 1: prefix sums. Only for releases of gradients; other releases have
 ///   their own momentum.
 /// \param windows  lengths in steps, each in [1, steps of the plan]. Means over windows are

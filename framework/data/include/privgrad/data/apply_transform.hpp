@@ -33,8 +33,8 @@ struct PlannedTransform {
 /// \param executor  its threads transform rows one by one; the same bits for any number.
 /// \param cache  provides and stores the outputs of a costly transform; null: no cache. Cached
 ///   outputs have the same bits: everything that determines them is compared by its hash.
-/// \param teacher  for a transform that learns from a released statistic instead of being fitted;
-///   null: such a transform is refused.
+/// \param teacher  the teacher for a transform that learns from a released statistic instead of
+///   being fitted; null: such a transform is refused.
 /// \returns the values that the transform has learnt.
 /// \throws PluginError if number, targets or order changed, or if the shape or the Statistic is not
 ///   the planned one; ManifestError if there is no teacher.
@@ -50,7 +50,7 @@ FittedTransform apply_transform(const ComponentUse& use, const PlannedTransform&
 /// Privacy: if a transform claims to reveal only released or given numbers, this instance has seen
 /// nothing else. Its learnt values, and its outputs for public rows before it sees private rows,
 /// therefore cannot reveal more by mistake.
-/// \param teacher  as for apply_transform().
+/// \param teacher  the same as for apply_transform().
 /// \returns the values that it has learnt, as fitted_of().
 /// \throws as apply_transform().
 FittedTransform learn(const ComponentUse& use, const PlannedTransform& planned,
@@ -64,8 +64,8 @@ FittedTransform fitted_of(const ComponentUse& use, const Transform& transform);
 
 /// Checks that an example transformed alone equals the same one transformed among others, bit for
 /// bit; an example that overflows consists of NaN only.
-/// \param shape  of the features.
-/// \param features  of the example.
+/// \param shape  the shape of the features.
+/// \param features  the features of the example.
 /// \param made  its features, as transformed among others.
 /// \throws PluginError if not.
 void check_row_alone(const ComponentUse& use, const Transform& transform, const Shape& shape,

@@ -30,7 +30,7 @@ FeatureKey key_of_features(nlohmann::json about, std::string what, std::size_t r
 
 /// Replaces the features. Examples that became NaN stay in place, because stopping would reveal
 /// something about one row.
-/// \param shape  of one example's output.
+/// \param shape  the shape of one example's output.
 /// \param outputs  [rows, shape].
 void replace_features(const Shape& shape, std::vector<float> outputs, Dataset& data);
 

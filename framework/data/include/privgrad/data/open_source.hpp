@@ -10,8 +10,8 @@
 
 namespace privgrad::core {
 
-/// \param streaming  the section data.streaming; nothing: returns the source itself, with its rows
-///   in memory.
+/// \param streaming  the section data.streaming; if absent: returns the source itself, with its
+///   rows in memory.
 /// \returns with streaming, a source whose rows are in a memory-mapped file. The file is found, or
 ///   made when rows or facts about them are first requested.
 /// \throws ConfigError if the source cannot stream; as the source.

@@ -76,7 +76,7 @@ class RowFile : public std::enable_shared_from_this<RowFile> {
   /// \returns whether they match.
   bool is_whole(Split split, const Progress& progress) const;
 
-  /// \param shape  of the rows.
+  /// \param shape  the shape of the rows.
   /// \throws IoError as Dataset
   Dataset rows(Split split, const ExampleShape& shape) const;
 
@@ -121,7 +121,7 @@ class RowFileWriter {
   std::uint64_t rows(Split split) const noexcept;
   std::size_t row_size() const noexcept { return row_size_; }
 
-  /// \param info  with the shape and the numbers of the rows that were added.
+  /// \param info  the info with the shape and the numbers of the rows that were added.
   /// \returns the file, mapped.
   std::shared_ptr<const RowFile> finish(const DataInfo& info);
 

@@ -16,7 +16,7 @@ namespace privgrad::core {
 class Teacher {
  public:
   virtual ~Teacher() = default;
-  /// \param number  of the transform in the manifest.
+  /// \param number  the number of the transform in the manifest.
   /// \param transform  one whose Statistic is `released`.
   /// \param train  the rows as the preceding transforms have left them.
   virtual void teach(std::size_t number, Transform& transform, const Dataset& train) = 0;

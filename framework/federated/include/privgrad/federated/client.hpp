@@ -79,9 +79,9 @@ class Client {
 
   void close_ledger(const std::string& status, const nlohmann::json& files);
 
-  /// As Trainer::lead_by(), for its steps and its estimates.
+  /// The same as Trainer::lead_by(), for its steps and its estimates.
   void lead_by(ReleaseWitness* witness);
-  /// As Trainer::look_again_by().
+  /// The same as Trainer::look_again_by().
   void look_again_by(SecondLook& second_look) { trainer_.look_again_by(second_look); }
 
   /// The number of steps that the budget still pays for.
@@ -119,7 +119,7 @@ class Client {
   /// \pre pay_for_estimate(), or take_over_estimate().
   void estimate(std::span<const float> received, ClientRound& round, Workbench& bench);
 
-  /// As Trainer::expect_receipts().
+  /// The same as Trainer::expect_receipts().
   void expect_receipts();
   void take_over(std::uint64_t steps) { trainer_.take_over(next_step_, steps); }
   void take_over_estimate();

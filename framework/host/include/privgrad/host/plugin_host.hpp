@@ -51,7 +51,7 @@ class PluginHost {
   /// \returns whether the plugin was offered; a refusal is recorded in catalog().refused().
   bool offer(const std::filesystem::path& file);
 
-  /// As offer(), but also maps the file and registers its components at once.
+  /// The same as offer(), but also maps the file and registers its components at once.
   /// \throws PluginError, "FILE: what is wrong and what to do". No code of a refused plugin has
   ///   run, unless loading or registration itself failed. The catalog is unchanged.
   const PluginIdentity& load(const std::filesystem::path& file);

@@ -55,7 +55,7 @@ struct SearchRequest {
   std::optional<LockFile> lock = std::nullopt;          ///< run --locked.
   std::filesystem::path program = {};                   ///< As for search_path().
   RefusedFiles refused = {};
-  std::function<void(const PluginIdentity&)> on_loaded = {};  ///< As in TrustPolicy.
+  std::function<void(const PluginIdentity&)> on_loaded = {};  ///< The same as in TrustPolicy.
   /// Directories that are not searched, although PluginHost::load() may load files from them.
   std::vector<std::filesystem::path> also_trusted = {};
 };

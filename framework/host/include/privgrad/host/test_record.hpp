@@ -34,7 +34,7 @@ std::vector<std::filesystem::path> record_places(const std::filesystem::path& pl
 /// Finds a record of this exact file: only the user or root can write it, as for plugins; it has
 /// the same hash, comes from this version of the suite, and covers every component that the plugin
 /// offers.
-/// \param plugin  as loaded: name, hash and resolved path.
+/// \param plugin  the loaded plugin: name, hash and resolved path.
 TestRecord find_test_record(const PluginIdentity& plugin, const std::vector<Factory>& offered);
 
 }  // namespace privgrad::host

@@ -61,7 +61,7 @@ struct Federated {
   bool paced_by_largest = false;  ///< Adaptive local iterations distribute the largest budget.
   double client_clip_norm = 0.0;  ///< For dp_fed_avg, like the next two members.
   double server_learning_rate = 0.0;
-  /// The least number of rounds between two rounds of a client; nothing: participation is charged
+  /// The least number of rounds between two rounds of a client; if absent: participation is charged
   /// as it is drawn.
   std::optional<std::uint64_t> min_separation;
   std::optional<std::uint64_t> max_participations;  ///< > 0; only with min_separation.
@@ -90,8 +90,8 @@ struct WeightsUse {
   std::filesystem::path file;  ///< Absolute.
   /// Whether the weights are declared not to depend on the run's private rows without a charge.
   bool is_public = false;
-  /// Names of the model's tensors, and their names in the file; nothing: the tensor has the model's
-  /// own initial values, whatever the file contains.
+  /// Names of the model's tensors, and their names in the file; if absent: the tensor has the
+  /// model's own initial values, whatever the file contains.
   std::map<std::string, std::optional<std::string>> names;
 };
 
@@ -122,7 +122,7 @@ struct AccuracyReport {
 /// data.sample: a part of the training rows, chosen by a public draw.
 struct DataSample {
   std::uint64_t rows = 0;
-  std::optional<std::uint64_t> seed;  ///< Nothing: the run's seed.
+  std::optional<std::uint64_t> seed;  ///< If absent: the run's seed.
 };
 
 /// A manifest that was checked against the loaded plugins. Nothing in it depends on data.
@@ -137,11 +137,11 @@ struct Manifest {
   /// data.size.statistic: private: the noise with which the number of training rows is released.
   std::optional<StatisticNoise> size_noise;
   bool test_is_public = false;       ///< data.test_is_public.
-  std::optional<DataSample> sample;  ///< data.sample; nothing: all training rows are used.
+  std::optional<DataSample> sample;  ///< data.sample; if absent: all training rows are used.
   /// data.read_off_rows: facts that were derived from the rows before this run, each in a few
   /// words.
   std::vector<std::string> read_off_rows;
-  std::optional<Streaming> streaming;  ///< data.streaming; nothing: rows are in memory.
+  std::optional<Streaming> streaming;  ///< data.streaming; if absent: rows are in memory.
   ComponentUse model, backend, sampler, clipping, aggregator, optimizer;
   ComponentUse cluster;  ///< May be missing; not part of `resolved` or components_of().
   std::optional<WeightsUse> weights;          ///< model.weights.
@@ -173,14 +173,15 @@ struct Manifest {
   bool gradient_norm = false;
   std::size_t microbatch_size = 0;  ///< Most examples in memory at once; 0: the backend decides.
   bool random_iterate = false;      ///< Keep the model before a random step, not the last model.
-  std::optional<Augmentation> augmentation;       ///< Nothing: examples are not altered.
-  std::optional<AccuracyReport> report_accuracy;  ///< Nothing: no accuracy is released.
-  /// report.class_counts: the noise of the release of the class counts; nothing: not released.
+  std::optional<Augmentation> augmentation;       ///< If absent: examples are not altered.
+  std::optional<AccuracyReport> report_accuracy;  ///< If absent: no accuracy is released.
+  /// report.class_counts: the noise of the release of the class counts; if absent: not released.
   std::optional<StatisticNoise> class_count_noise;
-  /// ema_decay: the decay of the moving average of the parameters, in (0, 1); nothing: no average.
+  /// ema_decay: the decay of the moving average of the parameters, in (0, 1); if absent: no
+  /// average.
   std::optional<double> ema_decay;
   bool keeps_average = false;          ///< Keep that average instead of the last model.
-  std::optional<Federated> federated;  ///< Nothing: a central run.
+  std::optional<Federated> federated;  ///< If absent: a central run.
 
   CheckpointWish checkpoint;
   std::vector<std::string> allowed_plugins;  ///< allow.plugins: 64 lower-case hex digits each.
@@ -269,7 +270,7 @@ bool is_allowed_by_hash(const Manifest& manifest, const PluginIdentity& plugin);
 std::vector<std::string> allowed_for_nothing(const Manifest& manifest);
 
 /// Why a run in release mode must not use a plugin that is not in its manifest, such as the plugin
-/// of --cluster; nothing: the run may use it. Plugins named in a manifest are checked when it is
+/// of --cluster; if absent: the run may use it. Plugins named in a manifest are checked when it is
 /// read.
 std::optional<std::string> why_refused(const Manifest& manifest, const PluginIdentity& plugin);
 

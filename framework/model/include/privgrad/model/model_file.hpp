@@ -53,7 +53,7 @@ std::vector<std::string> class_names(const ExampleShape& shape,
 
 /// Reads a model of unknown origin. Checks that its parts are consistent, and that it contains each
 /// tensor exactly once, with the network's shape and finite numbers, and no other tensors.
-/// \param name  of the file, for errors.
+/// \param name  the name of the file, for errors.
 /// \throws IoError "NAME: the error"; also for a file of another version or program.
 ModelFile parse_model_file(std::string_view bytes, const std::string& name);
 

@@ -25,7 +25,7 @@ namespace privgrad::core {
 /// Threads: calls on one model never overlap.
 class TrainedModel {
  public:
-  /// \param name  of the file, for errors.
+  /// \param name  the name of the file, for errors.
   /// \param executor  outlives the model.
   /// \throws ConfigError if a component is missing, or cannot apply the model (a transform that
   ///   does not disclose its learnt values, a program without outputs); IoError if the file's parts

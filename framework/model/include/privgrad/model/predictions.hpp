@@ -78,7 +78,7 @@ void outputs_of(const Outputs& program, std::span<const float> features, std::si
 /// - "not_finite": the number of rows without a prediction, which count as wrong; only if there are
 ///   any.
 ///
-/// \param predictions  for a loss of targets.
+/// \param predictions  the predictions for a loss of targets.
 /// \param targets  one per row.
 /// \param names  the names of the classes. Privacy: as private as the rows.
 nlohmann::json evaluation_json(const Predictions& predictions, std::span<const float> targets,

@@ -52,7 +52,7 @@ class Reservation {
 
   /// Returns the unspent part of the reservation to the account, if the run was never resumed.
   /// Without this call, for example after a kill, nothing returns.
-  /// \param cost  the cost of everything that was charged; nothing: the whole reservation.
+  /// \param cost  the cost of everything that was charged; if absent: the whole reservation.
   void settle(const std::optional<Event>& cost, const std::string& status);
 
  private:

@@ -47,7 +47,7 @@ struct DrawnOrder {
 struct CorrelatedPlan {
   /// One part; three if the aggregator uses gradient differences, in the order of parts_of().
   std::vector<CorrelatedPart> parts;
-  /// Nothing: in each cycle, coins decide when examples take part.
+  /// If absent: in each cycle, coins decide when examples take part.
   std::optional<DrawnOrder> order = std::nullopt;
   /// Without an order: the noise multiplier that each step's draw amplifies (banded_multipliers()).
   std::vector<double> multipliers = {};

@@ -24,10 +24,10 @@ class KeptNumbers {
   /// For a first plan.
   KeptNumbers() = default;
   /// For a repeated plan.
-  /// \param scales  as returned by `scales()`; above 0 and finite.
-  /// \param optimized  as returned by `optimized()`; finite.
-  /// \param schedules  as returned by `schedules_text()`; "": they are computed again, with other
-  ///   roundings.
+  /// \param scales  the value returned by `scales()`; above 0 and finite.
+  /// \param optimized  the value returned by `optimized()`; finite.
+  /// \param schedules  the value returned by `schedules_text()`; "": they are computed again, with
+  ///   other roundings.
   /// \throws ConfigError for invalid numbers, IoError for an invalid text.
   explicit KeptNumbers(std::vector<double> scales, std::vector<double> optimized = {},
                        std::string_view schedules = {});
@@ -40,9 +40,9 @@ class KeptNumbers {
   const std::vector<double>& optimized(const std::function<std::vector<double>()>& search);
   /// The values of a schedule with which the run began.
   /// \param slot  "learning_rate", ...
-  /// \param values  as the schedule computes them on this machine; a first plan uses these. If they
-  ///   differ from the run's stored values by more than rounding, they are returned too, and the
-  ///   caller must refuse them.
+  /// \param values  the values, as the schedule computes them on this machine; a first plan uses
+  ///   these. If they differ from the run's stored values by more than rounding, they are returned
+  ///   too, and the caller must refuse them.
   std::vector<double> schedule(const std::string& slot, std::vector<double> values);
 
   /// Whether this is a repeated plan, perhaps on another processor.

@@ -92,7 +92,7 @@ struct PlanNumbers {
   bool influence_is_unaccounted = false;
   /// Whether steps cost their sum of 1/sigma^2.
   bool costs_inverse_square = false;
-  /// The multiplier of uniform noise with the same guarantee, by the same accountant. Nothing: no
+  /// The multiplier of uniform noise with the same guarantee, by the same accountant. If absent: no
   /// influence, no target, or correlated noise, whose effect is not the sum of single steps.
   std::optional<double> uniform_noise;
   /// One per step if the clip norm follows a released count, otherwise empty: the noise of the

@@ -36,15 +36,15 @@ struct PublicFacts {
   ExampleShape shape;              ///< The shape of the examples as read.
   std::uint64_t dataset_size = 0;  ///< The public size, > 0.
   bool has_test_rows = false;
-  /// As in DataInfo.
+  /// The same as in DataInfo.
   std::vector<std::string> unaccounted;
   bool first_rows_only = false, rows_chosen_by_value = false;
-  std::vector<std::string> class_names = {};    ///< As in DataInfo.
-  std::vector<std::string> feature_names = {};  ///< As in DataInfo.
-  Value reading = {};                           ///< As in DataInfo.
+  std::vector<std::string> class_names = {};    ///< The same as in DataInfo.
+  std::vector<std::string> feature_names = {};  ///< The same as in DataInfo.
+  Value reading = {};                           ///< The same as in DataInfo.
   /// One per client of a federated run, otherwise empty.
   std::vector<std::uint64_t> shard_sizes;
-  /// The scales that the plan calibrated (KeptNumbers); nothing: not computed yet.
+  /// The scales that the plan calibrated (KeptNumbers); if absent: not computed yet.
   std::optional<std::vector<double>> scales;
   std::vector<double> optimized = {};  ///< The numbers that the aggregator optimised (KeptNumbers).
   /// The key with which a public order of examples was drawn, in hex, if no seed determines it: the
@@ -72,7 +72,7 @@ PublicFacts facts_from_json(std::string_view text);
 PublicFacts read_facts(const std::filesystem::path& directory);
 
 /// The numbers of that run's plan, to repeat it.
-/// \param schedules  as stored by KeptNumbers.
+/// \param schedules  the text stored by KeptNumbers.
 /// \throws IoError, like read_facts().
 std::shared_ptr<KeptNumbers> kept_numbers(const std::filesystem::path& directory,
                                           const PublicFacts& recorded, std::string_view schedules);

@@ -15,9 +15,11 @@ RunData read_data(const Manifest& manifest, const Setting& setting);
 
 /// The two halves of read_data(): the first returns the source's examples, the second applies
 /// transforms and frozen layers to them.
-/// \param threads  for transforming rows and computing frozen layers; the same bits for any number.
-/// \param cache  for the outputs of frozen layers and of costly transforms; null: none.
-/// \param teacher  for transforms that learn from released statistics; null: there must be none.
+/// \param threads  the threads for transforming rows and computing frozen layers; the same bits for
+///   any number.
+/// \param cache  the cache for the outputs of frozen layers and of costly transforms; null: none.
+/// \param teacher  the teacher for transforms that learn from released statistics; null: there must
+///   be none.
 RunData read_rows(const Manifest& manifest, const Setting& setting);
 void apply_transforms(const Manifest& manifest, const Setting& setting, RunData& data,
                       int threads = 1, const FeatureCache* cache = nullptr,

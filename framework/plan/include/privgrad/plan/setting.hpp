@@ -64,8 +64,8 @@ struct Setting {
   std::shared_ptr<const InitialWeights> initial;
   Network network;  ///< The trained layers: all that programs, sums, noise and optimizers receive.
                     ///< Its input is the data's features, or the outputs of the frozen layers.
-  /// Adapters of these layers, and which of their tensors are trained; nothing: all tensors are
-  /// trained, without adapters.
+                    ///< Adapters of these layers, and which of their tensors are trained; if
+                    ///< absent: all tensors are trained, without adapters.
   std::optional<LoraLayout> lora;
   std::size_t parameters = 0;          ///< Number of trained parameters.
   std::vector<ParameterGroup> groups;  ///< Groups of the parameters, for clipping.

@@ -16,10 +16,10 @@ std::string short_number(double value, int digits = 4);
 /// "2", or "1.5 to 3" if the two differ in the digits shown.
 std::string short_range(double low, double high, int digits = 4);
 
-/// As short_number, but never below `value`: for an epsilon that is read as a guarantee.
+/// The same as short_number, but never below `value`: for an epsilon that is read as a guarantee.
 std::string short_bound(double value, int digits = 6);
 
-/// As short_number, but never above `value`: for a lower bound.
+/// The same as short_number, but never above `value`: for a lower bound.
 std::string short_lower_bound(double value, int digits = 6);
 
 }  // namespace privgrad::core

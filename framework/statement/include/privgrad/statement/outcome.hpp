@@ -41,7 +41,7 @@ struct ChargedSteps {
   /// because all steps that the budget pays for then count.
   std::uint64_t accounted = 0;
   /// The number of paid releases besides the steps, in a run whose accounted steps may be fewer
-  /// than the budget pays for. Nothing: all planned releases.
+  /// than the budget pays for. If absent: all planned releases.
   std::optional<std::uint64_t> beside = std::nullopt;
 };
 

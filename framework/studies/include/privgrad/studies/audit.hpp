@@ -71,7 +71,7 @@ struct AuditOptions {
   std::uint64_t canaries = 0;
   std::uint64_t runs = 1000;  ///< For `repeated`.
   double confidence = 0.99;   ///< In (0, 1).
-  /// The key of the coins, the noise and the drawn rows; nothing: the manifest's seed, or the
+  /// The key of the coins, the noise and the drawn rows; if absent: the manifest's seed, or the
   /// operating system's generator.
   std::optional<RandomKey> key = {};
   int threads = 1;
@@ -101,7 +101,7 @@ std::optional<SampledFamily> sampled_family(const Event& charged, Adjacency adja
 
 /// The bound that a method derives from guesses.
 /// \param confidence  in (0, 1).
-/// \param family  for the methods that assume sampled releases.
+/// \param family  the family for the methods that assume sampled releases.
 /// \throws ConfigError for an unknown method, or one that this family does not support.
 AuditBound bound_by(const std::string& method, const Guesses& guesses, double delta,
                     double confidence, const std::optional<SampledFamily>& family);

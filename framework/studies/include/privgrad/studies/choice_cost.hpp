@@ -13,7 +13,7 @@ namespace privgrad::core {
 
 /// The epsilon of choosing, or the reason why none is proved.
 struct ChoiceCost {
-  std::optional<PrivacyAnswer> epsilon;  ///< Nothing: not proved; see `why`.
+  std::optional<PrivacyAnswer> epsilon;  ///< If absent: not proved; see `why`.
   std::string why;
   std::string accountant;  ///< The accountant that proved it.
 };
@@ -39,7 +39,8 @@ ChoiceCost composed_cost(const std::vector<CountedPlan>& plans, double delta);
 /// loaded accountant with the smallest proof does.
 ///
 /// \param expected_runs  E K >= 1.
-/// \param shape  of K's distribution (RepeatAndSelectEvent): 1: geometric, kPoisson: Poisson.
+/// \param shape  the shape of K's distribution (RepeatAndSelectEvent): 1: geometric, kPoisson:
+///   Poisson.
 ChoiceCost random_number_cost(const std::vector<const Plan*>& candidates, double shape,
                               double expected_runs, double delta);
 

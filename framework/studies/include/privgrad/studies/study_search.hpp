@@ -11,7 +11,7 @@ namespace privgrad::core {
 
 /// The search as a study of its own, in which each arm is a level and each point of the search's
 /// grid is a variant. Its runs have the search's seeds and changes, and the guarantee of their arm.
-/// \param study  with a search.
+/// \param study  a study with a search.
 /// \throws ConfigError if two candidates have the same name.
 Study search_study(const Study& study);
 

@@ -40,7 +40,7 @@ double measured_on_test_rows(const Measurement& measurement, const Evaluation& s
 /// and stay in this object.
 class AdaptiveNoise {
  public:
-  /// \param plan  with adaptive noise.
+  /// \param plan  a plan with adaptive noise.
   /// \param train  the private rows.
   /// \param key  the run's key.
   /// \param aggregator  the run's started aggregator, which is notified whenever the noise changes.
@@ -64,7 +64,7 @@ class AdaptiveNoise {
   /// \param key  the key of the step.
   void use_key(const RandomKey& key) { check_mechanism_.use_key(key.derive(kPurpose)); }
 
-  /// As Trainer::lead_by().
+  /// The same as Trainer::lead_by().
   void lead_by(ReleaseWitness* witness) { leader_ = witness; }
 
   /// Saves the losses at the last measurement, which are private, and all choices and charges.

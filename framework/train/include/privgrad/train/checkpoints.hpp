@@ -89,7 +89,7 @@ class Checkpoints {
 
   /// Records on the disk the hash of content that is about to be published; returns once the record
   /// is written.
-  /// \param hash  of the published content.
+  /// \param hash  the hash of the published content.
   void bind(const std::string& what, const std::string& hash) {
     folder_.bind(shown_, what, hash);
     ++shown_;

@@ -98,8 +98,8 @@ class ProcessGroup {
 
   /// Lets the others apply the transforms, with the values learnt from statistics, once these are
   /// released.
-  /// \param learnt  as for join(); not empty.
-  /// \param ground  of the transformed examples.
+  /// \param learnt  the same as for join(); not empty.
+  /// \param ground  the common ground of the transformed examples.
   /// \throws ConfigError naming a process whose transforms produce other examples.
   void teach(std::string_view learnt, std::span<const CommonPart> ground);
 
@@ -107,13 +107,13 @@ class ProcessGroup {
   /// \param parameters  the parameters before the step.
   void ask_for(const StepOrder& order, std::span<const float> parameters);
 
-  /// As evaluate(), computed from all processes' parts: the same sums in the same order.
+  /// The same as evaluate(), computed from all processes' parts: the same sums in the same order.
   /// \param parameters  the program's.
   /// \param is_test  whether `data` is the test rows.
   Evaluation evaluate(const Program& program, std::span<const float> parameters,
                       const Dataset& data, bool is_test, Executor& executor);
 
-  /// As correct_halves() of all training rows, computed by all processes in shares.
+  /// The same as correct_halves() of all training rows, computed by all processes in shares.
   /// \param parameters  the program's.
   std::vector<float> halves(const Program& program, std::span<const float> parameters,
                             const Dataset& train, Executor& executor);
@@ -136,7 +136,7 @@ class ProcessGroup {
   struct Asked {
     Wish wish = Wish::end;
     StepOrder order;  ///< For Wish::step: the order.
-    /// Nothing: the parameters that the process already has.
+    /// If absent: the parameters that the process already has.
     std::optional<std::vector<float>> parameters;
   };
   Asked next();

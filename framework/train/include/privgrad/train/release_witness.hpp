@@ -24,7 +24,7 @@ struct ReleaseSeen {
     classes,       ///< The number of rows of each class.
   };
   What what = What::gradient;
-  /// The client, with fed_avg; nothing: the run's owner, or its server.
+  /// The client, with fed_avg; if absent: the run's owner, or its server.
   std::optional<std::size_t> client;
   /// The number of the step on its receipt; for a statistic, the number of the transform.
   std::uint64_t step = 0;

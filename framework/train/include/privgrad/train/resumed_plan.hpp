@@ -11,8 +11,8 @@
 
 namespace privgrad::core {
 
-/// As make_plan(), with the order of examples, the clients and the numbers with which the run
-/// began.
+/// The same as make_plan(), with the order of examples, the clients and the numbers with which the
+/// run began.
 /// \param directory  the run's directory, with its facts.json.
 /// \param state  contains the run's private folder, with the key from which the order and the
 ///   clients were drawn.

@@ -28,7 +28,7 @@ nlohmann::json checks_json(const RunChecks& checks, Mode mode);
 
 /// The mean of the gradient norms that a run measured after its steps, that is, the expected norm
 /// after a uniformly drawn step. The initial parameters do not count.
-/// \param lines  of metrics.jsonl, of a run with `gradient_norm: true`.
+/// \param lines  the lines of metrics.jsonl, of a run with `gradient_norm: true`.
 /// \returns NaN if there is no such line, or one without a finite norm.
 /// \throws IoError for a line that is not a JSON object with a step, or is nested too deeply.
 double mean_gradient_norm_along(const std::string& lines);
@@ -100,7 +100,7 @@ class RunOutput {
   nlohmann::json ledger_facts() const;
 
   /// Stores the hashes of the ledgers' first lines, which are written to the model file.
-  /// \param hashes  by the ledgers' names.
+  /// \param hashes  the hashes by the ledgers' names.
   void ledgers_are_open(const std::vector<std::pair<std::string, std::string>>& hashes);
 
   /// Measures the model, and adds a line to metrics.jsonl.
@@ -166,7 +166,7 @@ class RunOutput {
 DataCommitment read_committed_data(const Plan& plan, const RunOptions& options, RunData& data);
 
 /// The plan's facts in the first line of each ledger, in addition to the budget.
-/// \param client  with fed_avg; nothing: the ledger is the run's only one.
+/// \param client  the client with fed_avg; if absent: the ledger is the run's only one.
 nlohmann::json ledger_facts(const Plan& plan, std::optional<std::size_t> client);
 
 /// The metadata of a model file. A model may travel without its directory, so it contains its own

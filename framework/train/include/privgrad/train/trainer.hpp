@@ -44,7 +44,7 @@ class Trainer {
   /// \param plan  the owner's plan, for which the trainer makes its own components. It and the
   ///   following arguments outlive the trainer.
   /// \param data  contains the owner's rows.
-  /// \param rows  numbers of the owner's rows; nothing: all rows.
+  /// \param rows  numbers of the owner's rows; if absent: all rows.
   /// \param key  the owner's key; the keys "sampler" and "noise" are derived from it.
   /// \param executor  makes sums and noise in parallel, with the same result on any number of
   ///   threads.
@@ -155,7 +155,7 @@ class Trainer {
   /// clip norm and noise. Must be called before the first step and after restore(), and not if
   /// releases are shown to a witness. The workbench's parameters are then up to date only after
   /// bring_home().
-  /// \param bench  of all later steps; outlives the trainer.
+  /// \param bench  the bench of all later steps; outlives the trainer.
   /// \throws PluginError for an optimizer whose state does not match its own description.
   void let_steps_stay(Workbench& bench);
 
@@ -210,7 +210,7 @@ class Trainer {
 
   const Plan& plan_;
   const Dataset& data_;
-  std::optional<std::span<const std::uint32_t>> rows_;  // nothing: all rows
+  std::optional<std::span<const std::uint32_t>> rows_;  // if absent: all rows
   std::unique_ptr<StepState> state_;
   std::unique_ptr<StepEngine> engine_;
   SharedSteps* shared_ = nullptr;  // the engine, if processes share the steps

@@ -48,13 +48,13 @@ struct Workbench {
   bool keep_if_finite();
 };
 
-/// \param plan  with a model and a network.
+/// \param plan  a plan with a model and a network.
 /// \param backend  made if it is null; outlives the program, as does the executor.
 /// \throws as make_workbench()
 std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& backend,
                                       Executor& executor);
 
-/// \param plan  with a model and a network.
+/// \param plan  a plan with a model and a network.
 /// \param executor  outlives the workbench.
 /// \throws ConfigError, PluginError if the backend cannot execute the network.
 Workbench make_workbench(const Plan& plan, Executor& executor);

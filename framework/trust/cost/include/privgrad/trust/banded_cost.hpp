@@ -33,7 +33,7 @@ namespace privgrad::core {
 ///
 /// R is computed from the doubles of the recipes, with a bound on its roundings. ||R||_2 is at most
 /// the square root of the largest absolute row sum times the largest absolute column sum.
-/// \param recipes  with a window.
+/// \param recipes  recipes with a window.
 /// \param c  c_0 = 1, c_1, ...
 /// \returns (1 - rho) m_t / ||c||, rounded down: at most the noise multiplier of the proof.
 /// \throws PluginError for an invalid c; PrivacyError if rho is not below 1.

@@ -37,7 +37,7 @@ double smallest_scale(const std::function<double(double scale)>& epsilon_at, dou
 /// differ little, this takes two proofs.
 ///
 /// One-sided: the proof was evaluated at the returned scale, and is at most the target.
-/// \param estimated_at  as for smallest_scale(); affects only the number of proofs.
+/// \param estimated_at  the same as for smallest_scale(); affects only the number of proofs.
 /// \param proved_at  non-increasing in the scale, up to roundings; may return infinity.
 /// \throws PrivacyError if no scale up to 2^60 meets the target.
 double proved_scale(const std::function<double(double scale)>& estimated_at,

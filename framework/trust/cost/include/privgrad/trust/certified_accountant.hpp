@@ -27,8 +27,8 @@ const Component* certifier_of(const Component& accountant, const Catalog& catalo
 /// - if the accountant has only an estimate, or the certifier fails: an `estimate`.
 /// Events that either of them refuses are refused.
 ///
-/// \param certifier  from certifier_of(), made with its default parameters; nullptr: the
-///   accountant's own answers.
+/// \param certifier  the certifier from certifier_of(), made with its default parameters; nullptr:
+///   the accountant's own answers.
 ComponentPtr<Accountant> make_accountant(const Component& accountant, const Params& params,
                                          const Component* certifier);
 

@@ -43,7 +43,7 @@ class CorrelatedRecipes {
 
   /// The same for any recipes, including those with independent noise.
   /// \param steps  > 0.
-  /// \param window  as Aggregator::window().
+  /// \param window  the same as Aggregator::window().
   static CorrelatedRecipes of(const std::function<ReleaseRecipe(std::uint64_t)>& recipe,
                               std::uint64_t steps, std::uint64_t window = 0);
 

@@ -72,7 +72,7 @@ class RoundedGaussianStream {
   /// The stream with this key.
   static RoundedGaussianStream of_own_key(const RandomKey& own_key);
   /// Noise of several terms, from the streams with these keys, in this order.
-  /// \param own_keys  from 1 to 16, no two with the same first half.
+  /// \param own_keys  1 to 16 keys, no two with the same first half.
   /// \throws ConfigError otherwise.
   static RoundedGaussianStream of_own_keys(std::span<const RandomKey> own_keys);
 
@@ -122,7 +122,7 @@ class RoundedGaussianStream {
 /// The shift that makes a release of noise with standard deviation sigma fast: 0 for sigma < 2^11,
 /// otherwise the shift for which sigma / 2^shift is in [2^9, 2^10). Rounding to coarse cells adds
 /// at most 1/12 of a squared coarse cell, less than 2^-20 of the noise's variance.
-/// \param sigma  as in release().
+/// \param sigma  the same as in release().
 /// \throws ConfigError for a sigma outside its range.
 unsigned release_shift(double sigma);
 

@@ -35,7 +35,7 @@ inline constexpr std::uint64_t kMostBatchRows = std::uint64_t{1} << 32;
 /// moves the release of that step so far. With noise enlarged by 1 + m e, the sensitivity is (1 / m
 /// + e) / (1 + m e) = 1 / m, so the charged cost holds.
 /// \param parameters  coordinates of each sum.
-/// \param most_rows  as for CorrelatedMechanism.
+/// \param most_rows  the same as for CorrelatedMechanism.
 /// \returns below kLargestNoiseFactor for, say, 10^9 parameters and 10^5 steps with a keep of 0.999
 ///   and noise multipliers up to 8; the plan refuses larger factors.
 double exact_noise_factor(std::span<const CorrelatedPart> parts, std::size_t parameters,
@@ -67,7 +67,7 @@ class CorrelatedMechanism {
   /// Several sums in each step, with independent noise.
   /// \param parts  must outlive this.
   /// \param slice  the slice of every sum that this object receives and keeps. It releases the same
-  ///   values for this slice as an object for whole sums would. Nothing: whole sums.
+  ///   values for this slice as an object for whole sums would. If absent: whole sums.
   CorrelatedMechanism(std::span<const CorrelatedPart> parts, RandomKey noise_key,
                       Executor& executor, std::uint64_t most_rows = kMostBatchRows,
                       std::optional<Slice> slice = std::nullopt);
