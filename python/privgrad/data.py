@@ -38,7 +38,7 @@ _KINDS = {"memory", "privgrad.memory:memory"}
 _HERE = ("target", "features")
 #: Keys that say which value replaces a target or a feature that does not fit.
 _FILLS = ("target_fill", "feature_fill")
-#: Keys that say how a table with columns is read.
+# : The keys about the reading of a table with columns.
 _DECLARED = ("columns", "target", "labels", "other_label", "target_fill", "task", "classes", "missing")
 
 

@@ -1,4 +1,4 @@
-// The argument `cache` of Python calls: which private copies of data are stored, and where.
+// The argument `cache` of Python calls, which decides about stored private copies of data.
 #pragma once
 
 #include <filesystem>

@@ -76,7 +76,7 @@ class PythonSchedule final : public Schedule {
   std::vector<double> values_;
 };
 
-/// Stores what was composed; each answer is computed by the Python object from the whole list.
+/// Stores the composed events; the Python object computes each answer from the whole list.
 class PythonAccountant final : public Accountant {
  public:
   explicit PythonAccountant(const Params& params)

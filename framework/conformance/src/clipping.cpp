@@ -29,8 +29,7 @@ std::vector<std::vector<ParameterGroup>> sample_layouts() {
 }
 
 bool starts_with(Clipping& clipping, const std::vector<ParameterGroup>& groups) {
-  // The groups are valid during the call only: code that keeps the span reads what is stored there
-  // later.
+  // The groups are valid only during the call: code that keeps the span reads later numbers.
   std::vector<ParameterGroup> lent = groups;
   const bool started = accepted("start() for " + std::to_string(groups.size()) + " group(s)",
                                 {Thrown::config}, [&] { clipping.start(lent); });

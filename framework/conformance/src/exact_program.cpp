@@ -311,7 +311,7 @@ void require_cells_of_their_own(Program& program, const Network& network) {
   });
 }
 
-/// add_cells() must add only the selected examples, to what the sum already contains.
+/// add_cells() must add only the selected examples, and keep the earlier content of the sum.
 void require_sum(Program& program, const Network& network) {
   program.load_parameters(parameters_for(network));
   const ExactClipping& exact = exact_of(program);

@@ -101,8 +101,8 @@ void require_participation_paid(const std::vector<Batch>& chosen, const std::vec
 }
 
 /// Compares the draws of sample() over many steps with the charge: how often each example is
-/// chosen, how batch sizes vary, and how much consecutive batches share. The last two distinguish
-/// shuffled batches, whose steps are not independent, from subsampled ones.
+/// chosen, how batch sizes vary, and how much consecutive batches share. The last two checks
+/// distinguish shuffled batches, whose steps are not independent, from subsampled batches.
 void require_drawn_as_charged(const std::vector<Batch>& chosen, const Sampling& how,
                               const SamplingPlan& plan) {
   const double q = how.rate;

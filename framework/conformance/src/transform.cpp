@@ -239,7 +239,7 @@ void require_rows_at_once(const Checker& checker, const Shape& shape) {
   }
 }
 
-// ---- transforms that give what they have learnt (is_restorable())
+// ---- transforms that return their learnt values (is_restorable())
 
 /// A fitted transform that has learnt numbers.
 ComponentPtr<Transform> restorable(const Checker& checker, const Shape& shape) {
@@ -280,8 +280,8 @@ bool same_tensor(const FittedTensor& a, const FittedTensor& b) {
   return a.name == b.name && a.shape == b.shape && a.values == b.values;
 }
 
-/// Restored from what a file stores of it, and applied to rows that did not exist when it was
-/// fitted.
+/// A transform that is restored from the values in a file must transform new rows like the fitted
+/// transform.
 void require_restored(const Checker& checker, const Shape& shape) {
   const auto original = restorable(checker, shape);
   const std::vector<FittedTensor> values = original->fitted_values();

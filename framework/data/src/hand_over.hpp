@@ -1,4 +1,4 @@
-// Shows the thread sanitizer how a parallel loop's chunks and its caller are ordered.
+// Shows the thread sanitizer the order of a parallel loop's chunks and its caller.
 #pragma once
 
 #include <atomic>

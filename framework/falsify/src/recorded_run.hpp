@@ -35,7 +35,8 @@ struct RecordedRelease {
   std::vector<std::uint32_t> batch;
   std::vector<float> model, reached;
   double clip_norm = 0.0;
-  std::vector<Released> own;  ///< This run's own releases, even if it continued with others.
+  /// The releases that this run computed, even if it continued with releases of another run.
+  std::vector<Released> own;
 };
 
 /// A run of a plan's first steps, in a directory, with all its releases. A second run on other rows

@@ -63,7 +63,7 @@ class Replay {
 
   /// A release besides the steps, which sums some numbers of each example.
   struct Beside {
-    std::string_view purpose;  ///< The purpose with which its key is derived.
+    std::string_view purpose;  ///< The purpose from which the key of the noise is derived.
     std::uint64_t number = 0;  ///< The number of the release.
     std::size_t width = 0;     ///< Numbers per example.
     double bound = 0.0, multiplier = 0.0, divisor = 0.0;
@@ -73,7 +73,7 @@ class Replay {
   /// The loss of each row.
   std::vector<double> losses(std::span<const float> model, const Dataset& data,
                              std::span<const std::uint32_t> rows);
-  /// 1/2 for each row that is classified correctly, -1/2 for the others.
+  /// 1/2 for each row that is classified correctly, -1/2 for each other row.
   std::vector<float> halves(std::span<const float> model, const Dataset& data,
                             std::span<const std::uint32_t> rows);
 

@@ -60,7 +60,7 @@ ReleaseName name_of(const PlannedStatistic& statistic);
 std::vector<float> release_again(const PlannedStatistic& statistic, std::vector<std::int64_t> cells,
                                  const RandomKey& run_key, double divisor);
 
-/// \returns the error in the statistics that two runs released, where the second has a different
+/// \returns the error in the statistics that two runs released, of which the second has a different
 ///   last row; nothing if both follow from the rows, the noise and the divisor.
 std::optional<std::string> difference_of_statistics(const Plan& plan, const RandomKey& run_key,
                                                     const ReplayedStatistics& here,

@@ -30,7 +30,8 @@ struct Replayed {
 /// the smallest noise, so the two may differ by this width.
 class ReplayedSums {
  public:
-  /// \param parts,  noise_key  the parts and the noise key of the run; parts outlive this.
+  /// \param parts  the parts of the run, which outlive this.
+  /// \param noise_key  the noise key of the run.
   /// \param elements  the number of elements in each sum.
   ReplayedSums(std::span<const CorrelatedPart> parts, const RandomKey& noise_key,
                std::size_t elements);

@@ -34,8 +34,8 @@ class RemoteRounds {
                                                 std::optional<std::uint64_t> first_step,
                                                 std::span<const ClientTask> tasks);
 
-  /// Tells all clients that the run is finished, and how it ended, so that they close their
-  /// ledgers. A client that does not receive this keeps an open ledger.
+  /// Tells all clients that the run is finished, with its status, so that they close their ledgers.
+  /// A client that does not receive this keeps an open ledger.
   void dismiss(RunStatus status);
 
  private:

@@ -39,7 +39,8 @@ float from_half(std::uint16_t half) {
   const auto fraction = static_cast<float>(half & 1023);
   float value = 0.0f;
   if (exponent == 31) {
-    value = std::numeric_limits<float>::infinity();  // or NaN; neither is finite
+    // Stands for infinity or NaN, neither of which is finite.
+    value = std::numeric_limits<float>::infinity();
   } else if (exponent == 0) {
     value = std::ldexp(fraction, -24);
   } else {

@@ -31,8 +31,8 @@ bool hides_epoch(const Event& cost) {
 }
 
 /// Whether the event that is charged for steps together covers each of them. Steps with more noise
-/// than the event are covered, because adding noise to what the event releases yields their
-/// releases.
+/// than the event are covered, because their releases are the event's releases with additional
+/// noise.
 bool covers(const Event& paid, std::span<const Charge> steps) {
   const auto* own = std::get_if<GaussianEvent>(&paid.kind());
   return std::all_of(steps.begin(), steps.end(), [&](const Charge& step) {

@@ -146,7 +146,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
                                           : plan_noise(step_setting, schedules, target, beside);
   if (noise_adapts) check_adaptive_noise(manifest, step_plan);
 
-  // ---- what the budget pays for
+  // ---- the steps that the budget pays for
   const bool in_full = owner.is_accounted_in_full || (report && report->patience > 0);
   const bool are_bounds = in_full || (step_plan.correlated && !step_plan.correlated->is_attained());
   BudgetPlan budget =

@@ -46,8 +46,8 @@ Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& se
   return plan;
 }
 
-/// How batches are chosen, according to the charges. A sampler's own summary says how it can be
-/// charged, not how it was charged in this plan.
+/// The choice of batches, according to the charges. A sampler's own summary lists the possible
+/// charges, and not the charge in this plan.
 std::string charged_sampling(const Plan& plan) {
   const std::string each = plan.unit == PrivacyUnit::client ? "Each client" : "Each example";
   if (plan.charges.empty()) return "Nothing was charged for how they were drawn.";

@@ -81,7 +81,8 @@ void check_sizes(const Shards& shards, const Manifest& manifest) {
 /// Whether sizes are public and do not depend on the actual assignment.
 bool are_public(const Manifest& manifest) {
   const Federated& wish = *manifest.federated;
-  // Sizes are shares of a counted number, which is smaller without the examples of one client.
+  // Sizes are shares of the number of examples, which is smaller if the examples of one client are
+  // absent.
   const bool share_a_count = wish.aggregation == Aggregation::dp_fed_avg &&
                              manifest.adjacency != Adjacency::zero_out && !manifest.dataset_size &&
                              wish.sizes.empty();

@@ -17,7 +17,7 @@ class Axis {
   /// \param low, high    the range; equal ends are moved apart.
   /// \param logarithmic  has an effect only if `low` is positive and not subnormal; otherwise the
   ///   axis is linear.
-  /// \param most_ticks   about how many ticks there is room for.
+  /// \param most_ticks  the approximate number of ticks that fit.
   Axis(double low, double high, bool logarithmic, std::size_t most_ticks);
 
   /// Puts a tick at each of these values that is in the range, instead of at round numbers.

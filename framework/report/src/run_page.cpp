@@ -150,8 +150,8 @@ class RunPage {
     return html + lead_lines() + tiles();
   }
 
-  /// The first paragraphs of the statement after its warning: who is protected, how much, the
-  /// meaning of the numbers, and a remark if they promise little.
+  /// The first paragraphs of the statement after its warning: the protected unit, the guarantee,
+  /// the meaning of the numbers, and a remark if the guarantee is weak.
   std::string lead_lines() const {
     std::string lines;
     const auto prose = texts(statement_, "prose", statement_file_);

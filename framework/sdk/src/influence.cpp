@@ -69,7 +69,8 @@ struct Curve {
 
 struct Fitted {
   double slope = 0.0;
-  double factor = 0.0;  ///< c, at the end of the curve where the exponential is largest.
+  /// The factor c, at that end of the curve at which the exponential is largest.
+  double factor = 0.0;
 };
 
 /// exp(slope (x - 1)) for rising curves and exp(slope x) for falling ones: at most 1 either way.

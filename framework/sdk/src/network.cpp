@@ -362,7 +362,7 @@ bool needs_tokens(const Layer& layer) {
   return std::holds_alternative<Embedding>(layer) || std::holds_alternative<TokenMask>(layer);
 }
 
-/// What is known about a value besides its shape.
+/// The facts about a value besides its shape.
 struct Origin {
   bool is_token = false;  ///< Made of features.
   bool is_mask = false;   ///< Made by a mask node.

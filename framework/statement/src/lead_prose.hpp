@@ -1,4 +1,4 @@
-// The beginning of a statement: who is protected, how much, and what its numbers mean.
+// The beginning of a statement: the protected unit, the guarantee, and the meaning of its numbers.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

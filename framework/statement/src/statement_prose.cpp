@@ -221,7 +221,8 @@ std::string unit(const Json& statement) {
          ", which was read off the private data and is not covered.";
 }
 
-/// Describes what each party sees, and how the steps of many clients combine to one guarantee.
+/// Describes the view of each party, and the guarantee that the steps of many clients give
+/// together.
 std::string setting(const Json& statement) {
   if (!is_federated(statement))
     return "The setting is central: whoever ran the training sees all rows. ";

@@ -48,7 +48,7 @@ class SpareLayout {
 struct Role {
   std::uint32_t slot =
       0;  ///< 0: an example of the data; otherwise a canary, with spare coordinate slot - 1.
-  float gradient = 0.0f;  ///< The canary's gradient, in its coordinate of every group.
+  float gradient = 0.0f;  ///< The canary's gradient in one coordinate of each group.
 };
 
 /// The examples with their roles as two more features, which an AuditProgram reads.

@@ -17,11 +17,11 @@ struct RunSeen {
 
 /// The guesses about the most detectable canary, with its best statistic.
 ///
-/// The plan does not tell where a fault is. A sampler that always takes the first row is fair to
-/// all other rows; a sampler that always draws the same batches betrays a row by its steps, which
-/// the likelihood under the plan ignores. Therefore the runs are divided. The first third shows,
-/// for each place, how each step's release changes with the coin. The second third chooses the
-/// place, and either the plan's likelihood or these weights, by the number of right guesses.
+/// The plan does not show the place of a fault. A sampler that always takes the first row is fair
+/// to all other rows; a sampler that always draws the same batches betrays a row by its steps,
+/// which the likelihood under the plan ignores. Therefore the runs are divided. The first third
+/// shows, for each place, how each step's release changes with the coin. The second third chooses
+/// the place, and either the plan's likelihood or these weights, by the number of right guesses.
 /// Guesses with that choice are made for the last third, and only these count. Its coins are
 /// independent of everything before, so the bound holds for any choice: given all other coins and
 /// runs, flipping the coin of the chosen canary yields a neighbour.

@@ -268,7 +268,7 @@ std::vector<Arm> make_arms(const Value& root, const std::string& file, const Stu
 
 namespace {
 
-/// The variant that `baseline` names, and where it is written.
+/// The variant that `baseline` names, and its place in the file.
 /// \returns nothing if there is no such variant, after reporting the problem.
 std::optional<std::string> named_variant(const Value& node, const std::string& name,
                                          const std::vector<Arm>& arms, ManifestProblems& problems) {

@@ -81,7 +81,8 @@ bool is_text_of(const std::string& found, const std::string& asked) {
          found.ends_with("/" + end.string());
 }
 
-/// The first difference between a manifest and what a study specifies: the dotted key, or nothing.
+/// The dotted key of the first difference between a manifest and a study's specification, or
+/// nothing.
 std::optional<std::string> difference(const Value& found, const Value& asked,
                                       const std::string& key) {
   const auto* members = std::get_if<Value::Object>(&found.data());

@@ -68,7 +68,7 @@ class Training final : ResumableRun {
     if (options_.witness == nullptr) trainer_->let_steps_stay(bench_);
   }
 
-  /// The parameters of the model, fetched from wherever they are.
+  /// The parameters of the model, fetched from the device if necessary.
   const std::vector<float>& parameters() {
     trainer_->bring_home(bench_);
     return bench_.parameters;

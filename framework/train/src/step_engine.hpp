@@ -1,4 +1,4 @@
-// The interface of engines, which make an owner's steps wherever sums, noise and optimizer are.
+// The interface of engines, which make an owner's steps on the host or on a device.
 #pragma once
 
 #include <cstdint>

@@ -107,8 +107,7 @@ struct Nodes {
   }
 };
 
-/// Walks from index 0 in one direction (+1, -1), with strides that widen where there is little
-/// mass.
+/// Walks from index 0 in one direction (+1, -1), with wider strides in regions of little mass.
 class Walk {
  public:
   Walk(const LossPair& pair, const Grid& grid, int direction)

@@ -80,8 +80,8 @@ void add(double weight, const std::vector<double>& part, std::vector<double>& to
 
 /// The share of the nodes in each bin. Half of the nodes follow the mass. The other half is uniform
 /// in the ratio up to quantiles of P, because in a sum of many ratios the absolute width of a cell
-/// counts. Below quantiles of Q, the second half has no nodes where ratios are above 1/2, and few
-/// where they are smaller; these serve the other direction of a step.
+/// counts. Below the quantiles of Q, the second half has no nodes at ratios above 1/2, and few
+/// nodes at smaller ratios, which are for the other direction of a step.
 std::vector<double> node_density(const Densities& of) {
   std::vector<double> total(kBins, 0.0), part(kBins);
   for (std::size_t bin = 0; bin < kBins; ++bin)

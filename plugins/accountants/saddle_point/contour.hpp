@@ -104,8 +104,8 @@ class Contour {
   Begun begun_;
   double tail_ = 0.0;          // estimate of the integral beyond the last node
   double panels_error_ = 0.0;  // sum over panels of the difference of two rules
-  double fade_begin_ = 0.0;    // where the trapezoidal rule ends
-  double fade_end_ = 0.0;      // where the panels end
+  double fade_begin_ = 0.0;    // the end of the trapezoidal rule
+  double fade_end_ = 0.0;      // the end of the panels
   double absolute_loss_ = 0.0;
   double loss_error_ = 0.0;
   double radius_ = 0.0;

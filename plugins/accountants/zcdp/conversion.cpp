@@ -107,8 +107,8 @@ Bound optimal_delta(double rho, double epsilon) {
   if (std::isinf(rho)) return {1.0};
   // The derivative of ln delta in x = a - 1 is (1 + 2x) rho - epsilon - ln(1 + 1/x), which
   // increases from -infinity to infinity. ln(1 + 1/x) <= 1/x puts its zero below hi. Orders beyond
-  // 1e300 or within 1e-300 of 1 are not tried. This is allowed because every order gives a proof,
-  // and there the bound is 0 or 1.
+  // 1e300 or within 1e-300 of 1 are not tried. Every order gives a proof, so orders may be left
+  // out, and at these the bound is 0 or 1.
   const double hi = std::min(1e300, epsilon / rho / 2.0 + 1.0 / (std::sqrt(2.0) * std::sqrt(rho)));
   const double lo = 1e-300;
   const double x = increasing_root(

@@ -51,8 +51,8 @@ class ExactPass final : public ExactClipping::Pass {
 /// or instruction set changes a bit of them.
 ///
 /// Steps on whole batches divide them into tiles; sequences of other steps process blocks of a few
-/// examples through all of them while these are in the cache. What a layer computes is defined in
-/// its step.
+/// examples through all of them while these are in the cache. The step of a layer defines its
+/// computation.
 ///
 /// exact.cpp plans the work from the steps, exact_passes.cpp processes batches.
 class ExactEngine {

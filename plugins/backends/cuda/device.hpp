@@ -13,7 +13,7 @@
 
 namespace privgrad::cuda {
 
-/// The device has too little memory left. The program reports what would fit.
+/// The device has too little memory left. The program reports a number of rows that would fit.
 class OutOfMemory : public std::runtime_error {
  public:
   OutOfMemory() : std::runtime_error("out of memory") {}

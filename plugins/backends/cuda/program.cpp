@@ -236,7 +236,7 @@ std::size_t CudaProgram::bytes_of_microbatch(std::size_t rows, PassUse use) cons
   return counting->bytes();
 }
 
-/// \returns how many rows a pass of this many bytes can have, at most most_rows; at least 1.
+/// \returns the number of rows that a pass of this many bytes can have, from 1 to most_rows.
 std::size_t CudaProgram::rows_within(std::size_t bytes, std::size_t most_rows, PassUse use) const {
   const std::size_t fixed = bytes_of_microbatch(1, use);
   const std::size_t of_a_row = bytes_of_microbatch(2, use) - fixed;

@@ -18,7 +18,7 @@ class ResidentProgram final : public CudaProgram, public ResidentSteps {
  public:
   using CudaProgram::CudaProgram;
 
-  /// \throws IoError saying how much memory is needed, if there is no room.
+  /// \throws IoError with the required memory if there is not enough.
   std::unique_ptr<Memory> make_memory(std::size_t state_vectors) const override;
   void clear_sum(Memory& memory) const override;
   void add_to_sum(ExactClipping::Pass& pass, std::span<const std::uint8_t> taken,

@@ -206,7 +206,7 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
     return outline;
   }
 
-  /// \param before,  all  the number of rows before these, and the total number.
+  /// \param before, all  the number of rows before these, and the total number.
   void hand_on(privgrad::Split split, const Place& place, const ArrayOutline& outline,
                double before, double all,
                const std::function<void(const privgrad::RowBlock&)>& take) const {

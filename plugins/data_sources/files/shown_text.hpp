@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-/// \returns "" if the text is UTF-8; otherwise a description of the problem for messages, and what
-///   can be done.
+/// \returns "" if the text is UTF-8; otherwise a description of the problem for messages, with a
+///   remedy.
 inline std::string encoding_problem(std::string_view text) {
   const iconv_t check = iconv_open("UTF-8", "UTF-8");
   std::string copy(text), out(text.size(), '\0');

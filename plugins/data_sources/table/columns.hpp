@@ -1,4 +1,4 @@
-// The column declarations of a table, and how they turn fields into features.
+// The column declarations of a table, which turn fields into features.
 #pragma once
 
 #include <algorithm>

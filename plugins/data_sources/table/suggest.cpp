@@ -178,7 +178,7 @@ class Seen {
     return rule;
   }
 
-  /// What the user should check in the rule; "" for most columns.
+  /// The point of the rule that the user should check; "" for most columns.
   std::string note(const ColumnRule& rule) const {
     const std::string counts = std::to_string(counted_.size()) + " different values in " +
                                std::to_string(counted_values_) + " rows";
@@ -308,7 +308,7 @@ std::string add_target(const Seen& target, Value& params) {
 
 struct Look {
   std::vector<Seen> seen;    ///< The columns.
-  bool spans_lines = false;  ///< Whether any row spans lines.
+  bool spans_lines = false;  ///< Whether any row has several lines.
 };
 
 /// Goes through all rows.

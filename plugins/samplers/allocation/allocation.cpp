@@ -117,7 +117,7 @@ class Allocation final : public Sampler {
   SamplingPlan plan_;
   std::optional<Drawn> drawn_;
   std::vector<std::uint32_t> order_;   // rows by step, then by number
-  std::vector<std::uint32_t> begins_;  // [steps + 1]: where each step begins in order_
+  std::vector<std::uint32_t> begins_;  // [steps + 1]: the beginning of each step in order_
 };
 
 void register_components(Registrar& registrar) {

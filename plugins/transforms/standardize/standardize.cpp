@@ -133,7 +133,7 @@ class Standardize final : public privgrad::Transform, public privgrad::BoundedSt
     deviation_ = std::move(deviation);
   }
 
-  /// A difference and a quotient, each rounded once: the same bits wherever it is computed.
+  /// A difference and a quotient, each rounded once, so the bits are the same on every machine.
   void apply_row(const privgrad::Shape&, std::span<const float> features,
                  std::span<float> out) const override {
     if (features.size() != mean_.size()) {

@@ -29,7 +29,7 @@ struct Interval {
 };
 
 /// \returns `text` as a finite number of the interval.
-/// \throws UsageError naming the option and what is allowed.
+/// \throws UsageError that names the option and the allowed values.
 double number_in(const std::string& option, const std::string& text, const Interval& allowed);
 
 }  // namespace privgrad::tool

@@ -30,7 +30,7 @@ void check_launched(const RequestedCluster& processes);
 /// because lock files do not cover the plugins that carry numbers between processes.
 /// \returns nothing without the option or if there is only one process, which then runs as if the
 ///   option had not been given.
-/// \throws ConfigError if the kind is missing; the message says what to install.
+/// \throws ConfigError if the kind is missing; the message names the package to install.
 RequestedCluster requested_cluster(const Arguments& arguments);
 
 /// Makes the cluster of the manifest's key `cluster`, which --cluster overrides.

@@ -51,7 +51,7 @@ core::AuditOptions options_of(const Arguments& arguments) {
 
 std::string percent(double confidence) { return short_number(100.0 * confidence) + " %"; }
 
-/// \param ending  says what the reader may do with the page.
+/// \param ending  the last sentence, about the permitted use of the page.
 std::string page_of(const std::string& name, const core::AuditResult& result,
                     const std::string& ending) {
   const std::string upper = std::isfinite(result.epsilon_upper)

@@ -57,8 +57,7 @@ bool is_table_name(const std::string& name) {
                      [&](const char* ending) { return name.ends_with(ending); });
 }
 
-/// Whether an operand that does not exist was meant as a file rather than as the name of a data
-/// set.
+/// Whether an operand that does not exist is meant as a file, and not as the name of a data set.
 bool means_file(const std::string& what) {
   return what.find('/') != what.npos || is_table_name(what) || what.ends_with(".npy") ||
          what.ends_with(".gz") || what.find("-ubyte") != what.npos;

@@ -25,7 +25,7 @@ std::vector<Option> model_call_options();
 ModelCall open_model_call(const Arguments& arguments, const Catalog& catalog,
                           std::vector<std::string> keep = {});
 
-/// Shows on a terminal how many rows are done.
+/// Shows on a terminal the number of rows that are done.
 /// \param status  must outlive the result.
 std::function<void(std::size_t)> row_display(const ModelCall& call, StatusLine& status, bool quiet);
 

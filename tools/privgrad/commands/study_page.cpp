@@ -68,7 +68,7 @@ std::string schedule_text(const core::Plan& plan) {
   return "RESCALED by " + short_number(plan.noise_factor) + " to meet epsilon";
 }
 
-/// The largest number of seeds, if the results decide how many there are.
+/// The largest number of seeds, if the results decide the number.
 std::string more_seeds_text(const core::Study& study) {
   if (!study.seed_rule || study.seeds.size() == study.seed_rule->at_most) return "";
   return " (at most " + std::to_string(study.seed_rule->at_most) + " seeds)";

@@ -30,8 +30,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Limits on what a process sends and writes; more would only fill the memory of the listening
-/// process.
+/// Limits on the bytes that a process sends and writes; more would only fill the memory of the
+/// listening process.
 constexpr std::size_t kMostSaid = 1 << 20;
 constexpr std::size_t kMostWritten = 4096;  // only the last bytes are kept
 constexpr std::string_view kConcluded = "\x04\n";

@@ -163,7 +163,7 @@ class ColumnGraph {
   std::vector<std::string>& refused_;
 };
 
-/// The declarations of the parameters that say how a column is read.
+/// The declarations of the parameters about the reading of a column.
 std::vector<ParamSpec> reading_specs() {
   std::vector<ParamSpec> specs;
   specs.push_back(param::list("columns", "", param::object("column", "", column_params())));

@@ -8,7 +8,7 @@ namespace privgrad::tool {
 namespace {
 
 constexpr std::size_t kBarCells = 24;
-/// Plain lines go to logs, where one line per interval is enough.
+/// Logs get plain lines, and one line per interval is enough for a log.
 constexpr auto kPlainInterval = std::chrono::seconds(10);
 
 std::string percent(std::uint64_t here, std::uint64_t whole) {

@@ -1,4 +1,4 @@
-// Runs calls of this program as child processes, several at a time, and collects how they end.
+// Runs calls of this program as child processes, several at a time, and collects their exit codes.
 #pragma once
 
 #include <cstddef>

@@ -67,8 +67,8 @@ struct AggregationPlan {
 /// Decides how bounded sums are turned into releases.
 ///
 /// An aggregator is a public linear recipe and never receives data: the core runs the recipe, draws
-/// the noise, and derives the charge from the same recipe, so that the charge always matches what
-/// was done. Independent noise uses one fresh node per step; trees and matrix mechanisms continue
+/// the noise, and derives the charge from the same recipe, so that the charge always matches the
+/// release. Independent noise uses one fresh node per step; trees and matrix mechanisms continue
 /// the noise of earlier steps.
 ///
 /// Threads: const functions may run concurrently.

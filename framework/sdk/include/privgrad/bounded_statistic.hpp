@@ -50,7 +50,7 @@ class PRIVGRAD_API Contribution {
 /// one sum of bounded contributions, one per example. The core computes this sum like the sums of
 /// gradients: it clips every contribution to the bound, rounds it to whole cells, certifies their
 /// length in integer arithmetic, and adds one exact Gaussian to the sum. It charges the run's
-/// budget for the release before it reads any row, and trains with what is left.
+/// budget for the release before it reads any row, and trains with the rest.
 ///
 /// The transforms of a run learn in their order, each from the examples as the earlier transforms
 /// left them. What the earlier transforms learnt is already released, so an example's contribution

@@ -1,4 +1,4 @@
-// The interface of clusters: how the processes of one run exchange numbers.
+// The interface of clusters, through which the processes of one run exchange numbers.
 #pragma once
 
 #include <cstddef>

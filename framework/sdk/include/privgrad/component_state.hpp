@@ -16,7 +16,7 @@ struct StateMember {
   std::variant<std::uint64_t*, std::vector<float>*> value;
 };
 
-/// A component that may have a state: what it remembers from earlier steps. The core writes this
+/// A component that may have a state, that is, values from earlier steps. The core writes this
 /// state to checkpoints, reads it back and compares it, all by means of one list.
 class PRIVGRAD_API Stateful {
  public:

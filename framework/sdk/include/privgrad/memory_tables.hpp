@@ -20,7 +20,7 @@ namespace privgrad {
 /// Privacy: the text of a cell is a function of that cell and of the column's declaration. The type
 /// of a column may depend on a single row, and must not affect how other cells are written.
 struct PRIVGRAD_API MemoryColumn {
-  /// What the type of a column says about all its cells. Texts may contain anything.
+  /// The content of all cells of a column that follows from its type. Texts may contain anything.
   enum class Cells { texts, numbers, days, unreadable };
 
   std::string name;

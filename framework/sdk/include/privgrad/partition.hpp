@@ -15,7 +15,7 @@ namespace privgrad {
 /// `federated.partition` of a manifest.
 ///
 /// Privacy: a simulation takes the shards as given, just as real clients have their own data: the
-/// guarantee is about one example of one shard. It does not cover how the shards were made; if
+/// guarantee is about one example of one shard. It does not cover the making of the shards; if
 /// examples affect the shards, outputs list this as unaccounted. Threads: const functions may run
 /// concurrently.
 class PRIVGRAD_API Partition {

@@ -28,7 +28,7 @@ enum class Statistic {
   released,
 };
 
-/// A part of what a transform has learnt.
+/// A tensor that a transform has learnt.
 struct FittedTensor {
   std::string name;            ///< Letters, digits and '_', at most 64; unique in the transform.
   Shape shape;                 ///< Every extent > 0.
@@ -121,7 +121,7 @@ class PRIVGRAD_API Transform {
   /// for bit. They are as private as the examples themselves, and are only stored on request.
   virtual bool is_costly() const { return false; }
 
-  // ---- What a saved model needs
+  // ---- Functions for saved models
 
   /// Whether the numbers that fit() learnt can be read, and passed to another instance with the
   /// same parameters, which then transforms every example to the same bits. A model is saved with
@@ -129,7 +129,7 @@ class PRIVGRAD_API Transform {
   /// applied to examples that the transform has already changed. By default only if there are no
   /// numbers. Always the same for the same parameters. The conformance suite tests it.
   ///
-  /// Privacy: these numbers are as private as statistic() says, and become part of what a run
+  /// Privacy: these numbers are as private as statistic() says, and become part of a run's
   /// releases: if they were learnt from private rows, every output of the run lists the transform
   /// as unaccounted, and release mode refuses it.
   virtual bool is_restorable() const { return statistic() == Statistic::none; }

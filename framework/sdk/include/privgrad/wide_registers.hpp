@@ -1,4 +1,4 @@
-// Runs a loop with AVX2 where the processor has it, with the same results.
+// Runs a loop with AVX2 if the processor has it, with the same results.
 #pragma once
 
 #include "privgrad/instruction_set.hpp"

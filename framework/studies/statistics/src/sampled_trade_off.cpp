@@ -365,8 +365,9 @@ double LossLaw::epsilon(double delta_allowed) const {
 }
 
 GuessCurve LossLaw::curve() const {
-  // Takes means over the sides of the coin. A guess of one side is right with P and wrong with Q; a
-  // guess of the other side has the reverse at the opposite loss.
+  // Takes means over the sides of the coin. A guess of one side is right with probability P and
+  // wrong with Q. A guess of the other side, at the opposite loss, is right with Q and wrong with
+  // P.
   const std::ptrdiff_t together = std::max<std::ptrdiff_t>(1, 2 * half_ / kCurvePoints);
   Atoms coarse(width_ * static_cast<double>(together), half_ / together + 1);
   for (std::ptrdiff_t k = -half_; k <= half_; ++k) {

@@ -354,7 +354,8 @@ void DataAccount::settle(Accountant& filter, const std::string& id, const Event&
   check_filter(filter);
   Lock lock(file_, Lock::For::writing);
   read(lock);
-  // A copy of the resumed run has settled it in full, which also pays for what this copy shows.
+  // A copy of the resumed run has settled the reservation in full, which also pays for the releases
+  // of this copy.
   const auto in_full = [&](const AccountEntry& one) {
     return one.id == id && one.resumed && one.settled == one.reserved;
   };

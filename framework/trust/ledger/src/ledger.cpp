@@ -69,9 +69,9 @@ Ledger::Ledger(const std::filesystem::path& file, Budget budget, Accountant& acc
                        "program than the one that resumes it");
   }
   first_hash_ = chain_.last_hash();
-  // The plan was proved to be within the budget where it was made. Noise that is chosen during the
-  // run is guarded only by this ledger, and only with filters, whose answers are the same
-  // everywhere.
+  // The plan was proved to be within the budget on the machine on which it was made. Noise that is
+  // chosen during the run is guarded only by this ledger, and only with filters, whose answers are
+  // the same everywhere.
   if (budget_.target_epsilon && !accountant_.is_filter())
     *budget_.target_epsilon *= 1.0 + kOfProcessors;
   nlohmann::json last_epsilon;
@@ -170,7 +170,8 @@ std::vector<Receipt> Ledger::charge(std::span<const Charge> charges) {
   return receipts;
 }
 
-/// The events decide what was paid; another processor may have proved the recorded epsilon.
+/// The events determine the payment, because another processor may have proved the recorded
+/// epsilon.
 PrivacyAnswer Ledger::as_ahead(PrivacyAnswer spent) const {
   const std::string_view ahead = file_.ahead();
   const std::size_t end = ahead.find('\n');

@@ -183,7 +183,7 @@ class RoundedGaussianStream::State {
 
     CounterCipher words;
     CounterCipher extensions;  // separate from the other cipher, which is fastest when it reads on
-                               // where it stopped
+                               // the place at which it stopped
     NormalWords chunk;         // the words that were read last
   };
 

@@ -202,7 +202,8 @@ void CorrelatedMechanism::check(std::span<const Sum> sums, double divisor) const
   const std::size_t size = slice_ ? slice_->size : next_step_ == 0 ? sums.front().size() : size_;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const double bound = parts_[i].bound(next_step_ - parts_[i].first_step);
-    // The first sum's bound must stay equal to the unit; the others may be below what was planned.
+    // The first sum's bound must stay equal to the unit; the bounds of other sums may be smaller
+    // than planned.
     const bool fits = keeps_to(sums[i], bound, unit) && (i != 0 || sums[i].l2_bound() == unit);
     if (fits && sums[i].size() == size) continue;
     throw PrivacyError(

@@ -16,10 +16,10 @@ namespace privgrad::core {
 
 /// One part of a run whose releases share data or noise, computed step by step in integers.
 ///
-/// Let q_t be as in CorrelatedRecipes: release t minus what it continues. Its data are D_t = s_t -
-/// sum_i c_i s_i, c_i = share_i K(step_i, t), and its noise is one Gaussian Z_t of the step's own
-/// nodes. The accounted mechanism is the continuous one, which releases all D_t + Z_t. The actual
-/// releases are a function of these numbers:
+/// Let q_t be as in CorrelatedRecipes: release t minus the releases that it continues. Its data are
+/// D_t = s_t - sum_i c_i s_i, c_i = share_i K(step_i, t), and its noise is one Gaussian Z_t of the
+/// step's own nodes. The accounted mechanism is the continuous one, which releases all D_t + Z_t.
+/// The actual releases are a function of these numbers:
 ///
 ///     y_t = round((D_t + Z_t) / 2^h),    R_t = sum_i c_i R_i + y_t,    released_t = scale_t R_t,
 ///

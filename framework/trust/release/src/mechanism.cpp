@@ -265,7 +265,8 @@ RandomKey Mechanism::key_of(const Receipt& receipt, double l2_bound,
   if (!follows_payment_) return noise_key_;
   const RandomKey paid = key_of_paid(noise_key_, receipt.release(), l2_bound);
   if (windowed_ == nullptr) return paid;
-  // The release also depends on how much older noise it adds, which the payment does not contain.
+  // The release also depends on the amount of older noise that it adds, which the payment does not
+  // contain.
   std::string older = "after\n";
   for (const Kept& kept : kept_) {
     const auto bytes = kept.key.secret_bytes();

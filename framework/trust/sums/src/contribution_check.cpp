@@ -157,8 +157,8 @@ class SomeCells {
   std::vector<std::uint8_t> taken_;
 };
 
-/// Calls take(piece, begin, added) for all pieces of a sum in order, where `added` is what the pass
-/// added to the piece; take() may overwrite it.
+/// Calls take(piece, begin, added) for all pieces of a sum in order, where `added` is the pass's
+/// addition to the piece; take() may overwrite it.
 template <class Take>
 void for_pieces(const CheckedPass& pass, const Take& take) {
   Cells added;

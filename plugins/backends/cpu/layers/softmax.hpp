@@ -6,7 +6,7 @@
 namespace privgrad::cpu {
 
 /// Replaces one query's products with the keys by its probabilities.
-/// \param open  [places]: 0 where there is no key to look at.
+/// \param open  [places]: 0 for an empty place, which has no key.
 void softmax(const float* open, std::size_t places, float scale, float* row);
 
 /// Turns the derivatives with respect to one query's probabilities into derivatives with respect to

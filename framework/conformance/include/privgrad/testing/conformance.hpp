@@ -27,7 +27,8 @@ std::string_view to_text(Verdict verdict);
 struct Finding {
   std::string rule;  ///< lower_snake_case; unique within a component's findings.
   Verdict verdict = Verdict::skipped;
-  std::string detail;  ///< Failed: the promise, and what happened. Skipped: the reason. One line.
+  /// One line: the broken promise and the behaviour, or the reason why the rule was skipped.
+  std::string detail;
 };
 
 /// Inputs that the suite cannot make itself.

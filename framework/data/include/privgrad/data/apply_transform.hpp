@@ -13,8 +13,8 @@ namespace privgrad::core {
 ///   and depend only on the examples, its parameters and its code.
 bool is_worth_keeping(const Transform& transform);
 
-/// The properties of a transform that decided, when the run was planned, how it was charged and
-/// listed.
+/// The properties of a transform from which the plan derived its charge and its entry in the
+/// unaccounted list.
 struct PlannedTransform {
   std::size_t number = 0;  ///< The transform's number in the manifest.
   Statistic statistic = Statistic::none;

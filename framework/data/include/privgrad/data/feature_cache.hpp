@@ -45,8 +45,8 @@ struct FeatureKey {
 class FeatureCache {
  public:
   /// \param folder  created if it is missing.
-  /// \param note  receives lines for the user: each says which features were stored or read, and
-  ///   where, or why they were not; may be empty.
+  /// \param note  receives lines for the user: each line names the features and the file to which
+  ///   they were stored or from which they were read, or the reason why not; may be empty.
   /// \throws ConfigError if the folder belongs to other users or is open to them; IoError if it is
   ///   a link or not a folder, or cannot be created.
   FeatureCache(const std::filesystem::path& folder, std::function<void(const std::string&)> note);

@@ -69,7 +69,7 @@ class RowFile : public std::enable_shared_from_this<RowFile> {
 
   const DataInfo& info() const noexcept { return info_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
-  /// A hash of all rows and of how they are stored.
+  /// A hash of all rows and of their format in the file.
   const std::string& content() const noexcept { return content_; }
 
   /// Verifies the hashes of a split's parts.

@@ -40,9 +40,9 @@ struct LockFile {
 std::string lock_file_text(std::span<const PluginIdentity> used,
                            const std::map<std::string, std::set<std::string>>& traits = {});
 
-/// Reads what lock_file_text wrote, in any TOML layout that uses plain strings: `lock = 1` and
-/// `plugins = NUMBER`, then NUMBER sections `[[plugin]]` with exactly the keys of LockedPlugin, of
-/// which `traits` may be missing.
+/// Reads a file that lock_file_text() wrote, in any TOML layout that uses plain strings: `lock = 1`
+/// and `plugins = NUMBER`, then NUMBER sections `[[plugin]]` with exactly the keys of LockedPlugin,
+/// of which `traits` may be missing.
 /// \throws IoError, "FILE:LINE: what is wrong, what is expected"; also for a file above 1 MiB.
 LockFile read_lock_file(const std::filesystem::path& file);
 

@@ -24,7 +24,7 @@ const RemovedComponent* removed_component(std::string_view kind, std::string_vie
 ///   empty.
 std::vector<const RemovedComponent*> removed_components_of(std::string_view text);
 
-/// One sentence without a full stop: what was removed, and what to write instead.
+/// One sentence without a full stop, which names the removed component and its replacement.
 std::string to_text(const RemovedComponent& removed);
 
 }  // namespace privgrad::core

@@ -1,5 +1,4 @@
-// The pretrained weights with which a model begins: how they are read, and who vouches for their
-// privacy.
+// The pretrained weights with which a model begins, and the origin that vouches for their privacy.
 #pragma once
 
 #include <cstddef>

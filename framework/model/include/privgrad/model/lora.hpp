@@ -15,10 +15,10 @@ namespace privgrad::core {
 /// The trained part of one tensor of a network: the tensor itself, or an adapter of low rank.
 struct TrainedTensor {
   std::string name;  ///< "layers.0.weight".
-  /// Its shape as a matrix: the first extent, and the product of the others.
+  /// The tensor's shape as a matrix: the first extent, and the product of the others.
   std::size_t rows = 0, columns = 0;
-  std::size_t in_network = 0;  ///< Its first element in the network's parameters.
-  std::size_t offset = 0;      ///< Its first element in the trained parameters.
+  std::size_t in_network = 0;  ///< The tensor's first element in the network's parameters.
+  std::size_t offset = 0;      ///< The tensor's first element in the trained parameters.
   /// The rank of the adapter; 0 if the tensor itself is trained. The adapter is A [rank, columns]
   /// followed by B [rows, rank], or, for a table, B followed by the transpose of A.
   std::size_t rank = 0;
@@ -62,7 +62,7 @@ struct LoraLayout {
 /// \throws ManifestError for a rank that makes an adapter no smaller than its tensor.
 LoraLayout lora_layout(const Manifest& manifest, const Network& network, std::size_t frozen_layers);
 
-/// A network whose trained parameters are those of a layout. Nodes whose tensors are not in the
+/// A network whose trained parameters are the ones of a layout. Nodes whose tensors are not in the
 /// layout are frozen. An adapted node becomes the sum of the frozen node and of `scale` times two
 /// layers without biases. A program thus computes norms, cells and sums only for the adapters, and
 /// no derivative below the first adapter.

@@ -16,7 +16,7 @@ struct PlanNumbers;
 struct Setting;
 struct StepPlan;
 
-/// What is known in advance about noise that adapts to releases.
+/// The facts that are known in advance about noise that adapts to releases.
 ///
 /// The guarantee of such a run is its budget, privacy.target_epsilon. Its ledger is a privacy
 /// filter: each release is charged before it is made, for the noise that was chosen for it, and a

@@ -1,4 +1,4 @@
-// What a plan would cost if each example itself drew its step of an epoch.
+// The cost that a plan would have if each example itself drew its step of an epoch.
 #pragma once
 
 #include <cstdint>

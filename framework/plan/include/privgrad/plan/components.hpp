@@ -1,4 +1,4 @@
-// The sampler, clipping, aggregator and optimizer of a plan: how they are made and started.
+// Makes and starts the sampler, clipping, aggregator and optimizer of a plan.
 #pragma once
 
 #include <span>

@@ -27,8 +27,8 @@ struct RhoOfExamples {
   std::uint64_t fewest_steps = 0, most_steps = 0;  ///< Number of batches that contain an example.
 };
 
-/// What releases without amplification are accounted for: either the exact order of examples that
-/// the run follows, or a rule that the participants follow.
+/// The order for which releases without amplification are accounted: either the exact order of
+/// examples that the run follows, or a rule that the participants follow.
 struct DrawnOrder {
   std::shared_ptr<const RandomSource> random;          ///< The sampler's streams for that order.
   std::shared_ptr<const Participation> participation;  ///< Null: `separation` is charged instead.

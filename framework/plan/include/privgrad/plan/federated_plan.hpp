@@ -17,9 +17,10 @@ namespace privgrad::core {
 
 /// One client of a federated run.
 struct ClientPlan {
-  /// Its steps and their cost; clients with the same number of examples share a plan.
+  /// The steps of the client and their cost; clients with the same number of examples share a plan.
   std::shared_ptr<const Plan> plan;
-  std::vector<std::uint32_t> rows;    ///< Its training examples, ascending; not empty.
+  /// The training examples of the client, ascending; not empty.
+  std::vector<std::uint32_t> rows;
   std::vector<std::uint64_t> labels;  ///< Examples per class; empty: not counted.
 };
 

@@ -26,7 +26,7 @@ class RecordDirectory {
 
   const std::filesystem::path& path() const noexcept { return path_; }
 
-  /// Whether an entry of that name exists, of any kind.
+  /// Whether the directory has a file, folder or other entry of this name.
   /// \param name  below the directory: "ledger.jsonl", "ledgers/client-0.jsonl".
   bool has(std::string_view name) const;
 

@@ -1,4 +1,5 @@
-// A bound on how well the releases of a run reveal whether an example was in its data.
+// A bound on the success of a test that guesses from the releases of a run whether an example was
+// in its data.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// The outcome of a run: how it ended, the steps that it paid for, and the epsilon of its statement.
+// The outcome of a run: its status, the steps that it paid for, and the epsilon of its statement.
 #pragma once
 
 #include <cstdint>

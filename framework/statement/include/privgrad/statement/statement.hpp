@@ -18,8 +18,9 @@ namespace privgrad::core {
 /// (epsilon, delta) with its kind of bound, the assumptions, randomness, arithmetic and versions.
 ///
 /// "prose" says the same in sentences, one text per paragraph. It begins with the sentence of
-/// "stain", a warning, if the guarantee is weakened; then come the three paragraphs of "lead": who
-/// is protected, how much, and what the numbers mean. "short" is one line for the model file.
+/// "stain", a warning, if the guarantee is weakened; then come the three paragraphs of "lead": the
+/// protected unit, the guarantee, and the meaning of the numbers. "short" is one line for the model
+/// file.
 ///
 /// Privacy: a function of the plan and of the releases.
 /// \throws only errors of the functions that it calls.

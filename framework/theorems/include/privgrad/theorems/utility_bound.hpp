@@ -165,7 +165,7 @@ struct TableRow {
   double value = 0.0;
 };
 /// \param budget  R.
-/// \param epsilon,  delta  the epsilon and the delta for the rows in R_{epsilon,delta} = epsilon^2
+/// \param epsilon, delta  the epsilon and the delta for the rows in R_{epsilon,delta} = epsilon^2
 ///   / ln(1/delta).
 /// \param pl_constant  mu.
 /// \param clip_norm  G.

@@ -1,4 +1,4 @@
-// The noisy training accuracy that a run may release: how it is computed, paid for and recorded.
+// Computes, pays for and records the noisy training accuracy that a run may release.
 #pragma once
 
 #include <cstdint>

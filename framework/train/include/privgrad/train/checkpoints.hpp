@@ -1,4 +1,4 @@
-// The checkpoints of a run: when they are made, where they are stored, and how a run is resumed.
+// Makes and stores the checkpoints of a run, and resumes a run.
 #pragma once
 
 #include <chrono>
@@ -61,8 +61,7 @@ class RoomForRun {
   int descriptor_ = -1;
 };
 
-/// The checkpoints of one run: when they are made, where they are stored, and how much the run has
-/// published.
+/// The checkpoints of one run: their times, their place, and the amount that the run has published.
 class Checkpoints {
  public:
   /// For a new run: names its private folder in the run's directory, and makes the folder.

@@ -136,7 +136,7 @@ class ProcessGroup {
   struct Asked {
     Wish wish = Wish::end;
     StepOrder order;  ///< For Wish::step: the order.
-    /// If absent: the parameters that the process already has.
+    /// If absent, the process keeps its parameters.
     std::optional<std::vector<float>> parameters;
   };
   Asked next();

@@ -22,8 +22,8 @@
 
 namespace privgrad::core {
 
-/// The common part of central and federated runs: how they begin, make checkpoints, stop, and are
-/// resumed (docs/resume.md).
+/// The common part of central and federated runs, which begins them, makes checkpoints, stops them
+/// and resumes them (docs/resume.md).
 class ResumableRun {
  public:
   ResumableRun(const ResumableRun&) = delete;
@@ -44,7 +44,7 @@ class ResumableRun {
   /// Saves the state on which the rest of the run depends, in addition to the state that save()
   /// handles.
   virtual void save_parts(StateWriter& out) = 0;
-  /// Replaces make_parts() in a restored run: reads what save_parts() wrote.
+  /// Replaces make_parts() in a restored run: reads the state that save_parts() wrote.
   virtual void restore_parts(StateReader& in) = 0;
   /// Replaces open_records() in a restored run.
   virtual void reopen_records(bool may_repeat) = 0;

@@ -22,7 +22,7 @@ Plan make_resumed_plan(const Manifest& manifest, const std::filesystem::path& di
                        const std::filesystem::path& state);
 
 /// Calls `make`, which reads the files of a resumed run; an error about a damaged or missing file
-/// then also says what can be done.
+/// then also contains a remedy.
 template <class Make>
 decltype(auto) with_own_files(const Make& make) {
   constexpr const char* kRemedy = "; restore the file, and the run can be resumed";

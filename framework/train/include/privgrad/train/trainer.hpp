@@ -67,8 +67,8 @@ class Trainer {
   /// number; if there are fewer rows than a batch, each batch contains all of them.
   void take_any_rows();
 
-  /// Replaces open_ledger() in a resumed run. Must follow restore(), which finds out how far the
-  /// ledger was written.
+  /// Replaces open_ledger() in a resumed run. Must follow restore(), which determines the written
+  /// part of the ledger.
   /// \param may_repeat  LedgerReopening::may_repeat.
   /// \throws IoError, PrivacyError as the reopened ledger.
   void reopen_ledger(const std::filesystem::path& file, const nlohmann::json& facts,

@@ -55,7 +55,7 @@ class CorrelatedRecipes {
   /// The number of steps during which a later step may reuse a step's noise; 0 if noise is never
   /// reused.
   std::uint64_t window() const { return window_; }
-  /// With a window: how many steps ago this term's noise was new; 0 for the first term.
+  /// With a window: the number of steps since this term's noise was new; 0 for the first term.
   std::uint64_t age(std::uint64_t step, const NoiseTerm& term) const;
   /// Latest first.
   std::span<const EarlierNoise> earlier(std::uint64_t step) const {

@@ -86,8 +86,8 @@ class AppendOnlyFile {
   std::string ahead_;
 };
 
-/// \returns whether some process has the file open in an AppendOnlyFile. False where the file
-///   system has no locks.
+/// \returns whether some process has the file open in an AppendOnlyFile. False if the file system
+///   has no locks.
 /// \throws IoError if the file cannot be read.
 bool is_being_written(const std::filesystem::path& file);
 

@@ -139,8 +139,8 @@ class StateWriter {
   Whole whole_;
 };
 
-/// Reads what a StateWriter wrote. The text is not trusted: a length that exceeds the rest of the
-/// text is refused before memory is allocated for it.
+/// Reads a text that a StateWriter wrote. The text is not trusted: a length that exceeds the rest
+/// of the text is refused before memory is allocated for it.
 class StateReader {
  public:
   /// \param text  must outlive this.
@@ -186,8 +186,8 @@ class StateReader {
     }
     return values;
   }
-  /// Reads what StateWriter::put() wrote for values of the same types. Does not read keys, which
-  /// have no value before they are read: use key(). The caller checks enumerators.
+  /// Reads values that StateWriter::put() wrote, of the same types. Does not read keys, which have
+  /// no value before they are read: use key(). The caller checks enumerators.
   /// \throws IoError also for a number that does not fit its type; otherwise as flag().
   template <class... T>
   void get(T&... values) {
@@ -292,7 +292,7 @@ std::string state_text(const T& value) {
   return out.text();
 }
 
-/// Reads what state_text() wrote.
+/// Reads a text that state_text() wrote.
 /// \param name  the text's name, for errors.
 /// \throws IoError for any other text.
 template <ListsState T>

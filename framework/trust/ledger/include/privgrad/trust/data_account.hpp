@@ -122,7 +122,7 @@ class DataAccount {
   /// Replaces a reservation by the part of it that was spent, or by the whole reservation if its
   /// run was resumed. A reservation that a copy of a resumed run has settled in full stays as it
   /// is.
-  /// \param status  how the run ended.
+  /// \param status  the status at the end of the run.
   /// \throws PrivacyError if there is no such reservation, it was settled differently before, or
   ///   `cost` exceeds it; IoError. The reservation stays then.
   void settle(Accountant& filter, const std::string& id, const Event& cost,

@@ -101,7 +101,7 @@ class Ledger {
   /// Reopens the ledger of an interrupted run, with everything that the run has paid for. The lines
   /// up to `again.at` are read, checked, and composed again. The lines after it are expected to be
   /// repeated: charge() and close() compare their lines with those in the file, and append only
-  /// what is missing. So nothing is charged twice, and no receipt is issued without a line in the
+  /// missing lines. So nothing is charged twice, and no receipt is issued without a line in the
   /// file. Epsilons, which another processor may have proved, are taken from the file if they agree
   /// within kOfProcessors, and the budget is widened accordingly: the events decide what is paid.
   ///

@@ -37,8 +37,7 @@ class CounterCipher {
   ~CounterCipher();
 
   /// Fills `out` with the bytes [16 * block, ...) of a domain. The same address always holds the
-  /// same bytes. A read that continues at the whole block where the last one ended is a little
-  /// faster.
+  /// same bytes. A read that begins at the block at which the last read ended is a little faster.
   void read(std::uint64_t domain, std::uint64_t block, std::span<std::uint8_t> out);
 
  private:

@@ -82,7 +82,7 @@ class CountLaw {
 ///     fixed size;
 ///   - that no batch equals one of the first 2^18, where chance makes that negligible: detects
 ///     coins from too few random bits;
-///   - repeated rows: how many of the recently drawn rows are drawn now, compared with the same
+///   - repeated rows: the number of recently drawn rows that are drawn now, compared with the same
 ///     number of coins. In batches cut from a permutation no row repeats, in repeated batches all
 ///     do;
 ///   - how often each row was drawn: detects rows that are favoured or never drawn;
@@ -194,7 +194,8 @@ class SamplingWatch {
   // rows sorted by step.
   std::vector<std::uint32_t> step_of_, rows_before_;
   std::vector<std::uint32_t> step_before_;  // [rows]
-  std::vector<std::size_t> begins_before_;  // [steps + 1]: where each step begins in rows_before_
+  // [steps + 1]: the beginning of each step in rows_before_.
+  std::vector<std::size_t> begins_before_;
   std::size_t not_yet_ = 0;
 };
 

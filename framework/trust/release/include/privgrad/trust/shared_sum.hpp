@@ -43,12 +43,12 @@ BoundedOnGrid add_shares(BoundedOnGrid share, std::size_t rows, const Slices& sl
                          Cluster& cluster, Executor& executor);
 
 /// Cluster::gather() of numbers.
-/// \param ends  [processes]: where the parts end, in elements.
+/// \param ends  [processes]: the ends of the parts, in elements.
 void gather(std::span<float> values, std::span<const std::size_t> ends, Cluster& cluster);
 
 /// Joins the slices that the processes have released: process 0 gets the whole. This is
 /// post-processing. All processes call it.
-/// \param ends  [processes]: where the slices end.
+/// \param ends  [processes]: the ends of the slices.
 /// \returns nothing at the other processes.
 /// \throws as Cluster::gather().
 std::optional<Released> put_together(const Released& slice, std::span<const std::size_t> ends,

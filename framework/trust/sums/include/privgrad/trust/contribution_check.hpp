@@ -1,4 +1,4 @@
-// Spot checks during a run that sampled examples contribute exactly what they should.
+// Spot checks during a run of the contributions of sampled examples.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +51,7 @@ struct ContributionCheck {
 
 /// Which of the examples that are computed together are checked: their numbers, counted from the
 /// first of these examples, ascending and without duplicates. They include the drawn example.
-/// \param first,  rows  the place in the batch of the first of these examples, and their number.
+/// \param first, rows  the place in the batch of the first of these examples, and their number.
 std::vector<std::size_t> examples_of(const ContributionCheck& check, std::size_t first,
                                      std::size_t rows);
 

@@ -13,8 +13,8 @@ namespace privgrad::core {
 class ProgramAround : public Program {
  public:
   virtual const Program& inside() const = 0;
-  /// Whether the inner program, asked for this ability after load_parameters() of the outer
-  /// program, does what the ability promises for the outer program.
+  /// Whether this ability of the inner program, requested after load_parameters() of the outer
+  /// program, keeps its promises for the outer program, too.
   virtual bool keeps(const std::type_info& ability) const = 0;
 };
 
