@@ -46,8 +46,7 @@ class FederatedRun final : ResumableRun {
     if (options_.resume) {
       take_up();
     } else {
-      // If the run fails, the whole reservation stays, because each client's spending is in a
-      // ledger of its own.
+      // If the run fails, its whole reservation stays: each client's ledger has its spending.
       if (manifest_.account) reservation_.emplace(plan_, options_.directory);
       begin();
     }
@@ -575,9 +574,8 @@ class FederatedRun final : ResumableRun {
   ClientProgram* client_program_ = nullptr;  // owned by server_bench_
   std::optional<Trainer> server_;
 
-  // the cluster's other processes; nothing without a cluster
-  std::optional<SharedRounds> processes_;
-  std::optional<RemoteRounds> remote_;  // clients that are separate programs
+  std::optional<SharedRounds> processes_;  // the cluster's other processes
+  std::optional<RemoteRounds> remote_;     // clients that are separate programs
 
   ComponentPtr<Sampler> participation_;  // draws the participants with fed_avg
   LocalIterationsRule chooser_;
@@ -588,9 +586,8 @@ class FederatedRun final : ResumableRun {
   std::uint64_t first_local_step_ = 0;  // first local step of the next round, with dp_fed_avg
   std::uint64_t last_iterations_ = 0;
   RoundTotals totals_;
-  // of model_ over the rounds; nothing if the manifest requests none
-  std::optional<MovingAverage> average_;
-  bool is_short_ = false;  // whether the budget did not pay for all steps of a round
+  std::optional<MovingAverage> average_;  // of model_ over the rounds, if one is requested
+  bool is_short_ = false;                 // whether the budget did not pay for all steps of a round
   std::optional<LineFile> rounds_file_;
 };
 
