@@ -179,7 +179,7 @@ def test_noise_error_of_two_is_the_commands(command: Any, tmp_path: Path) -> Non
         ({"windows": [61]}, "60"),
         ({"windows": []}, "windows is empty"),
         ({"other": SHUFFLED, "samplers": True}, "for one manifest"),
-        ({"overrides": ["aggregator=gaussian"]}, "which momentum"),
+        ({"overrides": ["aggregator=gaussian"]}, "momentum is missing"),
     ],
 )
 def test_noise_error_says_what_is_out_of_range(arguments: dict[str, Any], says: str) -> None:

@@ -95,7 +95,7 @@ def test_what_cannot_be_exported_is_an_exception(small: dict[str, Any]) -> None:
     with pytest.raises(privgrad.ConfigError, match="expected onnx"):
         privgrad.export(run, "model.onnx", format="pmml")
     (run.run_dir / "resume.json").write_text("{}")
-    with pytest.raises(privgrad.PrivacyError, match="is not over"):
+    with pytest.raises(privgrad.PrivacyError, match="is not finished"):
         privgrad.export(run, "model.onnx")
     assert Path("model.onnx").read_text() == "before"
 

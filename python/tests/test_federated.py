@@ -225,10 +225,10 @@ def test_an_order_is_answered_once(small: dict[str, Any]) -> None:
     # The same round with another model would be another release with the same noise.
     other = bytearray(first)
     other[-1] ^= 1
-    with pytest.raises(privgrad.PrivacyError, match="round 0 was made by another order"):
+    with pytest.raises(privgrad.PrivacyError, match="round 0 was executed by another order"):
         client.answer(bytes(other))
     client.answer(second)
-    with pytest.raises(privgrad.PrivacyError, match="round 0 was made by another order"):
+    with pytest.raises(privgrad.PrivacyError, match="round 0 was executed by another order"):
         client.answer(first)
 
 
@@ -325,7 +325,7 @@ def test_after_the_last_word_there_is_nothing_more(small: dict[str, Any]) -> Non
     clients[who] = None  # type: ignore[call-overload]
     client = federated.Client(manifest, who, "client-1", state=Path("state"))
     assert client.answer(word) == word
-    with pytest.raises(privgrad.PrivacyError, match="the run is over"):
+    with pytest.raises(privgrad.PrivacyError, match="the run is finished"):
         client.answer(first)
     assert Path("client-1/ledgers/client-1.jsonl").read_bytes() == ledger
     # Only the identity of the run is kept: the key is deleted in both checkpoint files.
@@ -376,7 +376,7 @@ def test_a_directory_takes_part_in_one_run(small: dict[str, Any]) -> None:
 
     def ask(orders: list[Order]) -> list[None]:
         for who, order in orders:
-            with pytest.raises(privgrad.PrivacyError, match="a new run costs its epsilon anew") as said:
+            with pytest.raises(privgrad.PrivacyError, match="a new run costs its epsilon again") as said:
                 clients[who].answer(order)
             lost.append(str(said.value))
         return [None for _ in orders]
@@ -422,7 +422,7 @@ def test_a_client_that_is_killed_pays_for_its_round_and_does_not_make_it_again(
     killed_in_a_round()
     ledger = Path("killed/ledgers/client-0.jsonl")
     client = federated.Client(manifest, 0, "killed")
-    with pytest.raises(privgrad.PrivacyError, match="was cut off, and is not made again"):
+    with pytest.raises(privgrad.PrivacyError, match="was interrupted, and is not executed again"):
         client.answer(first)
     assert [step for step, *_ in releases(ledger)] == list(range(1000))
     # The client then does what it would have done without the kill: the next steps, with their own
@@ -448,7 +448,7 @@ def test_an_older_state_in_a_round_that_is_brought_back_is_refused(small: dict[s
     shutil.rmtree("state")
     shutil.copytree("older", "state")
     charged = releases(Path("killed/ledgers/client-0.jsonl"))
-    with pytest.raises(privgrad.PrivacyError, match="has charges from after its private state"):
+    with pytest.raises(privgrad.PrivacyError, match="has charges that are newer than its private state"):
         federated.Client(manifest, 0, "killed")
     assert releases(Path("killed/ledgers/client-0.jsonl")) == charged
 
@@ -466,7 +466,7 @@ def test_an_estimate_of_a_round_that_was_cut_off_is_paid_for_too(small: dict[str
     Path("order").write_bytes(first)
     killed_in_a_round()
     client = federated.Client(manifest, 0, "killed")
-    with pytest.raises(privgrad.PrivacyError, match="was cut off, and is not made again"):
+    with pytest.raises(privgrad.PrivacyError, match="was interrupted, and is not executed again"):
         client.answer(first)
     whole.answer(first)
     assert client.answer(second) == whole.answer(second)
@@ -538,7 +538,7 @@ def test_an_answer_that_is_none_counts_as_lost_and_is_told(small: dict[str, Any]
           "schedules": {"clip_norm": 1, "learning_rate": 0.5}}, "privacy.noise is off"),
         ({"federated": {"local_iterations": {"kind": "ali_dpfl"}, "rounds": 4,
                         "estimates": "unaccounted"}}, "unaccounted are exact values"),
-        ({"federated": {"aggregation": "dp_fed_avg", "client_clip_norm": 1.0}}, "say trust_server"),
+        ({"federated": {"aggregation": "dp_fed_avg", "client_clip_norm": 1.0}}, "set trust_server"),
     ],
 )
 def test_what_would_leave_a_client_exactly_is_refused(
@@ -564,5 +564,5 @@ def test_a_client_without_a_number_of_the_manifest_is_refused(small: dict[str, A
         federated.Client(small, 0, "client")
     drawn = manifest_of(small)
     del drawn["seed"]
-    with pytest.raises(privgrad.ManifestError, match="draws which client an example lies with"):
+    with pytest.raises(privgrad.ManifestError, match="draws the client of each example"):
         federated.Client(drawn, 0, "client")

@@ -384,8 +384,10 @@ TEST_CASE("a directory whose runs are of another study is refused", "[ablate]") 
   const std::string csv = work.csv("s");
   const Outcome outcome = work.ablate({"--out", "s", "--set", "schedules.clip_norm=2", "--quiet"});
   check_one_error_line(outcome, 2);
-  CHECK_THAT(outcome.err, ContainsSubstring("s/runs/uniform+sgd/seed-1/manifest.yaml: differs from "
-                                            "what the arm uniform+sgd is now"));
+  CHECK_THAT(
+      outcome.err,
+      ContainsSubstring(
+          "s/runs/uniform+sgd/seed-1/manifest.yaml: differs from the present arm uniform+sgd"));
   CHECK(work.csv("s") == csv);
   CHECK(work.ablate({"--out", "s", "--quiet"}).exit_code == 0);
 }

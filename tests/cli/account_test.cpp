@@ -285,7 +285,7 @@ TEST_CASE("calibrate refuses what cannot be met") {
   CHECK(Json::parse(none.out).at("steps") == 0);
   CHECK(Json::parse(none.out).at("epsilon") == 0.0);
   CHECK_THAT(Json::parse(none.out).at("note").get<std::string>(),
-             ContainsSubstring("not a single step fits: it costs epsilon"));
+             ContainsSubstring("the budget does not allow a single step, which costs epsilon"));
   check_one_error_line(with({"--target-epsilon", "1"}), 2);
   check_one_error_line(with({"--target-epsilon", "1", "--steps", "5", "--noise-multiplier", "1"}),
                        2);
@@ -358,7 +358,7 @@ TEST_CASE("account --curve is made of proofs, of whoever takes the event") {
   CHECK(found(curve({"--event", "bare.json"})) == 1.0);
   const Outcome estimate = curve({"--event", "event.json", "--accountant", "saddle_point"});
   CHECK(estimate.exit_code != 0);
-  CHECK_THAT(estimate.err, ContainsSubstring("a curve is made of proofs"));
+  CHECK_THAT(estimate.err, ContainsSubstring("a curve needs proofs"));
   CHECK(curve({"--event", "event.json", "--delta", "1e-5"}).exit_code == 2);
 }
 

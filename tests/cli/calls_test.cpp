@@ -164,8 +164,8 @@ TEST_CASE("a study where a manifest is expected, and a manifest where a study is
     const Outcome study = cli({command, "s.yaml"});
     CHECK(study.exit_code == 2);
     CHECK(study.err ==
-          "s.yaml:1:8: error: study: begins a study, which `privgrad ablate` runs, where a "
-          "manifest is expected; that begins with privgrad: 1\n");
+          "s.yaml:1:8: error: study: is the first key of a study, which `privgrad ablate` runs; a "
+          "manifest begins with privgrad: 1\n");
   }
   const Outcome manifest = cli({"ablate", "small.yaml"});
   CHECK(manifest.exit_code == 2);

@@ -240,7 +240,7 @@ TEST_CASE("noise-error of two manifests compares theorems' own steps, and says w
   CHECK(json.at("manifests")[0].at("steps") != json.at("manifests")[1].at("steps"));
   REQUIRE(json.at("notes").size() == 2);
   CHECK_THAT(json.at("notes")[0].get<std::string>(),
-             ContainsSubstring("does not say which run ends better"));
+             ContainsSubstring("does not mean a better result"));
   CHECK_THAT(json.at("notes")[1].get<std::string>(), ContainsSubstring("of older iterates"));
 }
 
@@ -259,12 +259,12 @@ TEST_CASE("noise-error of two manifests refuses what cannot be compared") {
   };
   CHECK_THAT(refused("target_epsilon: 2", "target_epsilon: 3", {}),
              ContainsSubstring("a.yaml has epsilon 2, ") && ContainsSubstring("b.yaml epsilon 3"));
-  CHECK_THAT(refused("replace_one", "zero_out", {}), ContainsSubstring("at one guarantee"));
+  CHECK_THAT(refused("replace_one", "zero_out", {}), ContainsSubstring("at the same guarantee"));
   CHECK_THAT(refused(", momentum: 0.95", "", {}), ContainsSubstring("b.yaml releases prefix sums"));
   CHECK_THAT(refused("", "", {"--momentum", "0.9"}),
-             ContainsSubstring("--momentum is for releases of gradients"));
+             ContainsSubstring("--momentum applies to releases of gradients"));
   CHECK_THAT(refused("", "", {"--set", "aggregator=gaussian"}),
-             ContainsSubstring("which momentum?"));
+             ContainsSubstring("the momentum is missing"));
   CHECK_THAT(refused("", "", {"--restart-every", "5"}), ContainsSubstring("for one manifest"));
   CHECK_THAT(refused("", "", {"--smoothness", "1"}), ContainsSubstring("for one manifest"));
   CHECK_THAT(refused("", "", {"--report", "x.html"}), ContainsSubstring("for one manifest"));
@@ -283,7 +283,8 @@ TEST_CASE("noise-error refuses what it cannot compare") {
     CHECK(outcome.exit_code == 2);
     return outcome.err;
   };
-  CHECK_THAT(refused({"--set", "aggregator=gaussian"}), ContainsSubstring("which momentum?"));
+  CHECK_THAT(refused({"--set", "aggregator=gaussian"}),
+             ContainsSubstring("the momentum is missing"));
   CHECK_THAT(refused({"--set", "schedules.noise_multiplier=50"}),
              ContainsSubstring("at the same guarantee"));
   CHECK_THAT(refused({"--momentum", "1.5"}), ContainsSubstring("momentum"));

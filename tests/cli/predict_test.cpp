@@ -174,7 +174,7 @@ TEST_CASE("predict: what is wrong is one line, and no file is left") {
   // The rows themselves instead of a section: the message shows none of them.
   for (const char* rows : {"id;city\nP1;Bern\nP2;Genf\n", "id,city\nP1,Bern\n", "Bern\n"}) {
     write_file(cli.out("rows.csv"), rows);
-    refused({"out", "--data", "rows.csv"}, 2, "rows.csv:1:1: error: holds no section data");
+    refused({"out", "--data", "rows.csv"}, 2, "rows.csv:1:1: error: contains no section data");
     refused({"out", "--data", "rows.csv"}, 2, "{kind: csv, train: rows.csv}");
     CHECK_THAT(cli({"predict", "out", "--data", "rows.csv"}).err, !ContainsSubstring("Bern"));
   }

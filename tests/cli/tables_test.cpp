@@ -143,11 +143,11 @@ TEST_CASE("tables: what cannot come along is one line, which shows nothing of a 
   refused(rows, {"--keep", "class", "--out", "p.csv"}, 2, "would have two columns 'class'");
   refused(rows, {"--keep", "patient", "--out", "p.npy"}, 2, "write .csv or .jsonl");
   refused("{kind: csv, train: new.csv, unlabelled: true, streaming: true}", {"--keep", "patient"},
-          2, "leave streaming out");
+          2, "remove streaming");
   refused("{kind: csv, train: '*w*.csv', unlabelled: true}", {"--keep", "patient"}, 4,
           "two.csv: has no column 'patient', which is to be kept");
   refused("{kind: synthetic, rows: 5, dimensions: 5}", {"--keep", "id"}, 2,
-          "--keep: rows of synthetic have no columns by name; csv has");
+          "--keep: rows of synthetic have no named columns; rows of csv have them");
   // The option is about rows, and evaluate writes none.
   CHECK_THAT(cli({"evaluate", "out", "--keep", "id"}).err, ContainsSubstring("--keep"));
 }
@@ -460,7 +460,7 @@ TEST_CASE("tables: what describe suggests is a section that a run takes") {
   INFO(refused.err);
   CHECK(refused.exit_code == 3);
   CHECK_THAT(refused.err, ContainsSubstring("data.read_off_rows: is refused in release mode"));
-  CHECK_THAT(refused.err, ContainsSubstring("take the key out"));
+  CHECK_THAT(refused.err, ContainsSubstring("remove the key"));
   CHECK(on_release({"--set", "data.read_off_rows=null"}).exit_code == 0);
 }
 

@@ -112,7 +112,7 @@ TEST_CASE("release mode refuses a plugin without a record, and says both ways ou
   const std::string expected =
       "small.yaml:7:12: error: optimizer: release mode refuses plugin privgrad.sgd (" +
       release.file().string() + ", sha256 " + release.hash() +
-      "), which is not on record as having passed its tests; run: privgrad plugins test " +
+      "), which has no record of passed tests; run: privgrad plugins test " +
       release.file().string() + ", or accept it as it is: allow: {plugins: [" + release.hash() +
       "]}\n";
   for (const char* command : {"run", "plan", "validate"}) {

@@ -75,7 +75,7 @@ TEST_CASE("verify: the page carries the last lines, and is compared to the byte"
   CHECK_THAT(read_file(page), ContainsSubstring(json.at("last_lines").at("ledger.jsonl")));
   CHECK(read_file(page).find("does not verify") == std::string::npos);
   replace_in(page, "Completed all 12 steps", "Completed all 13 steps");
-  CHECK_THAT(problems(cli, {"out"}), ContainsSubstring("report.html: is not the page"));
+  CHECK_THAT(problems(cli, {"out"}), ContainsSubstring("report.html: differs from the page"));
   REQUIRE(cli({"report", "out"}).exit_code == 0);
   verified(cli, {"out"}, 0);
   fs::remove(page);
@@ -244,7 +244,7 @@ metrics: [test_accuracy]
        "runs/slow/seed-1/summary.json"},
       {"arms/fast/manifest.yaml", "value: 0.5", "value: 0.6",
        "runs/fast/seed-1/manifest.yaml: is not the arm fast"},
-      {"report.html", "</h1>", "!</h1>", "report.html: is not the page"}};
+      {"report.html", "</h1>", "!</h1>", "report.html: differs from the page"}};
   for (const Edit& edit : edits) {
     INFO(edit.file << " " << edit.from);
     const fs::path file = cli.out("s") / edit.file;

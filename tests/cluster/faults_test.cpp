@@ -145,7 +145,7 @@ TEST_CASE("a process with another version of the program is named") {
   fs::permissions(copy, fs::perms::owner_all);
   Words odd = words;
   odd.front() = copy;
-  check_odd_one(cli, words, odd, "another PrivGrad");
+  check_odd_one(cli, words, odd, "another version of PrivGrad");
   fs::remove(copy);
 }
 

@@ -191,7 +191,7 @@ std::vector<std::string> levels(const Cli& cli) {
 
 /// \param size_is_real  whether a number of rows other than data.size is an error in the manifest.
 std::vector<Change> changes(const Stopped& stopped, bool size_is_real, std::size_t steps) {
-  const std::string data = "the training data is not the data that the run began with";
+  const std::string data = "the training data has changed since the start of the run";
   const std::string test = "the test rows, which measurements are of, are others";
   const std::string other = "is not what the run began with",
                     manifest = "the manifest as resolved is not what the run began with";

@@ -513,12 +513,12 @@ TEST_CASE("what cannot be exported is one line, and a file that was there stays"
   write_file(exporting.out("cut.safetensors"), model.substr(0, model.size() - 1));
   refused({"cut.safetensors", "--out", "m.onnx"}, 4, "cut.safetensors: ");
   std::filesystem::create_directory(exporting.out("empty"));
-  refused({"empty", "--out", "m.onnx"}, 4, "holds no model.safetensors");
+  refused({"empty", "--out", "m.onnx"}, 4, "contains no model.safetensors");
   // Keys exist for a run that can be resumed.
   write_file(exporting.out("empty/model.safetensors"), model);
   write_file(exporting.out("empty/resume.json"), "{}");
-  refused({"empty", "--out", "m.onnx"}, 3, "its run is not over");
-  refused({"empty/model.safetensors", "--out", "m.onnx"}, 3, "its run is not over");
+  refused({"empty", "--out", "m.onnx"}, 3, "its run is not finished");
+  refused({"empty/model.safetensors", "--out", "m.onnx"}, 3, "its run is not finished");
   std::filesystem::remove(exporting.out("empty/resume.json"));
   exporting.export_model("empty");
   write_file(exporting.out("m.onnx"), "before");

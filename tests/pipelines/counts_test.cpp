@@ -296,7 +296,7 @@ TEST_CASE("counts: what they do not go together with is refused by name", "[stat
   };
   for (const std::string adjacency : {"zero_out", "replace_one"}) {
     refused({"privacy.adjacency=" + adjacency, "sampler=full_batch"},
-            "data.size: is to be released as a private statistic, but under " + adjacency +
+            "data.size: is declared as a private statistic, but under " + adjacency +
                 " the number of training examples is public");
   }
   refused({"data.size={about: 150, statistic: private}"},

@@ -130,8 +130,9 @@ TEST_CASE("only what the model uses has to be numbers that it can use", "[weight
                                "type 'I32', allowed are F32, F16 and BF16"));
   tensors[0].type = "F32";
   tensors[0].values[2] = std::numeric_limits<float>::quiet_NaN();
-  CHECK_THAT(refusal_of({kWeights}, safetensors_of(tensors)),
-             ContainsSubstring("'layers.0.weight' holds a number that is not finite, at place 2"));
+  CHECK_THAT(
+      refusal_of({kWeights}, safetensors_of(tensors)),
+      ContainsSubstring("'layers.0.weight' contains a number that is not finite, at place 2"));
 }
 
 TEST_CASE("a map names what the file calls otherwise, and what begins anew", "[weights]") {
@@ -168,14 +169,14 @@ TEST_CASE("weights that do not fit are refused with a table of all of them", "[w
   tensors = trained_tensors();
   for (Tensor& tensor : tensors) tensor.name = "other." + tensor.name;
   CHECK_THAT(refusal_of({kWeights}, safetensors_of(tensors)),
-             ContainsSubstring("no tensor of the file has the name"));
+             ContainsSubstring("no tensor of the file has a name"));
   CHECK_THAT(refusal_of({"model.weights={file: base.safetensors, map: {layers.0.wieght: a}}"}),
              ContainsSubstring("did you mean 'layers.0.weight'?"));
   CHECK_THAT(refusal_of({"model.weights={file: base.safetensors, map: {layers.0.bias: "
                          "layers.2.bais}}"}),
              ContainsSubstring("does not hold; did you mean 'layers.2.bias'?"));
   CHECK_THAT(refusal_of({kWeights}, "no such format"),
-             ContainsSubstring("base.safetensors: is cut off, or no model"));
+             ContainsSubstring("base.safetensors: is incomplete, or not a model"));
   for (const char* const magic : {"PK\x03\x04", "\x80\x02"}) {
     CHECK_THAT(refusal_of({kWeights}, magic + std::string("of PyTorch")),
                ContainsSubstring("base.safetensors: is a file of torch.save (.pt, .pth)") &&

@@ -239,7 +239,7 @@ TEST_CASE(
     "a model file that does not say what it is, or says what this version cannot, is refused") {
   check_refused(file_refusal([](Parts& p) { p.meta("model_format") = "3"; }), "version 3");
   check_refused(file_refusal([](Parts& p) { p.header["__metadata__"].erase("model_format"); }),
-                "how it is applied");
+                "does not describe its application");
   check_refused(file_refusal([](Parts& p) { p.header.erase("__metadata__"); }),
                 "not a model of PrivGrad");
   check_refused(file_refusal([](Parts& p) { p.meta("format") = "pt"; }), "not a model of PrivGrad");
@@ -284,8 +284,7 @@ TEST_CASE("a described network comes back, and those of versions before can be r
                     ContainsSubstring("network.layers.0.per_place is neither true nor false"));
   wrong = described;
   wrong["layers"][1]["per_place"] = true;
-  CHECK_THROWS_WITH(core::network_from_json(wrong),
-                    ContainsSubstring("has members that it does not know"));
+  CHECK_THROWS_WITH(core::network_from_json(wrong), ContainsSubstring("has unknown members"));
   Network weighted = network;
   weighted.class_weights = {0.1, 2.0, 1.0};
   CHECK(core::to_json(core::network_from_json(core::to_json(weighted)))["class_weights"] ==
@@ -306,7 +305,7 @@ TEST_CASE("a described network comes back, and those of versions before can be r
   wrong = described;
   wrong["layers"][1]["layer"] = "batch_norm";
   CHECK_THROWS_WITH(core::network_from_json(wrong),
-                    ContainsSubstring("network.layers.1 is of a kind that this version"));
+                    ContainsSubstring("network.layers.1 is of a kind that is unknown"));
 }
 
 TEST_CASE("what the date is said to be is the environment's, or an error") {

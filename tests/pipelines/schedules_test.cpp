@@ -378,7 +378,7 @@ TEST_CASE("steps: auto is the number with the least bound for the noise in use",
   CHECK(plan_of(dynamic).steps() == 24);
   CHECK_THAT(schedules_refusal({"steps=auto"}), ContainsSubstring("or utility: {kappa, alpha}"));
   CHECK_THAT(schedules_refusal({"steps=auto", "utility={kappa: 10, alpha: 5}"}),
-             ContainsSubstring("promises any progress"));
+             ContainsSubstring("guarantees progress"));
   CHECK_THAT(schedules_refusal({"steps=auto", "utility={kappa: 0.5, alpha: 5}"}),
              ContainsSubstring("utility.kappa: is 0.5, allowed is [1, inf)"));
   CHECK_THAT(schedules_refusal({"steps=otto"}), ContainsSubstring("steps: is a text"));

@@ -330,7 +330,7 @@ TEST_CASE("statistics: what they do not go together with is refused by name", "[
   Experiment no_run(kWithStatistics, {kTwo});
   const core::Plan& plan = no_run.plan();
   CHECK_THROWS_WITH(core::read_data(*plan.manifest, *plan.setting),
-                    ContainsSubstring("which a run releases and pays for"));
+                    ContainsSubstring("which only a run can release and pay for"));
 }
 
 TEST_CASE("statistics: exchanging an example costs as two contributions", "[statistics]") {

@@ -312,7 +312,7 @@ TEST_CASE("streaming: files are private, and listed and removed with the rest of
   SECTION("a folder that others can look into is refused") {
     fs::create_directory(streamed.kept);
     ::chmod(streamed.kept.c_str(), 0755);
-    CHECK_THROWS_WITH(streamed.rows(true), ContainsSubstring("open to other users"));
+    CHECK_THROWS_WITH(streamed.rows(true), ContainsSubstring("open to them"));
   }
 }
 
@@ -448,7 +448,7 @@ TEST_CASE("streaming: what needs all rows in memory is refused by name, before a
   CHECK_THAT(refusal("data.transforms=[{kind: max_norm, to: 1}, {kind: pca, dimensions: 2}]"),
              ContainsSubstring("data.transforms.1: pca learns from all training rows"));
   CHECK_THAT(refusal("data={kind: synthetic, rows: 50, dimensions: 3}"),
-             ContainsSubstring("data: synthetic hands its rows on all at once"));
+             ContainsSubstring("data: synthetic returns all rows at once"));
 }
 
 TEST_CASE("rows that are lent are those of a data set that holds them") {

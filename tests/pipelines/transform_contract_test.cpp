@@ -193,7 +193,8 @@ TEST_CASE("after every transform, examples are as many, with their targets, in t
   refused("reverses", "changed targets of the test examples, or their order");
   refused("swaps", "makes other features of test example");
   refused("centres", "makes other features of test example");
-  refused("swaps_at_once", "broke its promise: among others it makes other bits of an example");
+  refused("swaps_at_once",
+          "broke its contract: the bits of an example's features depend on the examples beside it");
   refused("fits_in_place", "changed the training examples while it was fitted");
   refused("fits_fewer", "returned 3 training examples for 200");
   Experiment shape(kTransformed, {"data.transforms=[tells_less]"}, transforms());

@@ -64,7 +64,7 @@ TEST_CASE("a copied state goes on with the inputs that it began with, or not at 
     std::string text = table(40, 0);
     text[text.size() - 2] ^= 1;
     was = edit(file = "rows.csv", text);
-    says = "the training data is not the data";
+    says = "the training data has changed";
   }
   SECTION("the weights that training began with") {
     was = edit(file = "weights.safetensors", some_weights(0.25));

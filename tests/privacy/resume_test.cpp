@@ -216,7 +216,7 @@ TEST_CASE("a run goes on as it began, or not at all", "[resume]") {
     rows.replace(rows.find("\n3,") + 1, 1, "4");
     write_file(data, rows);
     CHECK(begun.resume().code == 3);
-    CHECK_THAT(begun.last_words(), ContainsSubstring("the training data is not the data"));
+    CHECK_THAT(begun.last_words(), ContainsSubstring("the training data has changed"));
   }
   SECTION("the manifest is another one") {
     std::string text = read_file(begun.run() / "manifest.yaml");

@@ -83,9 +83,9 @@ TEST_CASE("no commitment to the training rows means no checkpoints", "[resume][p
     const Uncommitted made(overrides);
     CHECK(made.result.status == core::RunStatus::completed);
     CHECK_FALSE(made.result.data.value.has_value());
-    CHECK_THAT(made.result.no_checkpoints,
-               ContainsSubstring("its training rows are not committed to: its opening cannot be "
-                                 "kept"));
+    CHECK_THAT(
+        made.result.no_checkpoints,
+        ContainsSubstring("its training rows are not committed to: its opening cannot be stored"));
     CHECK_FALSE(made.had_private_state);
     CHECK_FALSE(made.has_private_state());
   }

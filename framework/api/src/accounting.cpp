@@ -281,7 +281,7 @@ Calibration calibrate(const AccountantCall& call, const CalibrationQuestion& que
   }
   made.result = answer(made.noise_multiplier, made.steps);
   if (made.steps == 0) {
-    made.result.note = "not a single step fits: it costs epsilon " +
+    made.result.note = "the budget does not allow a single step, which costs epsilon " +
                        core::short_bound(answer(made.noise_multiplier, 1).value);
   }
   return made;

@@ -172,7 +172,7 @@ const Component& find_component(const Catalog& catalog, const std::string& id) {
   for (const Component* component : found) {
     all += (all.empty() ? "" : ", ") + component->factory.kind + "/" + component->full_name();
   }
-  throw ConfigError("'" + id + "' is offered more than once; say which: " + all);
+  throw ConfigError("'" + id + "' is offered by several plugins; name one of them: " + all);
 }
 
 }  // namespace privgrad::api

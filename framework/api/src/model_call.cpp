@@ -48,10 +48,10 @@ DataSection section_of_run(const fs::path& model, const std::string& dashes,
   const fs::path folder = fs::absolute(model).parent_path();
   std::error_code absent;
   if (!fs::exists(folder / "manifest.yaml", absent)) {
-    throw ConfigError(model.string() +
-                      ": lies in no run directory, whose test rows could be taken; say which rows "
-                      "with " +
-                      dashes + "data");
+    throw ConfigError(
+        model.string() +
+        ": is not in a run directory, so there are no test rows to use; name the rows with " +
+        dashes + "data");
   }
   return core::parse_data_section(core::read_yaml_file(folder / "manifest.yaml"),
                                   folder / "manifest.yaml", folder, catalog);
@@ -68,10 +68,9 @@ void check_transforms(const DataSection& section, const core::ModelFile& file) {
                    core::value_to_json(own.params);
   }
   if (are_same) return;
-  throw core::ManifestError(
-      {section.transforms.front().position +
-       ": error: data.transforms: are not those of the model, which brings what it was trained "
-       "with; leave them out"});
+  throw core::ManifestError({section.transforms.front().position +
+                             ": error: data.transforms: differ from the transforms "
+                             "of the model, which contains its own; remove them"});
 }
 
 void check_classes(const DataInfo& info, const core::ModelFile& file) {
@@ -102,8 +101,8 @@ Split split_of(const ModelRequest& request, const DataInfo& info) {
   const std::string& dashes = request.dashes;
   if (!request.split) {
     if (!info.has_test_split && !request.data) {
-      throw ConfigError("the run has no test rows; " + dashes +
-                        "split train takes its training rows, " + dashes + "data others");
+      throw ConfigError("the run has no test rows; use " + dashes +
+                        "split train for its training rows, or " + dashes + "data for other rows");
     }
     return info.has_test_split ? Split::test : Split::train;
   }
@@ -118,11 +117,11 @@ Split split_of(const ModelRequest& request, const DataInfo& info) {
 void keep_columns(const ModelRequest& request, DataSource& source, const DataSection& section) {
   if (request.keep.empty()) return;
   const std::string who = request.dashes + "keep: ";
-  if (section.streaming)
-    throw ConfigError(who + "rows that are streamed lose their columns; leave streaming out");
+  if (section.streaming) throw ConfigError(who + "streamed rows have no columns; remove streaming");
   const std::vector<std::string> columns = source.columns();
   if (columns.empty())
-    throw ConfigError(who + "rows of " + section.data.name() + " have no columns by name; csv has");
+    throw ConfigError(who + "rows of " + section.data.name() +
+                      " have no named columns; rows of csv have them");
   for (auto name = request.keep.begin(); name != request.keep.end(); ++name) {
     const std::string shown = who + "'" + core::shown_line(*name) + "'";
     if (std::find(request.keep.begin(), name, *name) != name)
@@ -187,7 +186,8 @@ nlohmann::json evaluate(const ModelCall& call,
     result = core::evaluation_json(call.model->predict(call.rows, on_progress), call.rows.targets(),
                                    call.model->file().classes);
   } else {
-    throw ConfigError("the rows have no targets to compare with; privgrad predict takes them");
+    throw ConfigError(
+        "the rows have no targets to compare with; use privgrad predict for such rows");
   }
   result.update(model_call_json(call));
   return result;

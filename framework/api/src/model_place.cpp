@@ -13,7 +13,7 @@ std::filesystem::path model_file_of(const std::string& operand) {
   if (!std::filesystem::is_directory(path, absent)) return path;
   std::filesystem::path file = path / "model.safetensors";
   if (!std::filesystem::exists(file, absent)) {
-    throw IoError(operand + ": holds no model.safetensors; a run that was cut off has no model");
+    throw IoError(operand + ": contains no model.safetensors; an interrupted run has no model");
   }
   return file;
 }
@@ -23,8 +23,8 @@ void check_is_over(const std::filesystem::path& model) {
       std::filesystem::absolute(model).parent_path() / core::kResumeFile;
   if (!std::filesystem::exists(std::filesystem::symlink_status(sign))) return;
   throw PrivacyError(model.string() +
-                     ": its run is not over (resume.json): its keys still exist for resuming it; "
-                     "resume it, or end it with privgrad run --resume DIR --finish");
+                     ": its run is not finished (resume.json), and its keys still exist; resume "
+                     "it, or finish it with privgrad run --resume DIR --finish");
 }
 
 }  // namespace privgrad::api

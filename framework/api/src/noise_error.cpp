@@ -37,7 +37,7 @@ struct Compared {
 NoiseArm reduced_arm(const Compared& question, const std::string& momentum) {
   NoiseArm arm{.name = "tree, reduced", .aggregator = "", .needs_order = true};
   if (question.smoothness == 0.0) {
-    arm.refused = "which smoothness of the loss? give --smoothness";
+    arm.refused = "the smoothness of the loss is missing; give --smoothness";
     return arm;
   }
   arm.aggregator = "{kind: tree_reduced" + momentum +

@@ -31,16 +31,16 @@ std::vector<double> momentum_of_sides(const NoiseQuestion& question,
                                       const std::vector<std::optional<double>>& own) {
   if (own[0] && own[1] && question.momentum) {
     throw ConfigError(
-        "--momentum is for releases of gradients, and both manifests release a momentum of their "
-        "own");
+        "--momentum applies to releases of gradients, but both manifests release their own "
+        "momentum");
   }
   if (!own[0] && !own[1] && !question.momentum) throw ConfigError(kWhichMomentum);
   const double other = question.momentum.value_or(own[0].value_or(own[1].value_or(1.0)));
   const std::vector<double> settled{own[0].value_or(other), own[1].value_or(other)};
   if ((settled[0] < 1.0) != (settled[1] < 1.0)) {
     throw ConfigError(names[settled[0] < 1.0 ? 1 : 0] +
-                      " releases prefix sums, and the other momentum: their noise has different "
-                      "units");
+                      " releases prefix sums, and the other manifest releases momentum: the noise "
+                      "has different units");
   }
   return settled;
 }
@@ -64,17 +64,17 @@ std::vector<std::string> notes_of(const NoiseSide& first, const NoiseSide& secon
   if (first.plan.steps() != second.plan.steps()) {
     notes.push_back("they take " + std::to_string(first.plan.steps()) + " and " +
                     std::to_string(second.plan.steps()) +
-                    " steps, so that less noise does not say which run ends better");
+                    " steps, so less noise does not mean a better result");
   }
   if (first.momentum != second.momentum) {
     notes.push_back(
-        "the one with more momentum averages over more gradients, of older iterates: it has less "
-        "noise for that alone");
+        "the manifest with more momentum averages more gradients of older iterates, so it has less "
+        "noise for this reason alone");
   }
   if (first.plan.parameters != second.plan.parameters) {
     notes.push_back("their models have " + std::to_string(first.plan.parameters) + " and " +
                     std::to_string(second.plan.parameters) +
-                    " parameters, and this is the noise in one");
+                    " parameters, and the noise is given for one parameter");
   }
   return notes;
 }
@@ -120,9 +120,9 @@ NoiseOfTwo noise_of_two(const std::vector<std::string>& names,
   NoiseSide& second = result.sides[1];
   const std::string guarantee = guarantee_of(*first.manifest);
   if (guarantee != guarantee_of(*second.manifest)) {
-    throw ConfigError("noise is compared at one guarantee, but " + first.name + " has " +
+    throw ConfigError("noise is compared at the same guarantee, but " + first.name + " has " +
                       guarantee + " and " + second.name + " " + guarantee_of(*second.manifest) +
-                      "; --set sets a key of both");
+                      "; --set changes a key of both manifests");
   }
   const std::vector<double> momentum = momentum_of_sides(question, names, own);
   const std::uint64_t steps = std::min(first.plan.steps(), second.plan.steps());

@@ -10,8 +10,8 @@
 namespace privgrad::api {
 
 inline constexpr const char* kWhichMomentum =
-    "which momentum? give --momentum, or a manifest whose aggregator is a tree or matrix (1 is "
-    "prefix sums)";
+    "the momentum is missing; give --momentum (1 for prefix sums), or a manifest whose aggregator "
+    "is a tree or matrix";
 
 /// \throws ConfigError naming a number that is out of its range.
 void require_ranges(const NoiseQuestion& question);

@@ -85,8 +85,8 @@ PredictedNoise predicted_noise(const core::Plan& plan, double momentum,
   const double target = *plan.manifest->target_epsilon;
   if (plan.affordable_steps < plan.steps() || plan.epsilon().value < target * (1.0 - 1e-6)) {
     throw ConfigError(
-        "mechanisms are compared at the same guarantee; leave the scale of "
-        "schedules.noise_multiplier open, so that each of them spends privacy.target_epsilon");
+        "mechanisms are compared at the same guarantee; give schedules.noise_multiplier no scale, "
+        "so that each mechanism spends privacy.target_epsilon");
   }
   PredictedNoise noise{.noise_multiplier = plan.noise_multiplier.front()};
   noise.stddev =

@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr const char* kElsewhere =
-    "; runs of both cannot be compared: give another --out, or remove this directory";
+    ", and runs of different programs cannot be compared; give another --out, or remove this "
+    "directory";
 
 std::string text_of(const fs::path& file) {
   constexpr std::size_t kMostBytes = std::size_t{64} << 20;
@@ -68,7 +69,8 @@ void check_run(const core::StudyDirectory& directory, const core::PlannedArm& ar
   const core::Manifest expected = core::parse_manifest(arm_text, directory.arm_manifest(name),
                                                        {"seed=" + std::to_string(seed)}, catalog);
   if (text_of(file) == core::to_yaml(expected.resolved)) return;
-  throw ConfigError(file.string() + ": differs from what the arm " + name + " is now" + kElsewhere);
+  throw ConfigError(file.string() + ": differs from the present arm " + name + " is now" +
+                    kElsewhere);
 }
 
 bool has_runs(const core::StudyDirectory& directory) {
@@ -194,7 +196,8 @@ core::StudyRuns all_runs(const core::StudyPlan& plan, const core::StudyDirectory
     for (const std::uint64_t seed : plan.study->seeds) {
       const auto record = directory.finished(arm.arm->name, seed);
       if (!record) {
-        throw IoError(directory.run(arm.arm->name, seed).string() + ": has lost its summary.json");
+        throw IoError(directory.run(arm.arm->name, seed).string() +
+                      ": its summary.json is missing");
       }
       row.push_back(*record);
     }

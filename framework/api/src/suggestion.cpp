@@ -10,7 +10,7 @@ Draft with_suggestions(Value section, const std::string& kind, DataSource& sourc
   const std::optional<Value> suggested = source.suggest();
   if (!suggested) {
     throw ConfigError("data source " + kind +
-                      " has nothing to declare; suggestions are for tables (csv, memory)");
+                      " has no declarations; only tables (csv, memory) have suggestions");
   }
   for (const Value::Member& member : std::get<Value::Object>(suggested->data()))
     section.set(member.key, member.value);

@@ -31,8 +31,8 @@ std::vector<Prover> provers(const std::vector<AccountantCall>& calls, const Even
   for (const AccountantCall& call : calls) {
     if (!call.proves_itself()) {
       throw ConfigError(call.name() +
-                        ": estimates, and its answers are proved by another accountant; a curve is "
-                        "made of proofs: ask that one, or none by name");
+                        ": gives only estimates, and another accountant proves its answers; a "
+                        "curve needs proofs: name that accountant, or none");
     }
     try {
       all.push_back({call.name(), call.after(event)});

@@ -22,13 +22,15 @@ constexpr std::size_t kMostSignatureBytes = 4096;
 /// The page is recreated from the files, which are already verified, and compared byte for byte.
 void check_page(const core::RecordDirectory& directory, core::Verification& result) {
   if (!directory.has("report.html")) {
-    result.notes.emplace_back("report.html: there is none to compare; privgrad report makes it");
+    result.notes.emplace_back(
+        "report.html: is missing, so it was not compared; privgrad report writes it");
     return;
   }
   if (!result.verified()) return;  // otherwise the page's sources are not the run's
   try {
     if (directory.read("report.html", kMostPageBytes) == report::page(directory.path())) return;
-    result.problems.emplace_back("report.html: is not the page that the run's files make");
+    result.problems.emplace_back(
+        "report.html: differs from the page that follows from the run's files");
   } catch (const Error& problem) {
     result.problems.emplace_back(std::string("report.html: ") + problem.what());
   }
@@ -55,11 +57,11 @@ Json check_signature(const core::RecordDirectory& directory, const VerifyRequest
     return nullptr;
   }
   if (trusted && *trusted != *signer) {
-    result.problems.push_back("signature.json: is of the key " + *signer +
+    result.problems.push_back("signature.json: was made with the key " + *signer +
                               ", not of the trusted one");
   }
   if (!trusted) {
-    result.notes.push_back("signature.json: is of the key " + *signer +
+    result.notes.push_back("signature.json: was made with the key " + *signer +
                            "; whose that is nobody has said here (--trusted)");
   }
   return {{"public_key", *signer}, {"trusted", trusted == signer}};

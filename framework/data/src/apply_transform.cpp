@@ -94,8 +94,8 @@ class Before {
                      [&](float a, float b) { return is_near(a, b, scale); })) {
         continue;
       }
-      refuse("makes other features of " + std::string(split_) + " example " +
-             std::to_string(rows_[i]) + " alone than it returned in its place");
+      refuse("computes different features for " + std::string(split_) + " example " +
+             std::to_string(rows_[i]) + " by itself than among the other examples");
     }
   }
 
@@ -129,8 +129,8 @@ class Before {
   [[noreturn]] void refuse(const std::string& what) const {
     throw PluginError(use_.position + ": error: " + use_.where + ": transform " + use_.name() +
                       " " + what +
-                      "; a transform makes new features of each example, and leaves their number, "
-                      "targets and order as they are");
+                      "; a transform computes new features for each example, and must not change "
+                      "the number, targets and order of examples");
   }
 
   const ComponentUse& use_;
@@ -171,7 +171,7 @@ const FeatureCache* cache_for(const ComponentUse& use, const Transform& transfor
                               const FeatureCache* cache) {
   if (cache == nullptr || !is_worth_keeping(transform)) return nullptr;
   if (!use.component->plugin->sha256.empty()) return cache;
-  cache->note("outputs of transform " + use.name() + " are not kept: its code has no hash");
+  cache->note("outputs of transform " + use.name() + " are not stored: its code has no hash");
   return nullptr;
 }
 
@@ -194,7 +194,7 @@ FittedTransform learn(const ComponentUse& use, const PlannedTransform& planned,
                       Transform& transform, Dataset& train, Teacher* teacher) {
   if (transform.statistic() != planned.statistic) {
     throw PluginError(use.component->full_name() +
-                      ": says otherwise than when the run was planned where its numbers come from");
+                      ": declares another origin of its numbers than when the run was planned");
   }
   switch (planned.statistic) {
     case Statistic::unaccounted:
@@ -204,9 +204,8 @@ FittedTransform learn(const ComponentUse& use, const PlannedTransform& planned,
     case Statistic::released:
       if (teacher == nullptr) {
         throw ConfigError(use.name() +
-                          " learns from a noised sum over the private rows, which a run releases "
-                          "and pays for, and this is not a run; give it numbers, or statistic: "
-                          "public");
+                          " learns from a noised sum over the private rows, which only a run can "
+                          "release and pay for; give it numbers, or statistic: public");
       }
       teacher->teach(planned.number, transform, train);
       break;
@@ -225,9 +224,9 @@ void check_row_alone(const ComponentUse& use, const Transform& transform, const 
   if (!all_finite(alone))
     std::fill(alone.begin(), alone.end(), std::numeric_limits<float>::quiet_NaN());
   if (same_bits(alone, made)) return;
-  throw PluginError(use.position + ": error: " + use.where + ": transform " + use.name() +
-                    " broke its promise: among others it makes other bits of an example than of "
-                    "that example alone");
+  throw PluginError(
+      use.position + ": error: " + use.where + ": transform " + use.name() +
+      " broke its contract: the bits of an example's features depend on the examples beside it");
 }
 
 FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
@@ -238,9 +237,9 @@ FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
   // them.
   const Statistic statistic = transform.statistic();
   if (statistic == (fitted.values.empty() ? Statistic::released : Statistic::none)) {
-    throw PluginError(use.component->full_name() + ": what it says of its numbers, and the " +
-                      std::to_string(fitted.values.size()) +
-                      " tensor(s) that it has learnt, contradict each other");
+    throw PluginError(use.component->full_name() +
+                      ": its statement about its numbers contradicts the " +
+                      std::to_string(fitted.values.size()) + " tensor(s) that it has learnt");
   }
   constexpr std::string_view kLetters =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
@@ -252,8 +251,8 @@ FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
                     [](double x) { return std::isfinite(x); }))
       continue;
     throw PluginError(use.component->full_name() +
-                      ": has learnt a tensor without a proper name, with another number of values "
-                      "than its shape says, or with one that is not finite");
+                      ": has learnt a tensor that has no valid name, whose values do not fit its "
+                      "shape, or which has a value that is not finite");
   }
   return fitted;
 }

@@ -122,8 +122,8 @@ DataCommitment commit(const Manifest& manifest, const Dataset& train, const fs::
   if (manifest.seed) return {commitment_to(opening_of_seed(*manifest.seed), train), ""};
   if (state.empty()) {
     return {std::nullopt,
-            "no directory is known to keep its opening in (neither --state, XDG_STATE_HOME nor "
-            "HOME is given)"};
+            "there is no directory for its opening (none of --state, XDG_STATE_HOME and HOME is "
+            "given)"};
   }
   Opening opening{};
   RandomKey::from_operating_system().fill_bytes(0, 0, opening);
@@ -131,20 +131,20 @@ DataCommitment commit(const Manifest& manifest, const Dataset& train, const fs::
   try {
     keep(opening, value, state);
   } catch (const IoError& problem) {
-    return {std::nullopt, std::string("its opening cannot be kept: ") + problem.what()};
+    return {std::nullopt, std::string("its opening cannot be stored: ") + problem.what()};
   }
   return {std::move(value), ""};
 }
 
 DataCommitment commit_again(const Manifest& manifest, const Dataset& train, const fs::path& state,
                             const std::optional<std::string>& value) {
-  if (!value) return {std::nullopt, "none was made when the run began"};
+  if (!value) return {std::nullopt, "there was no commitment at the start of the run"};
   const Opening opening = manifest.seed
                               ? opening_of_seed(*manifest.seed)
                               : read_opening(state / value->substr(0, 32) / "opening.json");
   if (commitment_to(opening, train) == *value) return {value, ""};
   throw PrivacyError(
-      "the training data is not the data that the run began with: its commitment has another hash");
+      "the training data has changed since the start of the run: its commitment has another hash");
 }
 
 Opening read_opening(const fs::path& file) {
@@ -156,7 +156,8 @@ Opening read_opening(const fs::path& file) {
                          json.at("opening").is_string() &&
                          is_sha256_hex(json.at("opening").get_ref<const std::string&>());
   if (!holds_one) {
-    throw ConfigError(file.string() + ": holds no 'opening' of 64 hex digits, as a run writes it");
+    throw ConfigError(file.string() +
+                      ": contains no 'opening' of 64 hex digits as written by a run");
   }
   Opening opening{};
   const auto& digits = json.at("opening").get_ref<const std::string&>();

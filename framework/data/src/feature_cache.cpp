@@ -52,7 +52,7 @@ std::string read_features(int descriptor, const FeatureKey& key, std::vector<flo
   const std::span<char> numbers(reinterpret_cast<char*>(features.data()), count * sizeof(float));
   if (!read_all(descriptor, there) || !read_all(descriptor, numbers) || !read_all(descriptor, hash))
     return "it cannot be read";
-  if (there != head) return "it is about something else";
+  if (there != head) return "it describes other features";
   Sha256 computed;
   computed.add(there);
   computed.add(bytes_of(features));
@@ -159,7 +159,7 @@ void FeatureCache::keep(const FeatureKey& key, std::span<const float> features) 
   const std::uint64_t bytes = head.size() + features.size_bytes() + kHashDigits;
   const auto fail = [&](const std::string& why) {
     note(key.what + " for " + std::to_string(key.rows) +
-         " examples are not kept: " + folder_->path().string() + ": " + why);
+         " examples are not stored: " + folder_->path().string() + ": " + why);
   };
   if (key.text.size() > kLongestKey || key.text.find('\n') != key.text.npos)
     return fail("their key is too long");
@@ -183,7 +183,7 @@ void FeatureCache::keep(const FeatureKey& key, std::span<const float> features) 
     return fail(why);
   }
   note("kept the " + key.what + " for " + std::to_string(key.rows) + " examples, " +
-       size_words(bytes) + " as private as the examples, in " + folder_->path().string());
+       size_words(bytes) + ", as private as the examples, in " + folder_->path().string());
 }
 
 fs::path user_feature_folder() {

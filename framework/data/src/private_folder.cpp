@@ -48,8 +48,8 @@ Descriptor PrivateFolder::open(const fs::path& folder) {
     throw IoError(folder.string() + ": cannot be opened as a folder: " + words_of(errno));
   if (facts.st_uid != ::geteuid() || (facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     throw ConfigError(folder.string() +
-                      ": belongs to or is open to other users; what is kept there are private "
-                      "copies of data: give a folder of your own with mode 0700");
+                      ": belongs to other users or is open to them, but it contains private copies "
+                      "of data; give your own folder with mode 0700");
   }
   return opened;
 }

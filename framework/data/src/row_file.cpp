@@ -334,7 +334,7 @@ void RowFileWriter::add(const RowBlock& block) {
                         std::bit_cast<std::uint32_t>(encoding.scale) ==
                             std::bit_cast<std::uint32_t>(encoding_->scale);
   if (!is_alike)
-    throw PluginError("the data source broke its contract: it handed on rows that are not alike");
+    throw PluginError("the data source broke its contract: its rows have different sizes or types");
   Part& features = *parts_.at(part_number(block.split, false));
   Part& targets = *parts_.at(part_number(block.split, true));
   const std::string_view bytes =

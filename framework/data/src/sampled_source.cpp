@@ -27,9 +27,7 @@ class SampledSource final : public DataSource {
   Dataset read(Split split) override {
     Dataset all = source_->read(split);
     if (split != Split::train) return all;
-    if (!seed_)
-      throw ConfigError(
-          "data.sample has no seed, and the run has none either; give one of the two");
+    if (!seed_) throw ConfigError("neither data.sample nor the run has a seed; give one of them");
     const std::vector<std::uint32_t> chosen = draw(all.rows());
     std::vector<float> features(chosen.size() * all.row_size()), targets(chosen.size());
     all.gather(chosen, features, targets);

@@ -67,8 +67,7 @@ Json identities_of(const std::vector<fs::path>& files) {
     if (nanoseconds(now) < last || nanoseconds(now) - last >= kTicks) return all;
     std::this_thread::sleep_for(std::chrono::nanoseconds(kTicks));
   }
-  throw IoError(files.front().string() +
-                ": it, or a file beside it, is being changed all the time");
+  throw IoError(files.front().string() + ": the file, or a file beside it, changes continually");
 }
 
 Json paths_of(const Json& identities) {
@@ -119,8 +118,8 @@ PrivateFolder folder_of_rows(const Streaming& streaming) {
   fs::path folder = streaming.folder.empty() ? user_feature_folder() : streaming.folder;
   if (folder.empty()) {
     throw ConfigError(
-        "no folder is known to write rows to (neither XDG_CACHE_HOME nor HOME is given); name one "
-        "with --cache=DIR");
+        "there is no folder for rows (neither XDG_CACHE_HOME nor HOME is given); name one with "
+        "--cache=DIR");
   }
   return PrivateFolder(folder);
 }
@@ -135,7 +134,7 @@ std::shared_ptr<const RowFile> find_or_make(
     std::string why;
     auto found = RowFile::find(folder, place, why);
     if (found == nullptr && !why.empty())
-      note(what + " that were kept are not used (" + why + "): " + folder.path().string());
+      note(what + " that were stored are not used (" + why + "): " + folder.path().string());
     if (found != nullptr) note("took " + what + " from " + folder.path().string());
     return found;
   };
@@ -154,8 +153,8 @@ std::shared_ptr<const RowFile> make_anew(
     const PrivateFolder& folder, const Streaming& streaming, const std::string& what,
     const std::function<std::shared_ptr<const RowFile>()>& make) {
   if (streaming.note)
-    streaming.note(what +
-                   " that were kept are damaged, and are made anew: " + folder.path().string());
+    streaming.note(
+        what + " that were stored are damaged, and are computed again: " + folder.path().string());
   const Turn turn(folder, streaming);
   return make();
 }
@@ -180,8 +179,8 @@ StreamedSource::StreamedSource(ComponentUse use, Streaming streaming)
       streams_(dynamic_cast<StreamedRows*>(source_.get())) {
   if (streams_ != nullptr) return;
   throw ConfigError(use_.name() +
-                    " hands its rows on all at once (it has no ability StreamedRows), so streaming "
-                    "cannot be true; leave it out, or convert the rows to csv or npy");
+                    " returns all rows at once (it has no ability StreamedRows), so streaming "
+                    "cannot be true; remove it, or convert the rows to csv or npy");
 }
 
 std::string StreamedSource::rows_words() const { return "the rows of " + use_.name(); }
@@ -229,7 +228,7 @@ DataInfo StreamedSource::write_rows(RowFileWriter& writer) {
                            element_count(info.shape.features) == writer.row_size());
   if (is_as_told) return info;
   throw PluginError(use_.component->full_name() +
-                    ": broke its contract: it has handed on other rows than it tells of");
+                    ": broke its contract: its rows differ from its own description");
 }
 
 DataInfo StreamedSource::info() {

@@ -221,15 +221,15 @@ class StreamedTransforms {
 void check_streamable(const ComponentUse& use, const Transform& transform) {
   const Statistic statistic = transform.statistic();
   if (statistic == Statistic::unaccounted || statistic == Statistic::declared_public) {
-    throw ConfigError(use.name() +
-                      " learns from all training rows in memory, which data.streaming is there to "
-                      "avoid; give it its numbers (statistic: public), or have them released where "
-                      "it can (statistic: private)");
+    throw ConfigError(
+        use.name() +
+        " learns from all training rows in memory, which data.streaming avoids; give it numbers "
+        "(statistic: public), or let it learn from a release if it can (statistic: private)");
   }
   if (transform.is_by_row()) return;
   throw ConfigError(use.name() +
-                    " transforms all rows at once, in memory (is_by_row() says no), which "
-                    "data.streaming is there to avoid; leave one of the two out");
+                    " transforms all rows at once, in memory (is_by_row() is false), which "
+                    "data.streaming avoids; remove one of the two");
 }
 
 void apply_streamed_transforms(const Manifest& manifest, std::span<const Statistic> planned,

@@ -105,8 +105,8 @@ void Client::watch_estimates() {
   const Manifest& manifest = *plan_.manifest;
   if (estimate_charges(manifest, *estimate_sampler_, federated_.estimate_noise) != plan_.beside) {
     throw PluginError(manifest.sampler.component->full_name() +
-                      ": estimates are charged otherwise than when they were planned; two "
-                      "instances with the same parameters must agree");
+                      ": the charges for estimates differ from the plan; two instances with the "
+                      "same parameters must agree");
   }
   estimate_watch_.emplace(plan_.beside,
                           manifest.sampler.component->full_name() + " (of estimates)");
@@ -184,7 +184,7 @@ bool Client::pay_for_estimate() {
   Ledger* ledger = trainer_.ledger();
   if (ledger == nullptr || wish_.estimates != EstimateMode::private_sums) return true;
   if (estimates_made_ >= plan_.beside.size())
-    throw PrivacyError("an estimate is asked for that the plan has not");
+    throw PrivacyError("an estimate was requested that is not in the plan");
   paid_estimates_ = ledger->charge(std::span(plan_.beside).subspan(estimates_made_, 1));
   return !paid_estimates_.empty();
 }
@@ -197,7 +197,7 @@ void Client::expect_receipts() {
 
 void Client::take_over_estimate() {
   if (!is_paid_elsewhere_ || estimates_made_ >= plan_.beside.size())
-    throw PrivacyError("an estimate was paid for elsewhere that the plan has not");
+    throw PrivacyError("an estimate was paid for by another process that is not in the plan");
   paid_estimates_ = PaidElsewhere::receipts(std::span(plan_.beside).subspan(estimates_made_, 1));
 }
 

@@ -135,9 +135,8 @@ void AskedRule::restore(StateReader& in, const std::string& who) {
     FederatedProgress progress;
     in.get(all_of(progress));
     if (rule_ != nullptr && next(progress) == answer) continue;
-    throw PluginError(who +
-                      ": gives other local iterations for the same progress than when the "
-                      "run began");
+    throw PluginError(
+        who + ": gives other local iterations for the same progress than at the start of the run");
   }
 }
 

@@ -45,10 +45,9 @@ using Json = nlohmann::json;
 PublicFacts declared_facts(const Manifest& manifest, const DataInfo& info) {
   const Federated& wish = *manifest.federated;
   if (wish.sizes.empty()) {
-    throw error_at(
-        manifest, "federated.sizes",
-        "is missing: a client knows its own examples alone, so that the manifest declares "
-        "how many each of them has");
+    throw error_at(manifest, "federated.sizes",
+                   "is missing: a client knows only its own examples, so the manifest must declare "
+                   "the number of each client's examples");
   }
   const std::uint64_t all = std::accumulate(wish.sizes.begin(), wish.sizes.end(), std::uint64_t{0});
   return {.shape = info.shape,
@@ -79,7 +78,7 @@ OwnPart part_of_own_data(const Manifest& manifest, const ComponentUse& own, std:
     const PublicFacts facts = declared_facts(manifest, info);
     part.plan = make_plan(manifest, facts, std::move(kept));
     if (!info.has_targets && part.plan.setting->network.loss != Loss::next_token)
-      throw ConfigError("its rows have no targets, and cannot be trained on");
+      throw ConfigError("its rows have no targets, so it cannot train on them");
     part.second_look = std::make_unique<SecondLook>(part.plan);
     part.data.train = source->read(Split::train);
     const std::uint64_t rows = part.data.train.rows();
@@ -88,7 +87,7 @@ OwnPart part_of_own_data(const Manifest& manifest, const ComponentUse& own, std:
       throw ConfigError("has " + std::to_string(rows) + " examples, but federated.sizes declares " +
                         std::to_string(declared) + " of client " + std::to_string(number) +
                         "; under " + std::string(to_text(manifest.adjacency)) +
-                        " the size is public and must be the real one");
+                        " the size is public and must be correct");
     }
   });
   part.planned = part.plan.federated;
@@ -108,11 +107,10 @@ OwnPart part_of_all_data(const Manifest& manifest, std::shared_ptr<KeptNumbers> 
   const auto made = use.make<Transform>();
   const auto* partition = dynamic_cast<const Partition*>(made.get());
   if (partition != nullptr && partition->is_drawn() && !manifest.seed) {
-    throw error_at(
-        manifest, use.where,
-        use.name() +
-            " draws which client an example lies with, and each program would "
-            "draw otherwise; give clients data of their own, use by_column, or give a seed");
+    throw error_at(manifest, use.where,
+                   use.name() +
+                       " draws the client of each example, and each program would draw "
+                       "differently; give each client its own data, use by_column, or give a seed");
   }
   OwnPart part;
   part.plan = make_plan(manifest, std::move(kept));
@@ -132,7 +130,7 @@ class RemoteClient::Part {
     part_ = own != nullptr ? part_of_own_data(manifest, *own, wish_.number, kept())
                            : part_of_all_data(manifest, kept());
     if (const std::string why = why_not(Engine::remote_clients, part_.plan); !why.empty())
-      throw PrivacyError("a client cannot be a program of its own: " + why);
+      throw PrivacyError("a client cannot be a separate program: " + why);
     check_trust();
     options_.directory = wish_.directory;
     options_.lock = wish_.lock;
@@ -150,7 +148,7 @@ class RemoteClient::Part {
   }
 
   std::string answer(const std::string& text) {
-    if (is_broken_) throw PrivacyError("the client failed in an earlier round; start it anew");
+    if (is_broken_) throw PrivacyError("the client failed in an earlier round; start it again");
     if (RemoteFarewell::begins(text)) return take_leave(RemoteFarewell::of(text), text);
     const RemoteOrder order = RemoteOrder::of(text);
     check_addressed(order);
@@ -177,17 +175,16 @@ class RemoteClient::Part {
     }
     if (wish_.state.empty()) {
       throw ConfigError(
-          "no directory is known for the private state of a client (neither state, "
-          "XDG_STATE_HOME nor HOME is given)");
+          "there is no directory for the private state of a client (none of state, XDG_STATE_HOME "
+          "and HOME is given)");
     }
   }
 
   void check_trust() const {
     if (!federated().at_server || wish_.trusts_server) return;
     throw PrivacyError(
-        "with federated.aggregation dp_fed_avg the server sees what this client's "
-        "examples do to the model exactly, and adds the noise: it is to be trusted with "
-        "them; if it is, say trust_server");
+        "with federated.aggregation dp_fed_avg the server sees the exact effect of this client's "
+        "examples on the model, and adds the noise; if you trust it with this, set trust_server");
   }
 
   /// The numbers with which this part began; null if it has not begun.
@@ -211,7 +208,7 @@ class RemoteClient::Part {
   void check_meant_for_this(const Message& order) const {
     if (order.ground != ground_) {
       throw ConfigError(
-          "the order is of another PrivGrad, another manifest or other plugins than "
+          "the order is for another version of PrivGrad, another manifest or other plugins than "
           "this client's");
     }
     if (order.client != wish_.number) {
@@ -223,8 +220,8 @@ class RemoteClient::Part {
   void check_is_of_this_run(const std::string& run) const {
     if (!folder_ || run == run_) return;
     throw PrivacyError(wish_.directory.string() +
-                       ": holds this client's part in another run; a new "
-                       "run costs its epsilon anew, and needs a directory of its own");
+                       ": contains this client's part of another run; a new run costs its epsilon "
+                       "again, and needs its own directory");
   }
 
   void check_addressed(const RemoteOrder& order) const {
@@ -235,23 +232,24 @@ class RemoteClient::Part {
                         " parameters, expected " + std::to_string(part_.plan.parameters));
     }
     if (order.first_step.has_value() != federated().at_server)
-      throw ConfigError("the order is of another aggregation");
+      throw ConfigError("the order is for another aggregation");
   }
 
   void check_new(const RemoteOrder& order) const {
     check_is_of_this_run(order.run);
-    if (is_over_) throw PrivacyError("the run is over: its server has said so");
+    if (is_over_) throw PrivacyError("the run is finished: its server has declared it");
     if (order.round < next_round_) {
       throw PrivacyError("round " + std::to_string(order.round) +
-                         " was made by another order, or " + "was cut off, and is not made again");
+                         " was executed by another order, or " +
+                         "was interrupted, and is not executed again");
     }
     if (order.round >= manifest_.federated->rounds)
-      throw ConfigError("the order is for a round that the plan has not");
+      throw ConfigError("the order is for a round that is not in the plan");
     const std::uint64_t planned = federated().clients[wish_.number].plan->planned_steps;
     const bool fits = order.steps > 0 &&
                       (!order.first_step ||
                        (*order.first_step < planned && order.steps <= planned - *order.first_step));
-    if (!fits) throw ConfigError("the order asks for steps that the plan has not");
+    if (!fits) throw ConfigError("the order requests steps that are not in the plan");
   }
 
   // ---- beginning and resuming
@@ -356,8 +354,8 @@ class RemoteClient::Part {
     run_ = in.bytes();
     if (in.bytes() != ground_) {
       throw PrivacyError(place +
-                         ": holds this client's part in a run of another PrivGrad, another "
-                         "manifest or other plugins");
+                         ": contains this client's part of a run with another version of PrivGrad, "
+                         "another manifest or other plugins");
     }
     output_.emplace(part_.plan, options_);
     output_->set_date(in.bytes());
@@ -435,10 +433,9 @@ class RemoteClient::Part {
       client_->give_up(steps_in_round_);
       // The ledger must end with this round; if it continues, an older state was restored.
       if (client_->ledger()->is_behind())
-        throw PrivacyError(
-            wish_.directory.string() +
-            ": its ledger has charges from after its private state; continuing would "
-            "release the same noise again");
+        throw PrivacyError(wish_.directory.string() +
+                           ": its ledger has charges that are newer than its private state; "
+                           "continuing would release the same noise again");
     }
     steps_in_round_ = 0;
     last_order_.clear();

@@ -54,7 +54,7 @@ RemoteRounds::RemoteRounds(RemoteClients& clients, const Plan& plan, const std::
       run_(sha256_hex(RandomKey::from_operating_system().public_hex()).substr(0, 32)),
       ground_(hash_of_ground(plan, lock)) {
   if (const std::string why = why_not(Engine::remote_clients, plan); !why.empty())
-    throw PrivacyError("clients cannot be programs of their own: " + why);
+    throw PrivacyError("clients cannot be separate programs: " + why);
 }
 
 std::vector<std::optional<ClientRound>> RemoteRounds::train(
@@ -76,9 +76,10 @@ std::vector<std::optional<ClientRound>> RemoteRounds::train(
   if (orders.empty()) return sent;
   const std::vector<std::optional<std::string>> answers = remote_.ask(orders);
   if (answers.size() != orders.size()) {
-    throw ConfigError("the clients gave " + std::to_string(answers.size()) + " answers to " +
-                      std::to_string(orders.size()) +
-                      " orders, expected one for each, nothing (None) where none came");
+    throw ConfigError(
+        "the clients gave " + std::to_string(answers.size()) + " answers to " +
+        std::to_string(orders.size()) +
+        " orders, expected one for each order, and nothing (None) for a missing answer");
   }
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     if (!answers[i]) continue;

@@ -138,7 +138,8 @@ std::vector<SearchDirectory> search_path(const std::vector<fs::path>& plugin_dir
 
 fs::path user_plugin_directory() {
   const fs::path home = data_home();
-  if (home.empty()) throw ConfigError("neither XDG_DATA_HOME nor HOME says where user data is");
+  if (home.empty())
+    throw ConfigError("there is no folder for user data (neither XDG_DATA_HOME nor HOME is given)");
   return home / "privgrad/plugins";
 }
 
@@ -151,7 +152,7 @@ std::vector<fs::path> find_plugin_files(const fs::path& directory, std::size_t m
     if (++entries > most_entries) {
       throw ConfigError(one_line(directory.string() + ": holds more than " +
                                  std::to_string(most_entries) +
-                                 " files; name the directory of the plugins themselves"));
+                                 " files; name the directory that contains the plugins"));
     }
     if (walk.depth() + 1 >= kDeepest) walk.disable_recursion_pending();
     const fs::path& file = walk->path();

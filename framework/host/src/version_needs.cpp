@@ -101,7 +101,7 @@ void check_version_needs(const OpenFile& file) {
         newest = other;
     }
     std::string why = "needs ";
-    why.append(version).append(" of ").append(library).append(", which here ");
+    why.append(version).append(" of ").append(library).append(", which on this machine ");
     why.append(newest.empty() ? "has no such version" : "goes up to ").append(newest);
     throw PluginError(why + "; build the plugin here, or with an older compiler");
   }

@@ -71,10 +71,11 @@ DataSection parse_data_section(std::string_view text, const std::filesystem::pat
   if (!given) problems.throw_if_any();
   if (!std::holds_alternative<Value::Object>(given->data())) {
     // The file may contain the rows themselves, so its content is not shown.
-    problems.add(given->mark, "",
-                 "holds no section data, expected an object; rows of a table are given as {kind: "
-                 "csv, train: " +
-                     name.filename().string() + "}");
+    problems.add(
+        given->mark, "",
+        "contains no section data, expected an object; for the rows of a table write {kind: "
+        "csv, train: " +
+            name.filename().string() + "}");
     problems.throw_if_any();
   }
   Value root = as_root(std::move(*given));

@@ -16,8 +16,8 @@ void ManifestReader::read_federated(Manifest& manifest) {
   if (manifest.steps == 0) {
     const Value* steps = root_.find("steps");
     problems_.add(steps == nullptr ? root_.mark : steps->mark, "steps",
-                  "is auto, and no theorem is for federated runs; give the most local steps of a "
-                  "client");
+                  "is auto, but there is no theorem for federated runs; give the largest number of "
+                  "local steps of a client");
   }
   Federated& federated = manifest.federated.emplace();
   federated.clients = static_cast<std::uint64_t>(params.integer("clients"));
@@ -71,8 +71,8 @@ void ManifestReader::read_separation(Federated& federated, const Params& params,
   federated.max_participations = number("max_participations");
   if (!federated.max_participations || federated.min_separation) return;
   problems_.add(node.find("max_participations")->mark, "federated.max_participations",
-                "is given without min_separation; give both (min_separation: 0 lets a client come "
-                "to every round)");
+                "is given without min_separation; give both (with min_separation: 0 a client may "
+                "take part in every round)");
 }
 
 void ManifestReader::read_sizes(Federated& federated, const Params& params, const Value& node) {
@@ -106,7 +106,7 @@ Value ManifestReader::of_one_aggregation(Value own, const Value& node, bool at_s
   if (own.find("estimate_noise") == nullptr) return own;
   if (const Value* share = node.find("estimate_share")) {
     problems_.add(share->mark, "federated.estimate_share",
-                  "is given beside estimate_noise; give one of the two");
+                  "is given together with estimate_noise; give one of the two");
   }
   return without(std::move(own), "estimate_share");
 }

@@ -42,7 +42,7 @@ Value ManifestReader::read_model(Manifest& manifest, const Slot& slot) {
                      .targets = wish.texts("targets")};
     if (!params.has("weights")) {
       problems_.add(node.find("lora")->mark, "model.lora",
-                    "adapts weights that were trained before; give them as model.weights");
+                    "adapts trained weights, which are missing; give them as model.weights");
     }
   }
   Value own = params.value();

@@ -42,8 +42,7 @@ std::optional<std::string> why_refused(const Manifest& manifest, const PluginIde
   if (manifest.mode != Mode::release) return std::nullopt;
   if (plugin.is_tested() || is_allowed_by_hash(manifest, plugin)) return std::nullopt;
   std::string what = "release mode refuses plugin " + plugin.name + " (" + plugin.file +
-                     ", sha256 " + plugin.sha256 +
-                     "), which is not on record as having passed its tests";
+                     ", sha256 " + plugin.sha256 + "), which has no record of passed tests";
   if (!plugin.record_problem.empty()) what += ": " + plugin.record_problem;
   return what + "; run: privgrad plugins test " + plugin.file +
          ", or accept it as it is: allow: {plugins: [" + plugin.sha256 + "]}";

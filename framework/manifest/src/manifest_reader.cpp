@@ -54,8 +54,8 @@ bool ManifestReader::check_version() {
   const Value* version = root_.find("privgrad");
   if (const Value* study = root_.find("study"); version == nullptr && study != nullptr) {
     problems_.add(study->mark, "study",
-                  "begins a study, which `privgrad ablate` runs, where a "
-                  "manifest is expected; that begins with privgrad: 1");
+                  "is the first key of a study, which `privgrad ablate` runs; a manifest begins "
+                  "with privgrad: 1");
     return false;
   }
   if (version == nullptr) return true;  // reported with the other missing keys
@@ -154,7 +154,7 @@ void ManifestReader::read_accuracy_report(Manifest& manifest, const Params& give
   if (given.has("patience")) wish.patience = static_cast<std::uint64_t>(given.integer("patience"));
   if (wish.patience > 0 && wish.every == 0) {
     problems_.add(mark, "report.train_accuracy.patience",
-                  "counts releases between the steps, and there are none; give every");
+                  "counts releases between the steps, but there are none; give every");
     return;
   }
   manifest.report_accuracy = wish;
@@ -197,8 +197,8 @@ Value ManifestReader::with_steps(const Value& root, Manifest& manifest) {
       divides_noise_by_influence() ? BudgetSplit::dynamic : BudgetSplit::uniform, kMostSteps);
   if (best.bound >= 1.0) {
     problems_.add(steps->mark, "steps",
-                  "is auto, but by utility no number of steps promises any progress: the least "
-                  "bound is " +
+                  "is auto, but for the constants of utility no number of steps guarantees "
+                  "progress: the least bound is " +
                       format_number(best.bound) + ", at " + std::to_string(best.steps) +
                       " step(s); give a number");
   }
@@ -272,11 +272,10 @@ void ManifestReader::read_sample(Manifest& manifest, const Params& params) {
   const Mark mark = root_.find("data")->find("sample")->mark;
   if (manifest.streaming)
     problems_.add(mark, "data.sample",
-                  "copies rows, which data.streaming is to avoid; use one of the two");
+                  "copies rows, which data.streaming avoids; use one of the two");
   if (!sample.seed && !manifest.seed && manifest.mode == Mode::release)
     problems_.add(mark, "data.sample",
-                  "has no seed, and a run in release mode has none either; "
-                  "give data.sample.seed");
+                  "has no seed, and a run in release mode has no seed; give data.sample.seed");
 }
 
 Value ManifestReader::read_private_size(Manifest& manifest, const Value& given) {
@@ -299,7 +298,7 @@ Value ManifestReader::read_private_size(Manifest& manifest, const Value& given) 
 void ManifestReader::check_private_size(const Manifest& manifest) {
   if (!manifest.size_noise || manifest.adjacency == Adjacency::add_or_remove_one) return;
   problems_.add(root_.find("data")->find("size")->mark, "data.size",
-                "is to be released as a private statistic, but under " +
+                "is declared as a private statistic, but under " +
                     std::string(to_text(manifest.adjacency)) +
                     " the number of training examples is public; give it as a number, or leave it "
                     "out");
@@ -321,7 +320,7 @@ void ManifestReader::check_release(const Manifest& manifest) {
   if (manifest.mode != Mode::release) return;
   if (manifest.seed) {
     problems_.add(root_.find("seed")->mark, "seed",
-                  "is refused in release mode: who knows the seed can subtract the noise",
+                  "is refused in release mode: anyone who knows the seed can subtract the noise",
                   Fault::privacy);
   }
   if (manifest.gradient_norm) {
@@ -330,11 +329,11 @@ void ManifestReader::check_release(const Manifest& manifest) {
                   Fault::privacy);
   }
   if (!manifest.read_off_rows.empty()) {
-    problems_.add(root_.find("data")->find("read_off_rows")->mark, "data.read_off_rows",
-                  "is refused in release mode: ranges, values, fills and labels that were read off "
-                  "rows give them away; put what you know without the rows in their place, and "
-                  "take the key out",
-                  Fault::privacy);
+    problems_.add(
+        root_.find("data")->find("read_off_rows")->mark, "data.read_off_rows",
+        "is refused in release mode: ranges, values, fills and labels that were read from rows "
+        "reveal the rows; replace them by facts that you know without the rows, and remove the key",
+        Fault::privacy);
   }
   if (manifest.noise_off) {
     problems_.add(root_.find("privacy")->find("noise")->mark, "privacy.noise",

@@ -35,7 +35,7 @@ void ManifestReader::read_schedules(Manifest& manifest) {
   const Value* std_given = node.find("noise_std");
   if (std_given != nullptr && node.find("noise_multiplier") != nullptr) {
     problems_.add(std_given->mark, "schedules.noise_std",
-                  "is given beside noise_multiplier; give one of the two");
+                  "is given together with noise_multiplier; give one of the two");
   }
   for (std::size_t i = 0; i < std::size(uses); ++i) {
     Slot slot = section.slots[i];
@@ -101,7 +101,7 @@ Value ManifestReader::read_account(Manifest& manifest, const Section& section, c
   if (with_missing.size() != problems_.size()) {
     problems_.add(file.mark, kWhere,
                   "is '" + path +
-                      "', and there is no such file; an account is opened by `privgrad account "
+                      "', but there is no such file; an account is opened by `privgrad account "
                       "--open FILE --accountant zcdp --target-epsilon E --target-delta D`",
                   Fault::missing_file);
     return file;
@@ -141,7 +141,7 @@ void ManifestReader::read_allow(Manifest& manifest) {
     problems_.add(items[i].mark, "allow.plugins." + std::to_string(i),
                   "is '" + one_line(given, 80) +
                       "', expected the SHA-256 of a plugin's file: 64 lower-case hexadecimal "
-                      "digits, as privgrad plugins list --json tells");
+                      "digits, which privgrad plugins list --json shows");
   }
   Value resolved = empty_object(node.mark);
   keep(resolved, section.params, params.value());
@@ -170,7 +170,7 @@ void ManifestReader::read_checkpoint(Manifest& manifest) {
   const Params params = own_params(section, *given);
   if (params.has("every_steps") && params.has("every_seconds")) {
     problems_.add(given->find("every_seconds")->mark, "checkpoint.every_seconds",
-                  "is given beside every_steps; give one of the two");
+                  "is given together with every_steps; give one of the two");
   }
   if (params.has("every_steps"))
     wish.every_steps = static_cast<std::uint64_t>(params.integer("every_steps"));

@@ -157,7 +157,7 @@ class Reader {
     Value value;
     switch (event.raw.type) {
       case YAML_ALIAS_EVENT:
-        report(mark, "is an alias; aliases are not allowed, write the value out");
+        report(mark, "is an alias; aliases are not allowed, write the value itself");
         break;
       case YAML_SCALAR_EVENT:
         value = scalar(event, mark);
@@ -249,7 +249,7 @@ class Reader {
       return std::nullopt;
     }
     if (key == "<<" && raw.style == YAML_PLAIN_SCALAR_STYLE) {
-      report(mark, "merge keys (<<) are not allowed; write the members out");
+      report(mark, "merge keys (<<) are not allowed; write the members themselves");
       return std::nullopt;
     }
     return key;
@@ -310,7 +310,7 @@ std::optional<BadCharacter> find_bad_character(std::string_view text) {
           mark, "is not UTF-8 (byte 0x" + hex(static_cast<unsigned char>(text[at]), 2) + ")"};
     }
     if (is_control(code)) {
-      return BadCharacter{mark, "holds the control character U+" + hex(code, 4)};
+      return BadCharacter{mark, "contains the control character U+" + hex(code, 4)};
     }
     at += length;
     // A carriage return is a line break unless a line feed follows, which is then the line break.

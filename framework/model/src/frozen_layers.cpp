@@ -74,8 +74,8 @@ void mark(const Manifest& manifest, const std::string& pattern,
   }
   if (names_any) return;
   throw error_at(manifest, kTrainKey,
-                 "names '" + pattern + "', which no layer is called; there are " + listed(layers) +
-                     ", and last");
+                 "names '" + pattern + "', but no layer has this name; there are " +
+                     listed(layers) + ", and last");
 }
 
 /// The first node whose parameters another node shares; the number of nodes if there is none.
@@ -111,7 +111,7 @@ void mark_targets(const Manifest& manifest, const Network& network, const std::s
     if (layer.is_trained) {
       throw error_at(manifest, kTargetsKey,
                      "names '" + pattern + "', and model.train trains " + layer.name +
-                         " as a whole; a layer has an adapter, or is trained itself");
+                         " as a whole; a layer either has an adapter or is trained as a whole");
     }
     layer.is_adapted = names_any = true;
   }
@@ -122,8 +122,9 @@ void mark_targets(const Manifest& manifest, const Network& network, const std::s
                        "; dense layers, convolutions and embeddings can be adapted, unless other "
                        "nodes share their weights");
   }
-  throw error_at(manifest, kTargetsKey,
-                 "names '" + pattern + "', which no layer is called; there are " + listed(layers));
+  throw error_at(
+      manifest, kTargetsKey,
+      "names '" + pattern + "', but no layer has this name; there are " + listed(layers));
 }
 
 /// Appends node i of a network to a part of the network, under the same name.
@@ -168,7 +169,7 @@ void check_frozen(const Manifest& manifest, const TrainableLayer& layer,
     if (std::find(loaded.begin(), loaded.end(), tensor) != loaded.end()) continue;
     throw error_at(manifest, manifest.train.empty() ? kTargetsKey : kTrainKey,
                    (layer.is_adapted ? "adapts " : "freezes ") + tensor +
-                       ", which is not trained: " +
+                       ", whose weights are untrained: " +
                        (manifest.weights ? "model.weights does not have it"
                                          : "give trained parameters as model.weights"));
   }

@@ -157,7 +157,7 @@ void check_names(const Manifest& manifest, const std::vector<ParameterBlock>& bl
       throw error_at(manifest, key, "is not a tensor of the model" + with_nearest(name, own));
     if (named && there.count(*named) == 0) {
       throw error_at(manifest, key,
-                     "is '" + one_line(*named, 80) + "', which the file does not hold" +
+                     "is '" + one_line(*named, 80) + "', which the file does not contain" +
                          with_nearest(*named, in_file));
     }
   }
@@ -275,13 +275,13 @@ InitialWeights fit_weights(const Manifest& manifest, const Network& network,
     return error_at(manifest, kWeightsKey, what + table_of(matches, file));
   };
   if (misfits > 0) {
-    throw refuse(
-        std::to_string(misfits) +
-        " tensor(s) of the file do not fit the model; map one to null to let it begin anew");
+    throw refuse(std::to_string(misfits) +
+                 " tensor(s) of the file do not fit the model; map a tensor to null to begin with "
+                 "the model's own values");
   }
   if (used.empty()) {
     throw refuse(
-        "no tensor of the file has the name of one of the model's; say in map which are which");
+        "no tensor of the file has a name of the model's tensors; map their names in `map`");
   }
   weights.facts.unused = file.tensors.size() - used.size();
   return weights;

@@ -174,7 +174,7 @@ LoraLayout lora_layout(const Manifest& manifest, const Network& network,
       const std::size_t numbers = element_count(block.shape);
       if (layer.is_adapted && (rank > numbers || tensor.size() >= numbers)) {
         throw error_at(manifest, "model.lora.rank",
-                       "is " + std::to_string(rank) + ", whose adapter of " + block.name +
+                       "is " + std::to_string(rank) + ", so the adapter of " + block.name +
                            " has no fewer numbers than the " + std::to_string(numbers) +
                            " that it adapts; train the layer itself (model.train), or lower it");
       }

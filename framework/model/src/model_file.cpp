@@ -72,7 +72,7 @@ class Reader {
     if (text("format") != "privgrad") throw IoError("is not a model of PrivGrad");
     const std::string version = text("model_format");
     if (version.empty())
-      throw IoError("does not say how it is applied: it was written before version 0.2");
+      throw IoError("does not describe its application: it was written before version 0.2");
     if (version != "1" && version != "2") {
       throw IoError("is of version " + shown_line(version.substr(0, 40)) +
                     " of model files, this program reads 1 and 2");
@@ -121,7 +121,7 @@ class Reader {
 
   std::vector<std::string> classes(std::size_t count) const {
     if (count > kMostClasses)
-      throw IoError("its metadata 'classes' does not name the classes that it has");
+      throw IoError("its metadata 'classes' does not name all of its classes");
     return names("classes", count);
   }
 
@@ -187,7 +187,7 @@ class Reader {
       const TensorEntry& entry = header_.tensors.at(name);
       FittedTransform& fitted = transforms.at(*number).fitted;
       if (!fitted.is_known)
-        throw IoError("it has tensors of a transform that keeps what it has learnt to itself");
+        throw IoError("it has tensors of a transform that does not disclose its learnt values");
       FittedTensor tensor{name.substr(fitted_name(*number, "").size()), entry.shape, {}};
       tensor.values.resize((entry.end - entry.begin) / sizeof(double));
       copy(name, entry, tensor.values.data());

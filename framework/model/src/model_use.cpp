@@ -53,14 +53,14 @@ void TrainedModel::add_transform(const SavedTransform& saved, const Catalog& cat
                                  ExampleShape& shape) {
   if (!saved.fitted.is_known) {
     throw ConfigError(name_ + ": cannot be applied: its transform " + saved.component.name +
-                      " keeps what it has learnt to itself (is_restorable() says no)");
+                      " does not disclose its learnt values (is_restorable() is false)");
   }
   const std::string where = name_ + ": its transform " + saved.component.name + ": ";
   Stage stage{make_saved<Transform>(saved.component, where, catalog), shape, {}};
   try {
     stage.after = stage.transform->output_shape(shape);
     if (!stage.transform->is_restorable())
-      throw ConfigError("has learnt what this version of it cannot be given");
+      throw ConfigError("this version of the transform refuses the learnt values");
     stage.transform->restore(saved.fitted.values);
     // A row of zeros shows now, and not in the middle of the data, whether all parts accept
     // examples of this shape.
@@ -71,7 +71,7 @@ void TrainedModel::add_transform(const SavedTransform& saved, const Catalog& cat
       stage.transform->apply(zero);
     }
     if (zero.shape().features != stage.after.features || zero.rows() != 1)
-      throw ConfigError("makes other examples than it says");
+      throw ConfigError("its examples differ from its own description");
   } catch (const ConfigError& problem) {
     throw IoError(where + shown_line(problem.what()));
   }
@@ -88,7 +88,7 @@ void TrainedModel::make_program(const Catalog& catalog) {
   outputs_ = ability_of<Outputs>(*program_);
   if (outputs_ == nullptr) {
     throw ConfigError(name_ + ": cannot be applied: " + maker.name +
-                      " can train and does not give outputs (its program is not an Outputs)");
+                      " can train, but does not give outputs (its program is not an Outputs)");
   }
   program_->load_parameters(file_.parameters);
 }
@@ -148,7 +148,7 @@ void TrainedModel::apply_transforms(std::vector<float>& features, std::size_t ro
     Dataset block(stage.before, std::move(features), std::vector<float>(rows, 0.0f));
     stage.transform->apply(block);
     if (block.rows() != rows || block.shape().features != stage.after.features)
-      throw PluginError(name_ + ": a transform made other examples than it says");
+      throw PluginError(name_ + ": the examples of a transform differ from its own description");
     const auto made = block.features();
     features.assign(made.begin(), made.end());
   }

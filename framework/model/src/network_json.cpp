@@ -100,7 +100,7 @@ class Members {
   }
   /// \throws ConfigError if there are members that were not read.
   void done() const {
-    if (read_ != json_.size()) throw ConfigError(where_ + " has members that it does not know");
+    if (read_ != json_.size()) throw ConfigError(where_ + " has unknown members");
   }
 
  private:
@@ -149,7 +149,7 @@ std::optional<Layer> layer_of_kind(std::string_view kind, Members& members,
 Layer layer_from(Members& members, const std::string& where) {
   const std::string kind = members.text("layer");
   auto layer = layer_of_kind(kind, members, std::make_index_sequence<std::variant_size_v<Layer>>{});
-  if (!layer) throw ConfigError(where + " is of a kind that this version does not know");
+  if (!layer) throw ConfigError(where + " is of a kind that is unknown to this version");
   return *std::move(layer);
 }
 

@@ -144,9 +144,8 @@ class OfClasses {
     json["per_class"] = std::move(per_class);
     if (!never.empty()) {
       json["remark"] = "never predicted: " + one_line(never, 400) +
-                       "; of a rare class accuracy tells little: see its recall and the AUC, and "
-                       "decide by the probabilities that predict gives, with a threshold of your "
-                       "own";
+                       "; accuracy shows little about a rare class: see its recall and the AUC, "
+                       "and decide with your own threshold for the probabilities of predict";
     }
     if (classes > kMostConfusedClasses) return;
     std::vector<std::vector<std::uint64_t>> confusion(classes, std::vector<std::uint64_t>(classes));

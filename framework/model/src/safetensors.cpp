@@ -59,7 +59,7 @@ std::size_t bytes_of(const std::string& type, const std::string& where) {
 TensorEntry tensor_from(const Json& json, const std::string& where, std::size_t data_bytes) {
   if (!json.is_object() || json.size() != 3 || !json.contains("dtype") || !json.contains("shape") ||
       !json.contains("data_offsets")) {
-    throw IoError(where + " is not described by dtype, shape and data_offsets");
+    throw IoError(where + " has no valid dtype, shape and data_offsets");
   }
   TensorEntry entry;
   if (json.at("dtype").is_string()) entry.type = json.at("dtype").get<std::string>();
@@ -67,7 +67,7 @@ TensorEntry tensor_from(const Json& json, const std::string& where, std::size_t 
   const Json& offsets = json.at("data_offsets");
   if (!shape.is_array() || shape.size() > kMostExtents || !offsets.is_array() ||
       offsets.size() != 2) {
-    throw IoError(where + " has no proper shape or data_offsets");
+    throw IoError(where + " has no valid shape or data_offsets");
   }
   std::size_t bytes = bytes_of(entry.type, where);
   for (const Json& one : shape) {
@@ -94,7 +94,7 @@ void check_cover(const TensorHeader& header, std::size_t data_bytes) {
   std::sort(parts.begin(), parts.end());
   std::size_t end = 0;
   for (const auto& [begin, next] : parts) {
-    if (begin < end) throw IoError("its header lets tensors overlap");
+    if (begin < end) throw IoError("its header describes tensors that overlap");
     if (begin > end) throw IoError("its header leaves a gap between tensors");
     end = next;
   }
@@ -155,7 +155,7 @@ bool is_of_torch_save(std::string_view beginning) {
 
 TensorHeader parse_tensor_header(std::string_view beginning, std::size_t file_bytes) {
   std::uint64_t length = 0;
-  if (beginning.size() < sizeof length) throw IoError("is cut off: it has no whole header");
+  if (beginning.size() < sizeof length) throw IoError("is incomplete: its header is cut off");
   std::memcpy(&length, beginning.data(), sizeof length);
   if (is_of_torch_save(beginning)) {
     throw IoError(
@@ -164,7 +164,7 @@ TensorHeader parse_tensor_header(std::string_view beginning, std::size_t file_by
         "weights_only=True), \"model.safetensors\")");
   }
   if (length > file_bytes - sizeof length) {
-    throw IoError("is cut off, or no model: its header has " + std::to_string(length) +
+    throw IoError("is incomplete, or not a model: its header has " + std::to_string(length) +
                   " bytes, the file " + std::to_string(file_bytes));
   }
   if (length > kMostTensorHeader - sizeof length || length > beginning.size() - sizeof length)

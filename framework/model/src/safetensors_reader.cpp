@@ -74,7 +74,7 @@ void read_numbers(const TensorEntry& entry, std::string_view data, StoredTensor&
     tensor.values = std::move(values);
   } else {
     tensor.problem =
-        "holds a number that is not finite, at place " + std::to_string(bad - values.begin());
+        "contains a number that is not finite, at place " + std::to_string(bad - values.begin());
   }
 }
 

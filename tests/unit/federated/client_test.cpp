@@ -146,7 +146,8 @@ TEST_CASE("no estimate is made beyond those of the plan", "[client][privacy]") {
   Federation run(dir, 10.0, true);
   REQUIRE(run.round(1));
   REQUIRE(run.round(1));
-  CHECK_THROWS_WITH(run.round(1), ContainsSubstring("an estimate is asked for that the plan has"));
+  CHECK_THROWS_WITH(run.round(1),
+                    ContainsSubstring("an estimate was requested that is not in the plan"));
 }
 
 TEST_CASE("an estimate that another process pays for is one of the plan", "[client][privacy]") {
@@ -188,5 +189,5 @@ TEST_CASE("a client whose estimates are charged otherwise than planned is not be
   run.federated.estimate_noise = 1.0;
   Client other(0, run.federated, run.wish, run.data, run.keys, serial);
   CHECK_THROWS_WITH(other.open_ledger(dir.path() / "other.jsonl", nlohmann::json::object()),
-                    ContainsSubstring("estimates are charged otherwise"));
+                    ContainsSubstring("the charges for estimates differ"));
 }

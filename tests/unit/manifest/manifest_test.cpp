@@ -335,13 +335,13 @@ TEST_CASE("files are looked up beside the manifest, then in PRIVGRAD_DATA_DIR", 
 
 TEST_CASE("release mode refuses what the manifest alone shows", "[manifest]") {
   CHECK_NOTHROW(load("mode: release\n" + kGood));
-  CHECK(
-      errors_of<PrivacyError>("mode: release\nseed: 1\n" +
-                              replaced(kGood, "  also:", "  noise: off\n  also:")) ==
-      Lines{"m.yaml:2:7: error: seed: is refused in release mode: who knows the seed can subtract "
-            "the noise",
-            "m.yaml:22:10: error: privacy.noise: is off, which release mode refuses: nothing "
-            "would be private"});
+  CHECK(errors_of<PrivacyError>("mode: release\nseed: 1\n" +
+                                replaced(kGood, "  also:", "  noise: off\n  also:")) ==
+        Lines{"m.yaml:2:7: error: seed: is refused in release mode: anyone who knows the seed can "
+              "subtract "
+              "the noise",
+              "m.yaml:22:10: error: privacy.noise: is off, which release mode refuses: nothing "
+              "would be private"});
   const std::string read =
       replaced(kGood, "  rows: 20\n", "  rows: 20\n  read_off_rows: [ranges, labels]\n");
   CHECK(load(read).read_off_rows == Lines{"ranges", "labels"});
@@ -373,8 +373,8 @@ TEST_CASE("what could allow nothing is refused with its place", "[manifest]") {
   const std::string short_of(63, 'a');
   CHECK(error("{plugins: [" + std::string(64, 'a') + ", " + short_of + "]}") ==
         "m.yaml:22:85: error: allow.plugins.1: is '" + short_of +
-            "', expected the SHA-256 of a plugin's file: 64 lower-case hexadecimal digits, as "
-            "privgrad plugins list --json tells");
+            "', expected the SHA-256 of a plugin's file: 64 lower-case hexadecimal digits, which "
+            "privgrad plugins list --json shows");
   CHECK_THAT(error("{plugins: [" + std::string(64, 'A') + "]}"), ContainsSubstring("lower-case"));
   CHECK_THAT(error("{plugin: []}"), ContainsSubstring("did you mean 'plugins'?"));
   CHECK_THAT(error("{large_delta: 1}"), ContainsSubstring("allow.large_delta"));

@@ -117,12 +117,12 @@ TEST_CASE("marks count characters from 1", "[yaml]") {
 TEST_CASE("what manifests do not need is refused with its place", "[yaml]") {
   CHECK(problems_of("a: &x 1\nb: *x\n") ==
         Lines{"1:4 a has an anchor; anchors are not allowed",
-              "2:4 b is an alias; aliases are not allowed, write the value out"});
+              "2:4 b is an alias; aliases are not allowed, write the value itself"});
   CHECK(problems_of("a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n").size() == 7);
   CHECK(problems_of("a: !!python/object:os.system [ls]\n") ==
         Lines{"1:4 a has a tag; tags are not allowed, quote what is meant as text"});
   CHECK(problems_of("<<: {a: 1}\n") ==
-        Lines{"1:1 merge keys (<<) are not allowed; write the members out"});
+        Lines{"1:1 merge keys (<<) are not allowed; write the members themselves"});
   CHECK(problems_of("a: 1\n---\nb: 2\n") ==
         Lines{"2:1 a second document begins here; a file holds one document"});
   CHECK(problems_of("? [1, 2]\n: 3\n") == Lines{"1:3 a key must be a name here"});

@@ -85,7 +85,7 @@ TEST_CASE("classes that have rows and are never predicted are named") {
   };
   CHECK_THAT(remark({.5, .3, .2, .6, .3, .1}, {0, 1}),
              ContainsSubstring(
-                 "never predicted: 'b' (1 of 2 rows); of a rare class accuracy tells little"));
+                 "never predicted: 'b' (1 of 2 rows); accuracy shows little about a rare class"));
   CHECK_THAT(remark({.5, .3, .2, .6, .3, .1, .4, .3, .3}, {2, 1, 1}),
              ContainsSubstring("never predicted: 'b' (2 of 3 rows), 'c' (1 of 3 rows);"));
   CHECK(remark({.5, .3, .2, .3, .5, .2}, {0, 1}).empty());  // there are no rows of class c

@@ -119,7 +119,7 @@ TEST_CASE("a file that is not safetensors file is refused with what is wrong", "
   CHECK_THAT(one(entry("a", "F32", "[1]", 4, 8)), ContainsSubstring("a gap"));
   CHECK_THAT(one(entry("a", "F32", "[1]", 0, 4)), ContainsSubstring("belong to no tensor"));
   CHECK_THAT(one(entry("a", "F32", "[4]", 0, 16)), ContainsSubstring("outside the file"));
-  CHECK_THAT(one("\"a\":{\"dtype\":\"F32\"}"), ContainsSubstring("is not described"));
+  CHECK_THAT(one("\"a\":{\"dtype\":\"F32\"}"), ContainsSubstring("has no valid dtype"));
   CHECK_THAT(one("\"__metadata__\":{\"a\":1}"), ContainsSubstring("is not text"));
 }
 
