@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Compares a run of several processes with the same run on the threads of one process.
 
-    bench/cluster.py [--program build/bin/privgrad] [--data ../data/mnist] [--rounds 5]
+    bench/cluster.py [--program build/bin/privgrad] [--data ../data/mnist] [--rounds 5] [--networks mlp,cnn,encoder]
 
-Steps of FedAvg's convolution network and of 784-1000-10, Poisson batches of 1024, on MNIST: one
+Steps of FedAvg's convolution network and of 784-1000-10, Poisson batches of 1024, on MNIST, and of
+an encoder of 2 layers of width 128, Poisson batches of 256 made-up sequences of 64 tokens: one
 process with two threads and two processes with one thread alternate, for two numbers of steps whose
 difference is timed, so that reading, planning and measuring cancel out. The result is the median
 over the rounds. It requires an otherwise idle machine, and ends without figures if they are
@@ -18,29 +19,54 @@ import argparse
 import json
 import os
 import pathlib
+import random
 import statistics
 import subprocess
 import sys
 import tempfile
 
-MODELS = {"mlp": "{kind: mlp, hidden: [1000]}", "cnn": "{kind: cnn, preset: fedavg_cnn}"}
+PLACES, TOKENS = 64, 1000
+MODELS = {"mlp": "{kind: mlp, hidden: [1000]}", "cnn": "{kind: cnn, preset: fedavg_cnn}",
+          "encoder": f"{{kind: transformer, preset: encoder, vocabulary: {TOKENS}, layers: 2, width: 128, heads: 4}}"}
+# The encoder has a table of tokens and one of places; in each layer two norms, four products of
+# attention and two of the feed-forward part; a norm, and the output.
 PARAMETERS = {"mlp": 784 * 1000 + 1000 + 1000 * 10 + 10,
-              "cnn": 25 * 32 + 32 + 25 * 32 * 64 + 64 + 1024 * 512 + 512 + 512 * 10 + 10}
-STEPS = {"mlp": (20, 120), "cnn": (4, 16)}
-BATCH = 1024
+              "cnn": 25 * 32 + 32 + 25 * 32 * 64 + 64 + 1024 * 512 + 512 + 512 * 10 + 10,
+              "encoder": (TOKENS + PLACES) * 128 + 2 * (2 * 256 + 4 * 129 * 128 + 129 * 512 + 513 * 128) + 256 + 129 * 2}
+STEPS = {"mlp": (20, 120), "cnn": (4, 16), "encoder": (2, 8)}
+BATCH = {"mlp": 1024, "cnn": 1024, "encoder": 256}
 SUM_BYTES, PARAMETER_BYTES = 8, 4
 # The network of the model: 25 Gb/s in each direction, the latency of a message, and the time that a
 # message costs its sender.
 BANDWIDTH, LATENCY, MESSAGE = 25e9 / 8, 50e-6, 5e-6
 
 
-def manifest(model, data, steps, batch):
-    def split(name):
-        return f"{{images: {data}/{name}-images-idx3-ubyte.gz, labels: {data}/{name}-labels-idx1-ubyte.gz}}"
+def npy(type_, shape, content):
+    header = f"{{'descr': '{type_}', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + content
 
+
+def write_sequences(folder, rows=2048):
+    draw = random.Random(1)
+    tokens = b"".join(draw.randrange(TOKENS).to_bytes(2, "little") for _ in range(rows * PLACES))
+    (folder / "tokens.npy").write_bytes(npy("<u2", (rows, PLACES), tokens))
+    (folder / "labels.npy").write_bytes(npy("|u1", (rows,), bytes(draw.randrange(2) for _ in range(rows))))
+
+
+def data_of(model, folder):
+    if model == "encoder":
+        return "{kind: npy, train: {features: tokens.npy, targets: labels.npy}, classes: 2, size: 2048}"
+
+    def split(name):
+        return f"{{images: {folder}/{name}-images-idx3-ubyte.gz, labels: {folder}/{name}-labels-idx1-ubyte.gz}}"
+
+    return f"{{kind: idx, train: {split('train')}, test: {split('t10k')}, classes: 10, size: 60000, test_is_public: true}}"
+
+
+def manifest(model, data, steps, batch):
     return f"""privgrad: 1
 name: cluster-{model}
-data: {{kind: idx, train: {split("train")}, test: {split("t10k")}, classes: 10, size: 60000, test_is_public: true}}
+data: {data_of(model, data)}
 model: {MODELS[model]}
 sampler: {{kind: poisson, batch_size: {batch}}}
 optimizer: {{kind: momentum, beta: 0.9}}
@@ -60,11 +86,11 @@ class Runs:
         self.folder = pathlib.Path(folder)
         self.count = 0
 
-    def seconds(self, model, steps, processes=1, threads=1, batch=BATCH, mpi=()):
+    def seconds(self, model, steps, processes=1, threads=1, batch=None, mpi=()):
         """The seconds of a run by its own clock, from the first step on."""
         self.count += 1
         file = self.folder / f"{model}.yaml"
-        file.write_text(manifest(model, self.data, steps, batch))
+        file.write_text(manifest(model, self.data, steps, batch or BATCH[model]))
         out = self.folder / f"run{self.count}"
         words = [self.program, "run", str(file), "--quiet", "--threads", str(threads), "--out", str(out)]
         if processes > 1:
@@ -138,25 +164,28 @@ def main():
     parser.add_argument("--program", default="build/bin/privgrad")
     parser.add_argument("--data", default=os.environ.get("PRIVGRAD_DATA_DIR", "../data") + "/mnist")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--networks", default="mlp,cnn")
+    parser.add_argument("--networks", default="mlp,cnn,encoder")
     arguments = parser.parse_args()
-    result = {"batch": BATCH, "networks": {}}
+    result = {"networks": {}}
     with tempfile.TemporaryDirectory() as folder:
         runs = Runs(arguments, folder)
+        write_sequences(runs.folder)
         for model in arguments.networks.split(","):
+            full = BATCH[model]
             times = runs.medians(model, arguments.rounds, {
-                "quarter_batch_on_one_thread": {"batch": BATCH // 4},
-                "half_batch_on_one_thread": {"batch": BATCH // 2},
+                "quarter_batch_on_one_thread": {"batch": full // 4},
+                "half_batch_on_one_thread": {"batch": full // 2},
                 "one_thread": {},
                 "two_threads": {"threads": 2},
                 "two_processes": {"processes": 2},
             })
             refuse_what_cannot_be(model, times)
-            per_row = (times["one_thread"] - times["quarter_batch_on_one_thread"]) / (0.75 * BATCH)
-            fixed = max(0.0, times["one_thread"] - per_row * BATCH)
+            per_row = (times["one_thread"] - times["quarter_batch_on_one_thread"]) / (0.75 * full)
+            fixed = max(0.0, times["one_thread"] - per_row * full)
             sent = bytes_per_step(runs, model, 2)
             result["networks"][model] = numbers = {
                 "parameters": PARAMETERS[model],
+                "batch": full,
                 "seconds_per_step": times,
                 "speed_of_processes_over_threads": times["two_threads"] / times["two_processes"],
                 "strong_scaling": times["one_thread"] / times["two_processes"],
@@ -167,10 +196,10 @@ def main():
                     "seconds_per_step_without_rows": fixed,
                     "seconds_per_row": per_row,
                     "two_processes_modelled_over_measured":
-                        modelled(model, fixed, per_row, 2, BATCH) / times["two_processes"],
+                        modelled(model, fixed, per_row, 2, full) / times["two_processes"],
                     "speedup_of_64_at_batch": {
                         str(batch): modelled(model, fixed, per_row, 1, batch) / modelled(model, fixed, per_row, 64, batch)
-                        for batch in (BATCH, 16 * BATCH, 64 * BATCH)},
+                        for batch in (full, 16 * full, 64 * full)},
                 },
             }
             print(json.dumps({model: numbers}), file=sys.stderr)

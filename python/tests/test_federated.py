@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,21 @@ def manifest_of(small: dict[str, Any], **changed: Any) -> dict[str, Any]:
         "steps": 12,
         **changed,
         "federated": {"clients": 4, "rounds": 6, "local_iterations": 2, **changed.get("federated", {})},
+    }
+
+
+def encoder() -> dict[str, Any]:
+    """Changes of a manifest: rows of tokens, which this writes, and a small encoder of them."""
+    rows = np.arange(200)[:, None]
+    places = np.arange(6)
+    tokens = np.where(places <= rows % 6, (rows // 2 + places**2) % 6, -1).astype(np.int8)
+    np.save("tokens.npy", tokens)
+    np.save("labels.npy", tokens[:, 0] % 2)
+    return {
+        "data": {"kind": "npy", "train": {"features": str(Path("tokens.npy").resolve()),
+                                          "targets": str(Path("labels.npy").resolve())}, "classes": 2},
+        "model": {"kind": "transformer", "preset": "encoder", "vocabulary": 6, "layers": 1, "width": 8,
+                  "heads": 2},
     }
 
 
@@ -94,23 +110,25 @@ def last_words(manifest: dict[str, Any], clients: list[federated.Client], out: s
 
 
 @pytest.mark.parametrize(
-    ("federation", "trusted"),
+    ("federation", "trusted", "network"),
     [
-        ({}, False),
+        ({}, False, dict),
         ({"participation": {"kind": "fixed_size", "batch_size": 2}, "client_drop_rate": 0.3,
-          "straggler_rate": 0.5}, False),
-        ({"local_iterations": {"kind": "ali_dpfl"}, "rounds": 4}, False),
-        ({"local_iterations": {"kind": "ali_dpfl"}, "rounds": 4, "estimates": "from_models"}, False),
-        ({"aggregation": "dp_fed_avg", "client_clip_norm": 1.0}, True),
+          "straggler_rate": 0.5}, False, dict),
+        ({"local_iterations": {"kind": "ali_dpfl"}, "rounds": 4}, False, dict),
+        ({"local_iterations": {"kind": "ali_dpfl"}, "rounds": 4, "estimates": "from_models"}, False, dict),
+        ({"aggregation": "dp_fed_avg", "client_clip_norm": 1.0}, True, dict),
         ({"aggregation": "dp_fed_avg", "client_clip_norm": 1.0,
-          "participation": {"kind": "poisson", "batch_size": 2}}, True),
+          "participation": {"kind": "poisson", "batch_size": 2}}, True, dict),
+        ({"rounds": 3}, False, encoder),
     ],
-    ids=["fed_avg", "who takes part", "ali_dpfl", "ali_dpfl from models", "dp_fed_avg", "sampled clients"],
+    ids=["fed_avg", "who takes part", "ali_dpfl", "ali_dpfl from models", "dp_fed_avg", "sampled clients",
+         "an encoder"],
 )
 def test_the_same_bits_as_in_one_process(
-    small: dict[str, Any], federation: dict[str, Any], trusted: bool
+    small: dict[str, Any], federation: dict[str, Any], trusted: bool, network: Callable[[], dict[str, Any]]
 ) -> None:
-    manifest = manifest_of(small, federated=federation)
+    manifest = manifest_of(small, federated=federation, **network())
     alone = privgrad.run(manifest, out="alone")
     run = serve(manifest, clients_of(manifest, trust_server=trusted), out="server")
     assert weights(run) == weights(alone)
@@ -483,6 +501,8 @@ def test_who_differs_is_named_before_anything_is_charged(small: dict[str, Any]) 
     for changed, says in [
         (said[:3], "clients that are there are .0, 1, 2., expected each of 0 to 3 once"),
         ([*said[:3], said[0]], "expected each of 0 to 3 once"),
+        ([*said[:3], {**said[3], "protocol": 1}], "client 3 has another protocol than the server"),
+        ([*said[:3], {**said[3], "plugins": "0" * 64}], "client 3 has other plugins than the server"),
         ([*said[:3], {**said[3], "program": "0" * 64}], "client 3 has another PrivGrad than the server"),
         ([*said[:3], {**said[3], "manifest": "0" * 64}], "client 3 has another manifest than the server"),
         ([*said[:3], {**said[3], "facts": {**said[3]["facts"], "classes": 7}}],

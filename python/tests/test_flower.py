@@ -25,7 +25,7 @@ from privgrad import flower
 
 from conftest import SOURCES
 from flower_federation import BIN, LIMIT, Federation, free_port
-from test_federated import manifest_of, releases, weights
+from test_federated import encoder, manifest_of, releases, weights
 
 def charged(client: int) -> list[tuple[Any, ...]]:
     """The entries so far in the ledger of a client of this run."""
@@ -50,7 +50,7 @@ def test_the_same_bits_over_flower_and_a_client_that_lies_is_left_out(
     small: dict[str, Any], tmp_path: Path
 ) -> None:
     manifest = manifest_of(small, federated={"local_iterations": {"kind": "ali_dpfl"}, "rounds": ROUNDS},
-                           steps=3 * ROUNDS)
+                           steps=3 * ROUNDS, **encoder())
     alone = privgrad.run(manifest, out="alone")
     Path("m.yaml").write_text(privgrad.plan(manifest).manifest)
     liar = {**manifest, "privacy": {**manifest["privacy"], "target_epsilon": 2.9}}

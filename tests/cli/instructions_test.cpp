@@ -6,6 +6,7 @@
 #include <set>
 
 #include "cli.hpp"
+#include "token_rows.hpp"
 
 namespace fs = std::filesystem;
 
@@ -242,8 +243,9 @@ TEST_CASE("whole training runs give the same bits at every level") {
       Words{"model={kind: mlp, hidden: [16]}", "sampler={kind: shuffle, batch_size: 20}",
             "aggregator={kind: tree, momentum: 0.9}"},
       Words{"model={kind: mlp, hidden: [16]}", "aggregator={kind: gaussian, arithmetic: float}"},
-      Words{"model={kind: mlp, hidden: [16]}", "privacy.noise=off"});
+      Words{"model={kind: mlp, hidden: [16]}", "privacy.noise=off"}, kEncoder, kDecoder);
   CAPTURE(settings);
+  write_tokens(cli.dir());
   Words all = settings;
   all.push_back("seed=3");
   check_equal(models(cli, Cli::kManifest, all));

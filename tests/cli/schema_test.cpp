@@ -124,6 +124,11 @@ TEST_CASE("an editor names a typo in a manifest, and what is allowed there") {
   editor.names(with("/data/transforms/0", "flaten"), "data.transforms.0",
                {"'flaten'", "'flatten'"});
   editor.names(with("/stesp", 3), "", {"'stesp' was unexpected"});
+  for (const Json& weights : {Json("balanced"), Json{1, 2.5}})
+    editor.accepts(with("/model/class_weights", weights));
+  editor.names(with("/model/class_weights", "blanced"), "model.class_weights",
+               {"'blanced'", "'balanced'"});
+  editor.names(with("/model/class_weights/0", 0), "model.class_weights.0", {"0 is less than"});
   editor.names(with("/steps", "atuo"), "steps", {"'atuo'", "'auto'"});
   // The message is about a missing member, not about the whole component.
   editor.names(with("/optimizer", {{"beta", 0.5}}), "optimizer", {"'kind' is a required property"});

@@ -3,6 +3,7 @@
 #include "npy_file.hpp"
 #include "processes.hpp"
 #include "shared_files.hpp"
+#include "token_rows.hpp"
 
 // Runs shared by several processes on this machine.
 
@@ -33,7 +34,9 @@ const Words kReleases{"--set",
                       "--set",
                       "data.size={about: 60, statistic: private, noise_multiplier: 20}",
                       "--set",
-                      "report={class_counts: {noise_multiplier: 20}, "
+                      "model.class_weights=balanced",
+                      "--set",
+                      "report={class_counts: {noise_multiplier: 20, largest_weight: 4}, "
                       "train_accuracy: {noise_multiplier: 20, every: 4}}",
                       "--set",
                       "privacy.adjacency=add_or_remove_one"};
@@ -45,6 +48,11 @@ const std::vector<std::pair<std::string, Words>>& kinds() {
   const auto with = [](Words all, const Words& more) {
     all.insert(all.end(), more.begin(), more.end());
     return all;
+  };
+  const auto set = [](const std::vector<std::string>& changes) {
+    Words words;
+    for (const std::string& change : changes) words.insert(words.end(), {"--set", change});
+    return words;
   };
   static const Words large{"--set", "model={kind: mlp, hidden: [320, 320]}",
                            "--set", "steps=6",
@@ -73,6 +81,8 @@ const std::vector<std::pair<std::string, Words>>& kinds() {
                     "--set", "schedules.learning_rate=0.05"})},
       {"whole releases for an optimizer that takes norms",
        with(large, {"--set", "optimizer=normalized_sgd"})},
+      {"an encoder of tokens", set(kEncoder)},
+      {"a decoder of tokens, adam", with(set(kDecoder), {"--set", "optimizer=adam"})},
       {"altered copies of images",
        {"--set", "data={kind: npy, train: {features: x.npy, targets: y.npy}, classes: 2}", "--set",
         "model={kind: cnn, layers: [{kind: conv2d, channels: 2, kernel: 3, stride: 2}]}", "--set",
@@ -102,6 +112,7 @@ TEST_CASE("a run has the same bits on one process and on several", "[slow]") {
     INFO(name);
     const Cli cli;
     write_images(cli);
+    write_tokens(cli.dir());
     Words words{"run", "small.yaml", "--quiet", "--threads", "1", "--set", "seed=3"};
     words.insert(words.end(), change.begin(), change.end());
     const auto to = [&](const std::string& run) {

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "processes.hpp"
+#include "token_rows.hpp"
 #include "trials.hpp"
 
 // Federated runs in which several processes share the clients' rounds.
@@ -23,7 +24,10 @@ federated: {clients: 5, rounds: 8, local_iterations: 3}
 )";
 
 struct Federation : Cli {
-  Federation() { write_file(dir() / "fed.yaml", kFederated); }
+  Federation() {
+    write_file(dir() / "fed.yaml", kFederated);
+    write_tokens(dir(), 90);
+  }
 
   static Words run(const std::string& out, const Words& more) {
     Words words{"run", "fed.yaml", "--quiet", "--threads", "1", "--out", out};
@@ -42,6 +46,7 @@ const std::vector<std::pair<std::string, Words>>& federations() {
   static const std::string ali = "federated.local_iterations={kind: ali_dpfl}";
   static const std::vector<std::pair<std::string, Words>> all{
       {"fed_avg", set({})},
+      {"an encoder of tokens", set(kEncoder)},
       {"clients that drop out, are slow, and take part by chance",
        set({"federated.client_drop_rate=0.3", "federated.straggler_rate=0.4",
             "federated.participation={kind: poisson, sample_rate: 0.6}"})},

@@ -60,6 +60,9 @@ const std::string kStatistics =
 
 const std::string kCounts = "data.size={about: 40, statistic: private, noise_multiplier: 9}";
 
+const std::string kBalanced = "model.class_weights=balanced";
+const std::string kBalancedCounts = "report.class_counts={noise_multiplier: 9, largest_weight: 4}";
+
 const std::string kReport = "report.train_accuracy.noise_multiplier=3";
 
 const std::string kReports = "report={train_accuracy: {noise_multiplier: 3, every: 2}}";
@@ -148,6 +151,14 @@ const std::vector<Kind> kKinds = {
      {kReport, kCounts, "sampler={kind: poisson, sample_rate: 0.3}", "privacy.accountant=rdp",
       "privacy.adjacency=add_or_remove_one"}},
     {"class counts", {"report.class_counts.noise_multiplier=3"}},
+    {"class weights from counts", {kBalanced, kBalancedCounts}},
+    {"class weights from counts, sampled, a reported accuracy",
+     {kBalanced, kBalancedCounts, kCounts, kReport, "sampler={kind: poisson, sample_rate: 0.3}",
+      "privacy.accountant=rdp", "privacy.adjacency=add_or_remove_one"}},
+    {"class weights from counts, differences of gradients",
+     {kBalanced, kBalancedCounts, "aggregator={kind: tree_reduced, momentum: 0.9, smoothness: 10}",
+      "sampler={kind: shuffle, batch_size: 20, fresh: false}", "optimizer=normalized_sgd",
+      "schedules.learning_rate=0.02"}},
     {"a reported accuracy", {kReport}},
     {"a reported accuracy, sampled",
      {kReport, "sampler={kind: poisson, sample_rate: 0.3}", "privacy.accountant=rdp",

@@ -523,6 +523,12 @@ TEST_CASE("what cannot be audited is refused in one line", "[audit]") {
   };
   CHECK(refusal({"federated={clients: 5, rounds: 2, local_iterations: 2}"}, {}) ==
         "federated: audits are of one owner's data; audit the manifest without this section");
+  CHECK(
+      refusal({"model.class_weights=balanced",
+               "report.class_counts={noise_multiplier: 5, largest_weight: 4}"},
+              {}) ==
+      "model.class_weights: balanced follows from counts that an audit does not release; audit the "
+      "manifest with a list of numbers");
   CHECK_THAT(refusal({"aggregator={kind: tree_reduced, momentum: 0.9, smoothness: 10, gamma: 0.5}",
                       "sampler={kind: shuffle, batch_size: 20}", "privacy.accountant=zcdp"},
                      {}),

@@ -36,6 +36,8 @@ steps: 20
 using Json = nlohmann::json;
 
 const std::string kClasses = "report.class_counts.noise_multiplier=6";
+const Overrides kBalanced{"model.class_weights=balanced",
+                          "report.class_counts={noise_multiplier: 6, largest_weight: 5}"};
 const std::string kStandardize =
     "data.transforms=[{kind: standardize, statistic: private, range: [-3, 3], share: 0.1}]";
 /// Noise without a budget, for runs in which other things than the budget are tested.
@@ -245,6 +247,82 @@ TEST_CASE("counts: exchanging an example costs class counts as two contributions
   CHECK(problems_of(exchanged) == "");
 }
 
+TEST_CASE(
+    "counts: balanced class weights follow from noised counts, whatever the noise made of them",
+    "[statistics]") {
+  Experiment experiment(kCounted, kBalanced);
+  const auto weights = [&](std::vector<double> counts) {
+    return core::class_weights_of(experiment.plan(),
+                                  core::ReleasedCounts{.classes = std::move(counts)});
+  };
+  // The mean count over a class's own: 200 / 300 and 200 / 100.
+  CHECK(weights({300.0, 100.0}) == std::vector<double>{200.0 / 300.0, 2.0});
+  // Counts are at least 1, and weights at most 5: 50 / 99, and 50 / 1.
+  CHECK(weights({99.0, -40.0}) == std::vector<double>{50.0 / 99.0, 5.0});
+  CHECK(weights({0.0, 1e-30}) == std::vector<double>{1.0, 1.0});
+  CHECK(weights({1e300, -1e300})[1] == 5.0);
+  CHECK(weights({1e300, -1e300})[0] > 0.0);
+  CHECK(weights({}).empty());
+  Experiment without(kCounted, {kClasses});
+  CHECK(core::class_weights_of(without.plan(), core::ReleasedCounts{.classes = {300.0, 100.0}})
+            .empty());
+}
+
+TEST_CASE("counts: a run with balanced weights is the run with these weights as numbers",
+          "[statistics]") {
+  const std::string differences = "aggregator={kind: tree_reduced, momentum: 0.9, smoothness: 10}";
+  const bool has_anchors = GENERATE(false, true);
+  Overrides common{"seed=5", "mode=research"};
+  if (has_anchors) {
+    common = with(common, {differences, "sampler={kind: shuffle, batch_size: 50, fresh: false}",
+                           "data.size=200", "privacy.adjacency=zero_out", "privacy.accountant=gdp",
+                           "optimizer=normalized_sgd", "schedules.learning_rate=0.02"});
+  }
+  Experiment balanced(kCounted, with(common, kBalanced));
+  const core::RunResult result = balanced.run();
+  CHECK(problems_of(balanced) == "");
+  const std::vector<double> weights = core::class_weights_of(balanced.plan(), result.counts);
+  REQUIRE(weights.size() == 2);
+  CHECK(weights[0] != weights[1]);
+  Experiment given(kCounted,
+                   with(common, {kClasses, "model.class_weights=" + Json(weights).dump()}));
+  given.run();
+  Experiment plain(kCounted, with(common, {kClasses}));
+  plain.run();
+  const auto file_of = [](const Experiment& experiment) {
+    return core::read_model_file(experiment.run_dir() / "model.safetensors");
+  };
+  CHECK(file_of(balanced).network.class_weights == weights);
+  CHECK(file_of(balanced).parameters == file_of(given).parameters);
+  CHECK(file_of(balanced).parameters != file_of(plain).parameters);
+  CHECK(result.summary.at("/reported/class_counts/weights"_json_pointer) == weights);
+  CHECK(result.statement.at("/statistics"_json_pointer).back().at("class_weights") == weights);
+  CHECK_THAT(result.statement.at("prose").dump(),
+             ContainsSubstring("which follows from these released counts and is at most 5: "));
+}
+
+TEST_CASE("counts: files that say other balanced weights are found", "[statistics]") {
+  Experiment experiment(kCounted, kBalanced);
+  experiment.run();
+  const auto ledger = experiment.run_dir() / "ledger.jsonl";
+  std::vector<Json> lines = verify::json_lines(ledger);
+  const auto path = experiment.run_dir() / "summary.json";
+  Json summary = Json::parse(read_file(path));
+  summary["reported"]["class_counts"]["weights"] = {1.0, 1.0};
+  write_file(path, summary.dump());
+  lines.back()["files"]["summary.json"] = core::sha256_hex(summary.dump());
+  verify::write_chain(ledger, lines);
+  CHECK_THAT(problems_of(experiment),
+             ContainsSubstring("says 'reported.class_counts' otherwise than the plan"));
+  // Other counts make other weights, which the model file does not have.
+  Json& value = summary["reported"]["class_counts"]["value"];
+  value[0] = value[0].get<double>() + 30.0;
+  write_file(path, summary.dump());
+  lines.back()["files"]["summary.json"] = core::sha256_hex(summary.dump());
+  verify::write_chain(ledger, lines);
+  CHECK_THAT(problems_of(experiment), ContainsSubstring("its metadata says 'network' otherwise"));
+}
+
 TEST_CASE("counts: files that say other counts, or none, are found", "[statistics]") {
   Experiment experiment(kCounted, {kClasses});
   experiment.run();
@@ -318,10 +396,27 @@ TEST_CASE("counts: what they do not go together with is refused by name", "[stat
           "data.size: asks for a share of the budget, and there is none");
   refused({"report={class_counts: {}}"},
           "report.class_counts: takes share or noise_multiplier, neither is given");
+  const std::string balanced = "model.class_weights=balanced";
+  refused({balanced},
+          "model.class_weights: is balanced, which divides by private counts; release them with "
+          "noise that the budget pays for: report: {class_counts:");
+  refused({balanced, kClasses}, "report.class_counts.largest_weight: is missing");
+  refused(
+      {"report.class_counts={noise_multiplier: 6, largest_weight: 5}"},
+      "report.class_counts.largest_weight: limits the weights of model.class_weights: balanced");
+  refused({balanced, "report.class_counts={noise_multiplier: 6, largest_weight: 0.5}"},
+          "report.class_counts.largest_weight: is 0.5");
+  refused({"model.class_weights=blanced"},
+          "model.class_weights: is 'blanced', expected a list with one number for each class, or "
+          "balanced");
+  refused(with(kBalanced, {"data.target=linear"}),
+          "report.class_counts: is of classes, and the targets are reals");
   const std::string clients =
       "federated={clients: 4, rounds: 4, local_iterations: 3, partition: iid}";
   refused({"mode=research", clients}, "data.size: is one sum over all rows, which no client");
   refused({"mode=research", "data.size=200", kClasses, clients},
+          "report.class_counts: is one sum over all rows, which no client");
+  refused(with(kBalanced, {"mode=research", "data.size=200", clients}),
           "report.class_counts: is one sum over all rows, which no client");
   const Overrides checks{"sampler=full_batch", "privacy.accountant=zcdp",
                          "schedules.noise_multiplier={kind: descent_check, initial: 20, every: 3, "

@@ -9,6 +9,7 @@
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/transform.hpp"
 #include "test_components.hpp"
+#include "token_rows.hpp"
 #include "verify.hpp"
 
 namespace federated {
@@ -64,6 +65,7 @@ TEST_CASE("the same seed gives the same model and ledgers on any number of threa
       {kAli, "federated.rounds=12"},
       {kAli, "federated.rounds=12", "federated.estimates=from_models"},
       {kAli, "federated.rounds=12", "federated.estimates=unaccounted"},
+      kEncoder,
       {"model={kind: mlp, hidden: [8]}",
        "federated.participation={kind: poisson, sample_rate: 0.5}"},
       {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
@@ -71,6 +73,7 @@ TEST_CASE("the same seed gives the same model and ledgers on any number of threa
   for (const auto& variant : variants) {
     INFO(variant.front());
     Experiment one(kBase, variant), four(kBase, variant);
+    for (const Experiment* each : {&one, &four}) write_tokens(each->dir());
     one.run(1);
     four.run(4);
     CHECK(one.parameters() == four.parameters());

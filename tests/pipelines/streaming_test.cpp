@@ -24,6 +24,7 @@
 #include "privgrad/plan/read_data.hpp"
 #include "privgrad/plan/setting.hpp"
 #include "test_components.hpp"
+#include "token_rows.hpp"
 #include "train.hpp"
 
 using namespace privgrad;
@@ -76,6 +77,7 @@ struct Streamed {
   explicit Streamed(std::size_t rows = 500) {
     write_file(home.path() / "table.csv", table(rows));
     write_file(home.path() / "manifest.yaml", kLogistic);
+    write_tokens(home.path());
   }
 
   core::Manifest manifest(bool streams, const Overrides& overrides) {
@@ -167,6 +169,8 @@ const std::string kRowwise =
     "data.transforms=[{kind: standardize, statistic: public, mean: [0.1, 0, 2], std: [0.7, 2, 1]}, "
     "{kind: max_norm, to: 1}]";
 
+const std::string kCounts = "report.class_counts={noise_multiplier: 9, largest_weight: 4}";
+
 /// Only the first number of a row is written; the others are left unchanged.
 struct WritesTheFirst : Transform {
   explicit WritesTheFirst(const Params&) {}
@@ -214,14 +218,16 @@ TEST_CASE("streaming: rows that are given at once are compared with one of them 
 
 TEST_CASE("streaming: a run is the run on the same rows in memory, bit for bit") {
   Streamed streamed;
-  const auto overrides = GENERATE(Overrides{}, Overrides{kRowwise});
+  const auto overrides = GENERATE(Overrides{}, Overrides{kRowwise}, kEncoder, kDecoder,
+                                  Overrides{"model.class_weights=balanced", kCounts});
+  const std::size_t files = overrides == Overrides{kRowwise} ? 2 : 1;
   const auto memory = streamed.run(false, overrides);
   check_same(memory, streamed.run(true, overrides));
-  CHECK(streamed.noted("kept ") == (overrides.empty() ? 1 : 2));
+  CHECK(streamed.noted("kept ") == files);
   SECTION("from the files that the first run left") {
     streamed.notes.clear();
     check_same(memory, streamed.run(true, overrides));
-    CHECK(streamed.noted("took ") == (overrides.empty() ? 1 : 2));
+    CHECK(streamed.noted("took ") == files);
     CHECK(streamed.noted("kept ") == 0);
   }
   SECTION("with any number of threads") { check_same(memory, streamed.run(true, overrides, 4)); }

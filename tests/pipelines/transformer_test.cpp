@@ -2,6 +2,7 @@
 #include "npy_file.hpp"
 #include "privgrad/model/network_json.hpp"
 #include "small_images.hpp"
+#include "token_rows.hpp"
 #include "train.hpp"
 #include "verify.hpp"
 
@@ -27,6 +28,7 @@ steps: 60
 struct Vision : Experiment {
   explicit Vision(const std::vector<std::string>& overrides) : Experiment(kVision, overrides) {
     small_images::write(dir());
+    write_tokens(dir());
   }
 };
 
@@ -47,7 +49,11 @@ TEST_CASE("a transformer is trained from a manifest, under every clipping", "[ru
 
 TEST_CASE("a transformer trains to the same bits on any number of threads, in any passes",
           "[run][transformer]") {
-  Vision one({"steps=4"}), two({"steps=4"}), few({"steps=4", "microbatch_size=7"});
+  auto overrides = GENERATE(Overrides{}, kEncoder, kDecoder);
+  overrides.emplace_back("steps=4");
+  auto in_passes = overrides;
+  in_passes.emplace_back("microbatch_size=7");
+  Vision one(overrides), two(overrides), few(in_passes);
   one.run(1);
   two.run(2);
   few.run();

@@ -91,3 +91,30 @@ TEST_CASE("a statistic that was bound is released again to the last bit, or not 
   CHECK(same.resume().code == 0);
   CHECK(charged(same) == 26);
 }
+
+TEST_CASE("a copy with other class counts, which would weigh losses otherwise, does not go on",
+          "[resume][privacy][statistics]") {
+  const Place begun;
+  REQUIRE(begun.begin(kind("class weights from counts")).code == 0);
+  const auto place =
+      killed_where(begun, [](const Place& one) { return checkpoints_of(one).back().number == 3; });
+  REQUIRE(place != nullptr);
+  const Place same(*place, 0);
+  for (CheckpointBytes& one : checkpoints_of(*place)) {
+    if (one.number < 3) continue;
+    // The word "statistics", 1 because they are kept, the number of classes, and a count.
+    const std::size_t at =
+        one.text.find("statistics") + std::strlen("statistics") + 2 * sizeof(std::uint64_t);
+    double count = 0.0;
+    std::memcpy(&count, one.text.data() + at, sizeof count);
+    REQUIRE(count > 1.0);
+    REQUIRE(count < 61.0);
+    count *= 1.5;
+    std::memcpy(one.text.data() + at, &count, sizeof count);
+    one.text.resize(one.text.size() - CheckpointBytes::kHash);
+    write_file(one.file, one.text + core::sha256_hex(one.text));
+  }
+  CHECK(same.resume().code == 0);
+  CHECK(place->resume().code == 3);
+  CHECK_THAT(place->last_words(), ContainsSubstring("sealed with other inputs"));
+}

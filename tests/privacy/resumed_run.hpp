@@ -27,6 +27,7 @@
 #include "privgrad/train/resumed_plan.hpp"
 #include "privgrad/verify/verify.hpp"
 #include "support.hpp"
+#include "token_rows.hpp"
 
 /// Runs that are interrupted and resumed, each in its own process.
 namespace resumed {
@@ -159,6 +160,11 @@ inline const std::vector<std::pair<std::string, Overrides>>& kinds() {
         {"counts that are paid for",
          {"data.size={about: 50, statistic: private, noise_multiplier: 15}",
           "report={class_counts: {share: 0.05}, train_accuracy: {share: 0.1}}", kStatistics}},
+        {"class weights from counts",
+         {"mode=release", "data.size=60", "model.class_weights=balanced",
+          "report={class_counts: {share: 0.05, largest_weight: 5}}"}},
+        {"an encoder of tokens", with(kEncoder, {"mode=release", "data.size=60"})},
+        {"a decoder of tokens", with(kDecoder, {"optimizer=adam"})},
         {"accuracies that may end it",
          {"data.size=60", "report={train_accuracy: {share: 0.2, every: 5, patience: 2}}"}},
         {"accuracies that end it",
@@ -210,6 +216,7 @@ class Place {
   /// \param operation  the operation at which the process dies; 0: none.
   End begin(const Overrides& overrides, std::uint64_t operation = 0) const {
     write_file(manifest(), kBase);
+    write_tokens(folder());
     return in_child(operation, 0, [&] {
       const core::Manifest manifest_of_run =
           core::load_manifest(manifest(), overrides, components_);

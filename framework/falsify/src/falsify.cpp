@@ -259,7 +259,9 @@ class Comparison {
       }
       const auto [owner, is_new] = owners.try_emplace(
           one->name.client, plan_, one->name.client, run_key,
-          ReplayedOwner::Worlds{here, there, last_, divisor_of(plan_, *first_)}, *executor_,
+          ReplayedOwner::Worlds{here, there, last_, divisor_of(plan_, *first_),
+                                class_weights_of(plan_, *first_)},
+          *executor_,
           [this, client = one->name.client](const std::string& what, std::uint64_t step,
                                             const std::string& detail) {
             const std::string whose = client ? "client " + std::to_string(*client) + ": " : "";

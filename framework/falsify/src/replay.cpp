@@ -66,19 +66,20 @@ std::uint64_t cells_of(double bound, double clip_norm) {
 }  // namespace
 
 Replay::Replay(const Plan& plan, const RandomKey& key, Executor& executor,
-               std::unique_ptr<Program> program)
+               std::unique_ptr<Program> program, const std::vector<double>& class_weights)
     : plan_(plan),
       made_(start_components(plan)),
       key_(key),
       noise_key_(key.derive("noise")),
       augmentation_key_(key.derive("augmentation")),
       executor_(executor),
-      program_(program != nullptr ? std::move(program) : make_program(plan, backend_, executor)),
+      program_(program != nullptr ? std::move(program)
+                                  : make_program(plan, backend_, executor, class_weights)),
       multipliers_(plan.noise_multiplier),
       multiplier_(plan.noise_multiplier.front()) {
   if (made_.differences != nullptr) {
-    anchor_ = make_program(plan, backend_, executor);
-    last_anchor_ = make_program(plan, backend_, executor);
+    anchor_ = make_program(plan, backend_, executor, class_weights);
+    last_anchor_ = make_program(plan, backend_, executor, class_weights);
   }
   if (!plan.noise_adapts) return;
   noise_rule_ = plan.manifest->noise_multiplier.make<Schedule>();

@@ -29,8 +29,9 @@ class Replay {
   /// \param plan  the owner's plan.
   /// \param key  the owner's key. All outlive this.
   /// \param program  null: the plan's own.
+  /// \param class_weights  of the plan's own program: class_weights_of() the recorded counts.
   Replay(const Plan& plan, const RandomKey& key, Executor& executor,
-         std::unique_ptr<Program> program = nullptr);
+         std::unique_ptr<Program> program, const std::vector<double>& class_weights);
 
   /// For noise that follows the public test rows: adapts the noise at this step, with this model.
   void follow_test_rows(std::uint64_t step, std::span<const float> model, const Dataset& test);

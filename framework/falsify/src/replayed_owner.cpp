@@ -53,8 +53,8 @@ ReplayedOwner::ReplayedOwner(const Plan& run, std::optional<std::size_t> client,
     in_a = here_.emplace(run, worlds.here.train, key, executor).take_program();
     in_b = there_.emplace(run, worlds.there.train, key, executor).take_program();
   }
-  in_a_ = std::make_unique<Replay>(plan_, own, executor, std::move(in_a));
-  in_b_ = std::make_unique<Replay>(plan_, own, executor, std::move(in_b));
+  in_a_ = std::make_unique<Replay>(plan_, own, executor, std::move(in_a), worlds.class_weights);
+  in_b_ = std::make_unique<Replay>(plan_, own, executor, std::move(in_b), worlds.class_weights);
   if (!plan_.correlated) return;
   past_a_.emplace(plan_.correlated->parts, own.derive("noise"), in_a_->elements());
   past_b_.emplace(plan_.correlated->parts, own.derive("noise"), in_b_->elements());

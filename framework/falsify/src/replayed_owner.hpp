@@ -41,6 +41,8 @@ class ReplayedOwner {
     const RunData& there;
     std::uint32_t last = 0;  ///< For a server: the number of a client.
     double divisor = 0.0;    ///< The first run's divisor of sums over all rows.
+    /// class_weights_of() the first run, in both worlds.
+    std::vector<double> class_weights = {};
   };
 
   /// \param run  the plan of the run.

@@ -117,6 +117,13 @@ double divisor_of(const Plan& plan, const RecordedRun& run) {
   return std::max(1.0, std::floor(noised + 0.5));
 }
 
+std::vector<double> class_weights_of(const Plan& plan, const RecordedRun& run) {
+  const RecordedRelease* classes = run.find({.what = ReleaseSeen::What::classes});
+  if (classes == nullptr) return {};
+  const std::span<const float> counts = classes->own.front().values();
+  return class_weights_of(plan, ReleasedCounts{.classes = {counts.begin(), counts.end()}});
+}
+
 ReleaseName name_of(const PlannedStatistic& statistic) {
   return {.client = std::nullopt, .what = seen_as(statistic.of), .step = statistic.transform};
 }

@@ -52,6 +52,9 @@ class ReplayedStatistics final : public Teacher {
 /// The divisor of a recorded run's later means: the released number of rows, or the public one.
 double divisor_of(const Plan& plan, const RecordedRun& run);
 
+/// The class weights that follow from a recorded run's class counts; empty if there are none.
+std::vector<double> class_weights_of(const Plan& plan, const RecordedRun& run);
+
 /// The name of the statistic's release in a recorded run.
 ReleaseName name_of(const PlannedStatistic& statistic);
 

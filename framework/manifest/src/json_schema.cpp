@@ -169,7 +169,10 @@ class Builder {
       const Json own = section(*beside);
       schema["properties"].update(own["properties"]);
     }
-    if (slot.key == model_section().key) add_tensor_names(schema);
+    if (slot.key == model_section().key) {
+      add_tensor_names(schema);
+      add_balanced_weights(schema);
+    }
     if (slot.key == data_section().key) add_private_size(schema);
     return schema;
   }
@@ -183,6 +186,19 @@ class Builder {
         {"description",
          "What the file calls tensors that it calls otherwise: {NAME IN THE MODEL: NAME IN THE "
          "FILE}; null: the tensor begins as the model says."}};
+  }
+
+  /// Lets the model's `class_weights` be the word `balanced` as well.
+  static void add_balanced_weights(Json& schema) {
+    const Json word{{"enum", {"balanced"}}};
+    Json& weights = schema["properties"]["class_weights"];
+    if (weights.is_null()) {
+      weights = word;
+      return;
+    }
+    const Json description = weights["description"];
+    weights = choose(of_type("string"), word, weights);
+    weights["description"] = description;
   }
 
   /// Adds a schema for a number, or an object in its place.

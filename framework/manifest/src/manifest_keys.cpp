@@ -136,6 +136,12 @@ ParamSpec class_counts_key() {
                           "count, in rows.")
                   .above(0)
                   .at_most(1e9)
+                  .optional(),
+              param::real("largest_weight",
+                          "With model.class_weights: balanced, the largest weight that a class "
+                          "can get, however small its noised count is.")
+                  .at_least(1)
+                  .at_most(1e6)
                   .optional()})
       .optional();
 }

@@ -24,14 +24,25 @@ Value without_names(const Value& node) {
   return changed;
 }
 
+/// The class weights that a model takes as numbers; the word `balanced` is the manifest's.
+constexpr std::string_view kClassWeights = "class_weights";
+
 }  // namespace
 
 Value ManifestReader::read_model(Manifest& manifest, const Slot& slot) {
   const Section& section = model_section();
   const Value* given = root_.find(slot.key);
   const bool is_object = given != nullptr && std::holds_alternative<Value::Object>(given->data());
-  Value resolved = read_slot(slot, "", root_, manifest.model, section_names(section));
   const Value node = is_object ? *given : empty_object(root_.mark);
+  const Value* weighs = node.find(kClassWeights);
+  const bool weighs_in_words =
+      weighs != nullptr && std::holds_alternative<std::string>(weighs->data());
+  Value resolved =
+      weighs_in_words ? read_component(slot, std::string(section.key), without(node, kClassWeights),
+                                       manifest.model, section_names(section))
+                      : read_slot(slot, "", root_, manifest.model, section_names(section));
+  if (weighs_in_words) resolved.set(std::string(kClassWeights), *weighs);
+  check_class_weights(manifest, weighs_in_words ? weighs : nullptr);
   const Params params = own_params(section, without_names(node));
   if (params.has("train")) manifest.train = params.texts("train");
   if (params.has("lora")) {
@@ -72,6 +83,34 @@ Value ManifestReader::read_model(Manifest& manifest, const Slot& slot) {
   }
   keep(resolved, section.params, own);
   return resolved;
+}
+
+/// \param word  the text of model.class_weights; null if it is not a text.
+void ManifestReader::check_class_weights(const Manifest& manifest, const Value* word) {
+  const std::string where = "model." + std::string(kClassWeights);
+  if (word == nullptr) {
+    if (!manifest.largest_class_weight) return;
+    problems_.add(root_.find("report")->mark, "report.class_counts.largest_weight",
+                  "limits the weights of " + where +
+                      ": balanced, and the model does not ask for them; add " + where +
+                      ": balanced, or leave largest_weight out");
+    return;
+  }
+  const std::string& text = std::get<std::string>(word->data());
+  if (text != "balanced") {
+    problems_.add(word->mark, where,
+                  "is '" + one_line(text, 80) +
+                      "', expected a list with one number for each class, or balanced");
+  } else if (!manifest.class_count_noise) {
+    problems_.add(word->mark, where,
+                  "is balanced, which divides by private counts; release them with noise that the "
+                  "budget pays for: report: {class_counts: {share: 0.02, largest_weight: 10}}, or "
+                  "give a list with one number for each class");
+  } else if (!manifest.largest_class_weight) {
+    problems_.add(word->mark, "report.class_counts.largest_weight",
+                  "is missing; model.class_weights: balanced needs the largest weight that a class "
+                  "with a small or negative noised count can get, such as 10");
+  }
 }
 
 void ManifestReader::read_tensor_names(const Value& given, WeightsUse& use) {

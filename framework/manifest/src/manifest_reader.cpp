@@ -140,8 +140,10 @@ void ManifestReader::read_report(Manifest& manifest, const Params& params) {
   const Params report = params.object("report");
   if (report.has("train_accuracy")) read_accuracy_report(manifest, report.object("train_accuracy"));
   if (report.has("class_counts")) {
-    manifest.class_count_noise = read_noise(report.object("class_counts"),
-                                            root_.find("report")->mark, "report.class_counts");
+    const Params counts = report.object("class_counts");
+    manifest.class_count_noise =
+        read_noise(counts, root_.find("report")->mark, "report.class_counts");
+    if (counts.has("largest_weight")) manifest.largest_class_weight = counts.real("largest_weight");
   }
 }
 

@@ -68,6 +68,8 @@ class ManifestReader {
   /// Reads `model`, including the keys that the core reads for every model: manifest_model.cpp.
   Value read_model(Manifest& manifest, const Slot& slot);
   void read_tensor_names(const Value& given, WeightsUse& use);
+  /// Refuses `model.class_weights: balanced` where the counts are not released.
+  void check_class_weights(const Manifest& manifest, const Value* word);
   /// Reads `aggregator`, including the key that the core reads for every aggregator.
   Value read_aggregator(Manifest& manifest, const Slot& slot);
   /// Makes those refusals of release mode that follow from the manifest.

@@ -71,7 +71,10 @@ void look_at_program(const Manifest& manifest, Setting& setting) {
   if (manifest.noise_off) return;
   const std::unique_ptr<Executor> executor = make_executor(1);
   ComponentPtr<Backend> backend;
-  const auto program = compile_program(manifest, setting, backend, *executor);
+  // Weights of 1 stand for those that follow from class counts, which are not yet released.
+  const std::vector<double> weights(
+      manifest.largest_class_weight ? setting.network.input.classes : 0, 1.0);
+  const auto program = compile_program(manifest, setting, backend, *executor, weights);
   const auto* clipping = ability_of<ExactClipping>(*program);
   setting.program = {.clipping = clipping != nullptr && !setting.scales_coordinates,
                      .rows = ability_of<ReproducibleRows>(*program) != nullptr};
@@ -384,10 +387,16 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFact
 }
 
 std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting& setting,
-                                         ComponentPtr<Backend>& backend, Executor& executor) {
+                                         ComponentPtr<Backend>& backend, Executor& executor,
+                                         const std::vector<double>& class_weights) {
   if (backend == nullptr) backend = manifest.backend.make<Backend>();
-  std::unique_ptr<Program> program =
-      manifest.backend.with_position([&] { return backend->compile(setting.network, executor); });
+  std::unique_ptr<Program> program = manifest.backend.with_position([&] {
+    if (class_weights.empty()) return backend->compile(setting.network, executor);
+    Network weighted = setting.network;
+    weighted.class_weights = class_weights;
+    check_network(weighted);
+    return backend->compile(weighted, executor);
+  });
   const std::string who = manifest.backend.component->full_name();
   if (program == nullptr) throw PluginError(who + ": gave no program");
   const std::size_t parameters = parameter_count(setting.network);

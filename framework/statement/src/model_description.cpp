@@ -28,16 +28,20 @@ Json preprocessing_json(const Plan& plan) {
 
 }  // namespace
 
-std::map<std::string, std::string> model_description(const Plan& plan) {
+std::map<std::string, std::string> model_description(const Plan& plan,
+                                                     const ReleasedCounts& counts) {
   const Manifest& manifest = *plan.manifest;
+  Network network = plan.setting->whole;
+  if (auto weights = class_weights_of(plan, counts); !weights.empty())
+    network.class_weights = std::move(weights);
   const DataInfo& info = plan.setting->info;
   const Json input{{"features", info.shape.features}, {"classes", info.shape.classes}};
   std::map<std::string, std::string> description{
-      {"model_format", std::string(model_format_of(plan.setting->whole))},
+      {"model_format", std::string(model_format_of(network))},
       {"input", input.dump()},
       {"classes", Json(class_names(info.shape, info.class_names)).dump()},
       {"preprocessing", preprocessing_json(plan).dump()},
-      {"network", to_json(plan.setting->whole).dump()},
+      {"network", to_json(network).dump()},
       {"model", component_json(manifest.model).dump()},
       {"backend", component_json(manifest.backend).dump()}};
   if (!info.feature_names.empty()) description["features"] = Json(info.feature_names).dump();

@@ -24,6 +24,20 @@ double divisor_of(const Plan& plan, const ReleasedCounts& counts) {
   return static_cast<double>(plan.dataset_size);
 }
 
+std::vector<double> class_weights_of(const Plan& plan, const ReleasedCounts& counts) {
+  const std::optional<double> largest = plan.manifest->largest_class_weight;
+  if (!largest || counts.classes.empty()) return {};
+  std::vector<double> weights = counts.classes;
+  double sum = 0.0;
+  for (double& count : weights) {
+    count = std::clamp(count, 1.0, kMostRows);
+    sum += count;
+  }
+  const double mean = sum / static_cast<double>(weights.size());
+  for (double& weight : weights) weight = std::min(mean / weight, *largest);
+  return weights;
+}
+
 std::uint64_t count_of_rows(float noised) {
   return static_cast<std::uint64_t>(
       std::clamp(std::round(static_cast<double>(noised)), 1.0, kMostRows));
@@ -41,6 +55,8 @@ Json to_json(const Plan& plan, const ReleasedCounts& counts) {
       json["rows"] = std::move(count);
     } else {
       if (!counts.classes.empty()) count["value"] = counts.classes;
+      if (const auto weights = class_weights_of(plan, counts); !weights.empty())
+        count["weights"] = weights;
       json["class_counts"] = std::move(count);
     }
   }

@@ -64,12 +64,17 @@ std::string_view size_provenance(const Plan& plan) {
 }
 
 /// The planned statistics, with the counts that were released.
-Json statistics(const PlanNumbers& stated, const ReleasedCounts& counts) {
+Json statistics(const Plan& plan, const PlanNumbers& stated, const ReleasedCounts& counts) {
   Json list = to_json(stated.statistics);
   for (std::size_t i = 0; i < list.size(); ++i) {
     const StatisticOf of = stated.statistics[i].of;
     if (of == StatisticOf::rows && counts.rows) list[i]["value"] = *counts.rows;
-    if (of == StatisticOf::classes && !counts.classes.empty()) list[i]["value"] = counts.classes;
+    if (of != StatisticOf::classes) continue;
+    if (const auto largest = plan.manifest->largest_class_weight)
+      list[i]["largest_class_weight"] = *largest;
+    if (!counts.classes.empty()) list[i]["value"] = counts.classes;
+    if (const auto weights = class_weights_of(plan, counts); !weights.empty())
+      list[i]["class_weights"] = weights;
   }
   return list;
 }
@@ -381,7 +386,7 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   json["dataset_size_is"] = size_provenance(plan);
   json["sampling"] = sampling(plan, stated, steps);
   json["mechanism"] = mechanism(plan, outcome, stated, steps);
-  if (!stated.statistics.empty()) json["statistics"] = statistics(stated, outcome.counts);
+  if (!stated.statistics.empty()) json["statistics"] = statistics(plan, stated, outcome.counts);
   if (stated.report) json["reported"] = {{"train_accuracy", to_json(*stated.report)}};
   json["released"] = "all_iterates";
   json["tuning"] = "not_included";

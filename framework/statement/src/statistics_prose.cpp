@@ -32,6 +32,17 @@ std::string values_text(const nlohmann::json& value) {
   return text;
 }
 
+/// The weights that are made of class counts; "" if the counts make none.
+std::string class_weights_prose(const nlohmann::json& one) {
+  if (!one.contains("largest_class_weight")) return "";
+  std::string words =
+      "The loss of each row is multiplied by a weight of its class, which follows from these "
+      "released counts and is at most " +
+      format_number(one.at("largest_class_weight").get<double>());
+  if (one.contains("class_weights")) words += ": " + values_text(one.at("class_weights"));
+  return words + ". ";
+}
+
 /// The counts that are released before everything else.
 std::string counts_prose(const nlohmann::json& statement, bool noise) {
   std::string words;
@@ -48,6 +59,7 @@ std::string counts_prose(const nlohmann::json& statement, bool noise) {
                : ", as it is, without noise");
     if (one.contains("value")) words += ": " + values_text(one.at("value"));
     words += is_of_rows ? ". Means that are released later are divided by it. " : ". ";
+    words += class_weights_prose(one);
   }
   return words;
 }

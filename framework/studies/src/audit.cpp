@@ -212,6 +212,10 @@ std::optional<std::string> refuses_audit(const Plan& plan) {
     return "augmentation: canaries have no copies to be altered; audit the manifest without this "
            "key";
   }
+  if (plan.manifest->largest_class_weight) {
+    return "model.class_weights: balanced follows from counts that an audit does not release; "
+           "audit the manifest with a list of numbers";
+  }
   if (start_components(plan).differences != nullptr) {
     return "aggregator." + plan.manifest->aggregator.name() +
            ": releases differences of gradients, in which canaries cancel; audits are of gaussian, "

@@ -38,7 +38,8 @@ std::string refusal(const Plan& plan) {
   const Network& network = plan.setting->network;
   const auto* dense = std::get_if<Dense>(&network.nodes.front().layer);
   if (plan.setting->lora || network.nodes.size() != 1 || dense == nullptr || dense->per_place ||
-      dense->no_bias || network.loss != Loss::squared || !network.class_weights.empty())
+      dense->no_bias || network.loss != Loss::squared || !network.class_weights.empty() ||
+      plan.manifest->largest_class_weight)
     return "crafted rows are for the model linear with the squared loss";
   if (plan.correlated || plan.clip_norm_adapts())
     return "crafted rows are for independent noise and a clip norm that does not adapt";

@@ -59,11 +59,12 @@ void rotate(std::vector<double>& a, std::size_t n, std::size_t p, std::size_t q)
       what + "; use --method retraining");
 }
 
-const Dense& dense_layer_of(const Setting& setting) {
-  const Network& network = setting.network;
-  if (setting.lora) refuse("this model has adapters (model.lora)");
+const Dense& dense_layer_of(const Plan& plan) {
+  const Network& network = plan.setting->network;
+  if (plan.setting->lora) refuse("this model has adapters (model.lora)");
   if (network.loss != Loss::squared) refuse("this loss is another one");
-  if (!network.class_weights.empty()) refuse("its classes have weights");
+  if (!network.class_weights.empty() || plan.manifest->largest_class_weight)
+    refuse("its classes have weights");
   const auto* dense = std::get_if<Dense>(&network.nodes.front().layer);
   if (network.nodes.size() != 1 || dense == nullptr || dense->per_place || dense->no_bias)
     refuse("this model has other layers");
@@ -148,7 +149,7 @@ std::vector<double> symmetric_eigenvalues(std::vector<double> matrix, std::size_
 QuadraticDescent quadratic_descent_of(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
   QuadraticDescent descent;
-  descent.outputs = static_cast<double>(dense_layer_of(*plan.setting).units);
+  descent.outputs = static_cast<double>(dense_layer_of(plan).units);
   descent.optimizer = linear_rule_of(manifest.optimizer, plan.steps());
   descent.learning_rate = plan.learning_rate;
   for (std::size_t t = 0; t < plan.steps(); ++t) {

@@ -8,11 +8,7 @@ namespace privgrad::core {
 
 GradientDifferences::GradientDifferences(const Plan& plan, UsesGradientDifferences& rule,
                                          Executor& executor)
-    : plan_(plan),
-      rule_(rule),
-      executor_(executor),
-      anchor_(make_program(plan, backend_, executor)),
-      last_anchor_(make_program(plan, backend_, executor)) {
+    : plan_(plan), rule_(rule), executor_(executor) {
   if (!plan.manifest->noise_off) combined_noise_ = rule.combined_noise();
 }
 
@@ -24,16 +20,20 @@ void GradientDifferences::save(StateWriter& out) const {
 
 void GradientDifferences::restore(StateReader& in) {
   in.begin("anchors");
-  for (auto [values, program] :
-       {std::pair{&at_anchor_, anchor_.get()}, std::pair{&at_last_anchor_, last_anchor_.get()}}) {
+  for (auto* values : {&at_anchor_, &at_last_anchor_}) {
     *values = in.array<float>();
-    if (values->empty()) continue;
-    if (values->size() != plan_.parameters) in.fail("an anchor is of another model");
-    program->load_parameters(*values);
+    if (!values->empty() && values->size() != plan_.parameters)
+      in.fail("an anchor is of another model");
   }
 }
 
 GradientDifferences::Prepared GradientDifferences::prepare(const Step& now) {
+  for (auto [values, program] :
+       {std::pair{&at_anchor_, &anchor_}, std::pair{&at_last_anchor_, &last_anchor_}}) {
+    if (*program != nullptr) continue;
+    *program = make_program(plan_, backend_, executor_, now.class_weights);
+    if (!values->empty()) (*program)->load_parameters(*values);
+  }
   const std::uint64_t epoch = rule_.epoch_steps();
   const bool is_anchor = now.step % epoch == 0;
   if (is_anchor) {

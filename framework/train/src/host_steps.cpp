@@ -149,8 +149,9 @@ class DifferenceSteps final : public HostSteps {
   using HostSteps::HostSteps;
   std::vector<Released> release_sums(const ClippedStep& now) override {
     look(now);
-    const GradientDifferences::Step step{now.drawn.step, now.bench.parameters, now.program,
-                                         state_.data,    now.drawn.batch,      now.clip};
+    const GradientDifferences::Step step{
+        now.drawn.step, now.bench.parameters,   now.program, state_.data, now.drawn.batch,
+        now.clip,       now.bench.class_weights};
     CorrelatedMechanism& mechanism = *state_.correlated;
     if (state_.manifest.noise_off)
       return mechanism.release_without_noise(state_.differences->sums(step), now.divisor);

@@ -84,6 +84,7 @@ class Worker {
     KeptStatistics teacher(in, plan_);
     in.end();
     apply(&teacher);
+    bench_.weigh_classes(class_weights_of(plan_, teacher.counts()), plan_, *executor_);
   }
 
   const Plan& plan_;

@@ -100,6 +100,11 @@ void ResumableRun::bind(const DataCommitment& data) {
   bound_to_ = Checkpoints::bound_to(plan_, options_.lock, data);
 }
 
+std::string ResumableRun::bound_with_rows() const {
+  const std::vector<double> weights = class_weights_of(plan_, result_.counts);
+  return bound_to_ + "\n" + rows_made_ + (weights.empty() ? "" : "\n" + Json(weights).dump());
+}
+
 void ResumableRun::know_rows_made() {
   rows_made_ = is_transformed_ ? transformed_hash(plan_, data_.train) : "";
 }

@@ -63,9 +63,11 @@ class Training final : ResumableRun {
     trainer_->look_again_by(second_look_);
   }
 
-  /// Lets steps stay on the device if there is no witness of the releases.
+  /// Lets steps stay on the device if there is no witness of the releases, once the program has its
+  /// class weights.
   void let_steps_stay() {
-    if (options_.witness == nullptr) trainer_->let_steps_stay(bench_);
+    const bool awaits_weights = manifest_.largest_class_weight && bench_.class_weights.empty();
+    if (options_.witness == nullptr && !awaits_weights) trainer_->let_steps_stay(bench_);
   }
 
   /// The parameters of the model, fetched from the device if necessary.
@@ -87,6 +89,10 @@ class Training final : ResumableRun {
   }
 
   void statistics_are_released() override {
+    if (manifest_.largest_class_weight) {
+      bench_.weigh_classes(class_weights_of(plan_, result_.counts), plan_, *executor_);
+      let_steps_stay();
+    }
     if (processes_) processes_->teach(learnt_text(), common_ground(data_));
   }
 
@@ -131,6 +137,7 @@ class Training final : ResumableRun {
       average_->restore(in);
     }
     bench_ = make_workbench(plan_, *executor_);
+    bench_.weigh_classes(class_weights_of(plan_, result_.counts), plan_, *executor_);
     bench_.load(std::move(parameters));
     gather_processes(in.rest());
     make_trainer();

@@ -353,7 +353,7 @@ std::map<std::string, std::string> model_metadata(const Plan& plan, const Outcom
       {"unaccounted", Json(unaccounted_names(plan)).dump()},
       {"statement", statement.at("short").get<std::string>()}};
   if (!outcome.date.empty()) metadata["date"] = outcome.date;
-  metadata.merge(model_description(plan));
+  metadata.merge(model_description(plan, outcome.counts));
   if (!ledger_opening.empty()) metadata["ledger"] = ledger_opening;
   if (outcome.counts.rows) metadata["released_rows"] = std::to_string(*outcome.counts.rows);
   if (!outcome.counts.classes.empty())

@@ -160,8 +160,8 @@ std::vector<BoundedOnGrid> SharedSteps::slices_of_sums(const StepOrder& order,
     std::vector<BoundedOnGrid> shares;
     if (state_.differences) {
       if (check != nullptr) check_row(*bench.program, state_.data, share, *check);
-      shares = state_.differences->exact_sums(
-          {order.step, bench.parameters, *bench.program, state_.data, share, clip});
+      shares = state_.differences->exact_sums({order.step, bench.parameters, *bench.program,
+                                               state_.data, share, clip, bench.class_weights});
     } else {
       shares.push_back(deferred_exact_sum(*bench.program, state_.data, share, clip, state_.executor,
                                           state_.manifest.microbatch_size, bench.memory,

@@ -228,13 +228,21 @@ void Trainer::load(Workbench& bench, std::vector<float> values) {
   engine_->were_loaded();
 }
 
+/// Weights that follow from released counts come before the steps that they weigh.
+void Trainer::check_class_weights(const Workbench& bench) const {
+  if (plan_.manifest->largest_class_weight && bench.class_weights.empty())
+    throw PrivacyError("a step is about to be made before the class counts that weigh its losses");
+}
+
 bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
+  check_class_weights(bench);
   draw_batch(step);
   if (listener_) listener_(batch_);
   return engine_->take({step, batch_}, bench);
 }
 
 void Trainer::take_part(const StepOrder& order, Workbench& bench) {
+  check_class_weights(bench);
   // A step has only one receipt. If its sums are carried over, process 0 keeps that receipt.
   if (state_->correlated) take_over(order.step, 1);
   shared_->take_part(order, bench);

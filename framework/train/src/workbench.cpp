@@ -13,6 +13,14 @@ void Workbench::load(std::vector<float> values) {
   program->load_parameters(parameters);
 }
 
+void Workbench::weigh_classes(std::vector<double> weights, const Plan& plan, Executor& executor) {
+  if (weights.empty()) return;
+  class_weights = std::move(weights);
+  program = make_program(plan, backend, executor, class_weights);
+  if (!parameters.empty()) program->load_parameters(parameters);
+  if (for_public_rows) for_public_rows.emplace();
+}
+
 bool Workbench::keep_if_finite() {
   const bool finite = all_finite(parameters);
   if (!finite) parameters = previous;
@@ -21,21 +29,24 @@ bool Workbench::keep_if_finite() {
 }
 
 const Program& Workbench::program_for_public_rows(const Plan& plan, Executor& executor) {
-  return for_public_rows ? for_public_rows->holding(parameters, plan, executor) : *program;
+  return for_public_rows ? for_public_rows->holding(parameters, plan, executor, class_weights)
+                         : *program;
 }
 
 const Program& PublicProgram::holding(std::span<const float> parameters, const Plan& plan,
-                                      Executor& executor) {
+                                      Executor& executor,
+                                      const std::vector<double>& class_weights) {
   if (program_ == nullptr) {
-    program_ = make_program(plan, backend_, executor);
+    program_ = make_program(plan, backend_, executor, class_weights);
   }
   program_->load_parameters(parameters);
   return *program_;
 }
 
 std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& backend,
-                                      Executor& executor) {
-  return compile_program(*plan.manifest, *plan.setting, backend, executor);
+                                      Executor& executor,
+                                      const std::vector<double>& class_weights) {
+  return compile_program(*plan.manifest, *plan.setting, backend, executor, class_weights);
 }
 
 Workbench make_workbench(const Plan& plan, Executor& executor) {

@@ -38,7 +38,8 @@ ParamSpec class_weights_parameter() {
              "class_weights",
              "For each class, in their order, the number by which the losses of its examples "
              "are multiplied before they are clipped; 1 if not given. Public: not made of "
-             "the private rows, as `balanced` elsewhere is.",
+             "the private rows. Or `balanced`: made of the counts that report.class_counts "
+             "releases and pays for.",
              param::real("weight", "").above(0))
       .optional();
 }

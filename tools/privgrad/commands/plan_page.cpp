@@ -246,8 +246,10 @@ std::string statistics_section(const core::Plan& plan) {
   Table table({Align::left, Align::left, Align::right, Align::right, Align::right, Align::right});
   table.add({"transform", "released", "numbers", "bound of a row", "noise multiplier", "share"});
   for (const core::PlannedStatistic& one : plan.statistics) {
-    table.add({one.name, one.what, std::to_string(one.size), short_number(one.l2_bound, 5),
-               short_number(one.noise_multiplier, 5),
+    const bool weighs =
+        one.of == core::StatisticOf::classes && plan.manifest->largest_class_weight.has_value();
+    table.add({one.name, one.what + (weighs ? ", for class weights" : ""), std::to_string(one.size),
+               short_number(one.l2_bound, 5), short_number(one.noise_multiplier, 5),
                one.share > 0.0 ? short_number(one.share, 5) : "-"});
   }
   if (plan.report) {

@@ -89,6 +89,10 @@ void print_run_report(const core::Plan& plan, const core::RunResult& result) {
     for (const double count : result.counts.classes)
       counts += (counts.empty() ? "" : ", ") + short_number(count, 6);
     facts.add({"rows of each class", counts + ", as released"});
+    std::string weights;
+    for (const double weight : core::class_weights_of(plan, result.counts))
+      weights += (weights.empty() ? "" : ", ") + short_number(weight, 4);
+    if (!weights.empty()) facts.add({"class weights", weights + ", from these"});
   }
   if (plan.report && result.summary.at("reported").at("train_accuracy").contains("value")) {
     const auto& released = result.summary.at("reported").at("train_accuracy");

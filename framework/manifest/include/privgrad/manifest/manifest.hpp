@@ -177,6 +177,9 @@ struct Manifest {
   std::optional<AccuracyReport> report_accuracy;  ///< If absent: no accuracy is released.
   /// report.class_counts: the noise of the release of the class counts; if absent: not released.
   std::optional<StatisticNoise> class_count_noise;
+  /// report.class_counts.largest_weight, for model.class_weights: balanced; if absent: the model has
+  /// its own class weights, or none.
+  std::optional<double> largest_class_weight;
   /// ema_decay: the decay of the moving average of the parameters, in (0, 1); if absent: no
   /// average.
   std::optional<double> ema_decay;

@@ -96,10 +96,12 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFact
 
 /// The backend's program for the setting's network.
 /// \param backend  created if null; must outlive the program.
+/// \param class_weights  of model.class_weights: balanced, [classes]; empty: those of the network.
 /// \throws ManifestError if the backend cannot execute the network; PluginError for a broken
 ///   program.
 std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting& setting,
-                                         ComponentPtr<Backend>& backend, Executor& executor);
+                                         ComponentPtr<Backend>& backend, Executor& executor,
+                                         const std::vector<double>& class_weights = {});
 
 /// The declared number of training rows: data.size, or the sum of federated.sizes.
 std::optional<std::uint64_t> declared_size(const Manifest& manifest);

@@ -43,6 +43,15 @@ struct ReleasedCounts {
 /// \throws PrivacyError if the number should be released, but has not been.
 double divisor_of(const Plan& plan, const ReleasedCounts& counts);
 
+/// The class weights of model.class_weights: balanced, [classes]: the mean of the released class
+/// counts over the class's own, each count at least 1, and at most
+/// report.class_counts.largest_weight.
+///
+/// Privacy: post-processing of what was released. A weight multiplies the loss of its own row.
+/// \returns an empty list if the manifest does not ask for them, or before the class counts are
+///   released.
+std::vector<double> class_weights_of(const Plan& plan, const ReleasedCounts& counts);
+
 /// The released number of rows.
 /// \param noised  any finite number.
 /// \returns the nearest integer from 1 to 2^53.

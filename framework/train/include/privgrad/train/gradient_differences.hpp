@@ -35,6 +35,7 @@ class GradientDifferences {
     const Dataset& data;
     std::span<const std::uint32_t> batch;
     const Clip& clip;
+    const std::vector<double>& class_weights;  ///< Workbench::class_weights, the same in each step.
   };
 
   /// Saves the anchors, which are public.
@@ -61,7 +62,7 @@ class GradientDifferences {
   UsesGradientDifferences& rule_;
   Executor& executor_;
   ComponentPtr<Backend> backend_;
-  std::unique_ptr<Program> anchor_, last_anchor_;
+  std::unique_ptr<Program> anchor_, last_anchor_;  // made for the first step
   // the anchors' parameters; empty if there is none yet
   std::vector<float> at_anchor_, at_last_anchor_;
   std::vector<double> combined_noise_;  // per step, divided by clip norm and divisor

@@ -111,7 +111,9 @@ class ResumableRun {
   void start_keys(bool leaves_checkpoints);
   void bind(const DataCommitment& data);
   void know_rows_made();
-  std::string bound_with_rows() const { return bound_to_ + "\n" + rows_made_; }
+  /// Everything that decides the gradients of steps besides their parameters and batches: what the
+  /// run is bound to, the transformed rows, and class weights that follow from released counts.
+  std::string bound_with_rows() const;
   std::string bound_for_account() const;
   void begin_checkpoints();
   void first_checkpoint();

@@ -202,6 +202,7 @@ class Trainer {
     RandomKey key;
   };
 
+  void check_class_weights(const Workbench& bench) const;
   void draw_batch(std::uint64_t step);
   const RandomSource& coins_of(std::uint64_t step);
   void forget_coins();

@@ -20,7 +20,9 @@ namespace privgrad::core {
 class PublicProgram {
  public:
   /// The program with these parameters; it is made on first use.
-  const Program& holding(std::span<const float> parameters, const Plan& plan, Executor& executor);
+  /// \param class_weights  as for make_program(); the same in every call.
+  const Program& holding(std::span<const float> parameters, const Plan& plan, Executor& executor,
+                         const std::vector<double>& class_weights);
 
  private:
   ComponentPtr<Backend> backend_;
@@ -34,6 +36,8 @@ struct Workbench {
   std::unique_ptr<Program> program;
   SumMemory memory;
   std::vector<float> parameters, previous;
+  /// Of weigh_classes(); empty: the model's own, or none.
+  std::vector<double> class_weights;
   /// Nothing if results on public rows are not published, as in audits.
   std::optional<PublicProgram> for_public_rows;
 
@@ -43,6 +47,11 @@ struct Workbench {
   /// A program with the parameters, to evaluate public rows.
   const Program& program_for_public_rows(const Plan& plan, Executor& executor);
 
+  /// Makes the program again, with these class weights and its parameters. Must be called before the
+  /// first step, and before an engine of steps knows the program.
+  /// \param weights  class_weights_of() the released counts; empty: nothing is done.
+  void weigh_classes(std::vector<double> weights, const Plan& plan, Executor& executor);
+
   /// Passes the parameters on to the program; if they are not finite, restores `previous` instead.
   /// \returns whether they were finite.
   bool keep_if_finite();
@@ -50,9 +59,11 @@ struct Workbench {
 
 /// \param plan  a plan with a model and a network.
 /// \param backend  made if it is null; outlives the program, as does the executor.
+/// \param class_weights  as for compile_program().
 /// \throws as make_workbench()
 std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& backend,
-                                      Executor& executor);
+                                      Executor& executor,
+                                      const std::vector<double>& class_weights = {});
 
 /// \param plan  a plan with a model and a network.
 /// \param executor  outlives the workbench.
