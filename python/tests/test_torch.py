@@ -9,11 +9,13 @@ private step consist of factors of 13 bits (docs/exactness.md), and are compared
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import SOURCES
 
 import privgrad
 
@@ -388,3 +390,39 @@ def test_a_norm_over_other_groups_is_refused_by_name() -> None:
     with pytest.raises(privgrad.ConfigError, match="layers.2: group_norm of .* no counterpart"):
         privgrad_torch.network(plan)
     assert json.loads(json.dumps(plan.json["network"]))["layers"][2]["layer"] == "group_norm"
+
+
+def test_the_page_brings_a_module_of_ones_own_and_takes_its_weights_back() -> None:
+    text = (SOURCES / "docs" / "coming-from-opacus.md").read_text()
+    fragments = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (section,) = re.findall(r"^```yaml\nname: own\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(fragments) == 2
+    names: dict[str, Any] = {}
+    exec(compile(fragments[0], "coming-from-opacus.md", "exec"), names)
+    module = names["module"]
+    rows = rows_of((28, 28), 10)
+    images = privgrad_torch.as_input(rows[0]).reshape(-1, 1, 28, 28)
+    before = module(images).detach()
+    # A step that is too short to be visible: the run's model is the module.
+    np.save("x.npy", rows[0])
+    np.save("y.npy", rows[1])
+    Path("own.yaml").write_text(f"""privgrad: 1
+name: own
+{section}data: {{kind: npy, train: {{features: x.npy, targets: y.npy}}, classes: 10, target_fill: 0}}
+sampler: full_batch
+optimizer: sgd
+schedules: {{clip_norm: 1, learning_rate: 1e-12, noise_multiplier: 1}}
+privacy: {{target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}}
+steps: 1
+""")
+    run = privgrad.run("own.yaml")
+    ours = privgrad_torch.network(run)(privgrad_torch.as_input(rows[0])).detach()
+    torch.testing.assert_close(ours, before, atol=1e-5, rtol=1e-5)
+    probabilities = torch.from_dlpack(np.array(privgrad.predict(run, rows[0]).probabilities, dtype=np.float32))
+    torch.testing.assert_close(probabilities, torch.softmax(before, dim=1), atol=1e-5, rtol=1e-5)
+    privgrad.export(run, "private.safetensors", format="state_dict")
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.zero_()
+    exec(compile(fragments[1], "coming-from-opacus.md", "exec"), names)
+    torch.testing.assert_close(module(images).detach(), before, atol=1e-5, rtol=1e-5)

@@ -110,6 +110,18 @@ TEST_CASE("a decoder learns the next token from rows without targets, exactly",
   CHECK(verify::all_of(verify::check(experiment.run_dir()).problems) == "");
 }
 
+TEST_CASE("the memory of a step has that of gradients that several layers add up",
+          "[run][transformer]") {
+  const auto bytes = [](const std::string& tied, const std::string& rows) {
+    Speaker experiment({"model.tied=" + tied, "microbatch_size=" + rows});
+    return experiment.plan().setting->pass.bytes;
+  };
+  // What does not grow with the rows of one block: the gradient of the tokens' table, [5, 8], of
+  // one of the two layers that use it.
+  CHECK(8 * bytes("true", "7") - 7 * bytes("true", "8") == 5 * 8 * sizeof(float));
+  CHECK(8 * bytes("false", "7") - 7 * bytes("false", "8") == 0);
+}
+
 TEST_CASE("a decoder is trained behind frozen layers, to which only its tokens are known",
           "[run][transformer][frozen]") {
   Speaker base({"steps=2"});

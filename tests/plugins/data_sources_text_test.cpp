@@ -280,4 +280,27 @@ TEST_CASE("text: declarations that contradict each other", "[data_source]") {
           "is not the tokenizer.json with the SHA-256 00");
 }
 
+TEST_CASE("text: a word above 65536 bytes is several, at no more cost than its beginning",
+          "[data_source]") {
+  constexpr std::size_t kPiece = std::size_t{1} << 16;
+  const std::string tokenizer = (kFixtures / "gpt2.json").string();
+  const json vocabulary = fixture("gpt2.json").at("model").at("vocab");
+  const Place place;
+  const auto row_of = [&](const std::string& text, int length) {
+    return rows_of(*place.open(text + "\n", {{"format", "lines", {}},
+                                             {"tokenizer", tokenizer, {}},
+                                             {"length", length, {}}}))
+        .front();
+  };
+  // The pair at the border of two pieces does not become one token, as it does elsewhere.
+  REQUIRE(row_of("re", 2)[1] == -1.0f);
+  const std::string text = std::string(kPiece - 1, 'z') + "re";
+  const Row row = row_of(text, 70000);
+  const auto end = std::find(row.begin(), row.end(), -1.0f);
+  CHECK(*(end - 1) == vocabulary.at("e").get<float>());
+  CHECK(*(end - 2) == vocabulary.at("r").get<float>());
+  // The beginning decides, whatever follows.
+  CHECK(row_of(std::string(16 * kPiece, 'z'), 6) == row_of(std::string(kPiece, 'z'), 6));
+}
+
 }  // namespace data_sources_text_test

@@ -63,7 +63,8 @@ PublicFacts declared_facts(const Manifest& manifest, const DataInfo& info) {
           .scales = std::nullopt,
           .order_key = std::nullopt,
           .account = std::nullopt,
-          .weights = std::nullopt};
+          .weights = std::nullopt,
+          .model_files = hashes_of_files(*manifest.model.make<Model>())};
 }
 
 /// The part of a client whose data contains only its own examples.

@@ -182,7 +182,8 @@ class Builder {
   static void add_tensor_names(Json& schema) {
     schema["properties"]["weights"]["properties"]["map"] = {
         {"type", "object"},
-        {"additionalProperties", {{"type", {"string", "null"}}}},
+        {"additionalProperties", choose(of_type("object"), param_schema(tensor_source_spec()),
+                                        {{"type", {"string", "null"}}})},
         {"description",
          "What the file calls tensors that it calls otherwise: {NAME IN THE MODEL: NAME IN THE "
          "FILE}; null: the tensor begins as the model says."}};

@@ -348,6 +348,27 @@ const Section& data_section() {
   return section;
 }
 
+const ParamSpec& tensor_source_spec() {
+  static const ParamSpec spec = param::object(
+      "source", "A tensor that the file has in another order.",
+      {param::text("tensor", "Its name in the file."),
+       param::boolean("transposed", "Whether the file has [inputs, units] for [units, inputs].")
+           .defaults_to(false),
+       param::boolean("channels_first",
+                      "Whether the file's images are [channels, height, width], as PyTorch's: its "
+                      "convolutions are [channels, inputs, kernel, kernel], and a dense layer "
+                      "behind an image reads the values in that order.")
+           .defaults_to(false),
+       param::integer("first_row",
+                      "The row at which the tensor begins in a longer one of the file, as q, k and "
+                      "v of an in_proj_weight do. When not given, the file's has no other rows.")
+           .at_least(0)
+           .optional(),
+       param::text("plus_first_row_of", "A table of the file whose first row is added to each row.")
+           .optional()});
+  return spec;
+}
+
 const Section& model_section() {
   static const Section section{
       "model",

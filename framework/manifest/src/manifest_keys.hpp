@@ -50,6 +50,9 @@ const Slot& client_aggregator_slot();
 /// released. The object's members are checked against these fields.
 const ParamSpec& private_size_spec();
 
+/// A member of model.weights.map that says how the file orders a tensor.
+const ParamSpec& tensor_source_spec();
+
 /// The names of a section's parameters and slots.
 std::vector<std::string_view> section_names(const Section& section);
 

@@ -123,19 +123,36 @@ void ManifestReader::read_tensor_names(const Value& given, WeightsUse& use) {
     return;
   }
   for (const Value::Member& member : *members) {
-    const auto* name = std::get_if<std::string>(&member.value.data());
-    const bool is_null = std::holds_alternative<std::monostate>(member.value.data());
-    if (name != nullptr) {
-      use.names[member.key] = *name;
-    } else if (is_null) {
+    const Value& value = member.value;
+    if (const auto* name = std::get_if<std::string>(&value.data())) {
+      use.names[member.key] = TensorSource{.name = *name};
+    } else if (std::holds_alternative<std::monostate>(value.data())) {
       use.names[member.key] = std::nullopt;
+    } else if (std::holds_alternative<Value::Object>(value.data())) {
+      use.names[member.key] = read_source(value, dotted(where, member.key));
     } else {
-      problems_.add(member.value.mark, dotted(where, member.key),
-                    "is " + std::string(member.value.type_name()) +
-                        ", expected a tensor's name in the file, or null for a tensor that begins "
-                        "as the model says");
+      problems_.add(value.mark, dotted(where, member.key),
+                    "is " + std::string(value.type_name()) +
+                        ", expected a tensor's name in the file, {tensor: NAME, transposed: true}, "
+                        "or null for a tensor that begins as the model says");
     }
   }
+}
+
+TensorSource ManifestReader::read_source(const Value& given, const std::string& where) {
+  std::vector<Problem> problems;
+  const Params params = Params::check(tensor_source_spec().fields, given, problems);
+  for (const Problem& problem : problems)
+    problems_.add(problem.mark, dotted(where, problem.where), problem.what);
+  TensorSource source;
+  if (!problems.empty()) return source;
+  source.name = params.text("tensor");
+  source.transposed = params.boolean("transposed");
+  source.channels_first = params.boolean("channels_first");
+  if (params.has("first_row"))
+    source.first_row = static_cast<std::size_t>(params.integer("first_row"));
+  if (params.has("plus_first_row_of")) source.plus_first_row_of = params.text("plus_first_row_of");
+  return source;
 }
 
 }  // namespace privgrad::core

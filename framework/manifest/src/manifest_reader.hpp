@@ -70,6 +70,8 @@ class ManifestReader {
   void read_tensor_names(const Value& given, WeightsUse& use);
   /// Refuses `model.class_weights: balanced` where the counts are not released.
   void check_class_weights(const Manifest& manifest, const Value* word);
+  /// \param where  the key, for problems.
+  TensorSource read_source(const Value& given, const std::string& where);
   /// Reads `aggregator`, including the key that the core reads for every aggregator.
   Value read_aggregator(Manifest& manifest, const Slot& slot);
   /// Makes those refusals of release mode that follow from the manifest.

@@ -1,15 +1,14 @@
 #include "privgrad/model/initial_weights.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
+#include "arrangement.hpp"
 #include "privgrad/manifest/manifest_problems.hpp"
 #include "privgrad/manifest/utf8.hpp"
-#include "privgrad/model/model_file.hpp"
 #include "privgrad/params.hpp"
 
 namespace privgrad::core {
@@ -20,96 +19,34 @@ using Json = nlohmann::json;
 constexpr const char* kWeightsKey = "model.weights";
 constexpr std::size_t kLongestText = 200;
 
-struct Match;
-/// Whether the file's tensor has the shape that the model expects, so that its values can be put in
-/// the model's order.
-bool can_be_arranged(const Match& match);
-
-/// One of the model's tensors, and its counterpart in the file.
-struct Match {
-  const ParameterBlock* block = nullptr;
-  std::string name;                     ///< The tensor's name in the file.
-  const StoredTensor* found = nullptr;  ///< Null if the model initializes it.
-  /// The model's note on its place and order in the file; null: none.
-  const TensorSource* source = nullptr;
-  const StoredTensor* added = nullptr;  ///< The table whose first row is added; null: none.
-
-  bool fits() const {
-    if (found == nullptr) return true;
-    return source == nullptr ? found->shape == block->shape : can_be_arranged(*this);
-  }
-};
-
-/// The shape without leading extents of 1, which some files have.
-Shape without_ones(Shape shape) {
-  while (shape.size() > 1 && shape.front() == 1) shape.erase(shape.begin());
-  return shape;
+/// The rearrangements in words: " as transposed".
+std::string words_of(const TensorSource& source) {
+  std::string words;
+  if (source.transposed) words += " as transposed";
+  if (source.channels_first) words += " with channels_first";
+  if (source.first_row) words += " from row " + std::to_string(*source.first_row);
+  return words;
 }
 
-/// The shape that the tensor should have in the file; a table may have more rows.
-Shape stored_shape(const Match& match) {
-  const Shape& shape = match.block->shape;
-  if (!match.source->kernel_last || shape.size() != 4) return shape;
-  return {shape[0], shape[3], shape[1], shape[2]};
+std::string with_nearest(const std::string& name, const std::vector<std::string>& there) {
+  const std::string nearest = nearest_name(name, there);
+  return nearest.empty() ? "" : "; did you mean '" + one_line(nearest, 80) + "'?";
 }
 
-bool can_be_arranged(const Match& match) {
-  if (match.source->kernel_last && match.block->shape.size() != 4) return false;
-  Shape stored = without_ones(match.found->shape);
-  const Shape wanted = stored_shape(match);
-  if (stored.size() == 2 && wanted.size() == 2 && stored[0] > wanted[0]) stored[0] = wanted[0];
-  if (stored != without_ones(wanted)) return false;
-  if (match.source->plus_first_row_of.empty()) return true;
-  return match.added != nullptr && match.added->shape.size() == 2 && match.added->shape[0] > 0 &&
-         match.added->shape[1] == wanted.back();
-}
-
-/// Reorders values from [channels, inputs, area] to [channels, area, inputs], or back.
-void exchange(std::span<const float> from, std::size_t channels, std::size_t rows,
-              std::size_t columns, std::span<float> to) {
-  for (std::size_t channel = 0; channel < channels; ++channel) {
-    const std::size_t first = channel * rows * columns;
-    for (std::size_t i = 0; i < rows; ++i) {
-      for (std::size_t j = 0; j < columns; ++j)
-        to[first + j * rows + i] = from[first + i * columns + j];
-    }
-  }
-}
-
-/// The values of a tensor that fits, in the model's order.
-std::vector<float> arranged(const Match& match) {
-  std::vector<float> values = match.found->values;
-  if (match.source == nullptr) return values;
-  const Shape& shape = match.block->shape;
-  values.resize(element_count(shape));
-  if (match.source->kernel_last)
-    exchange(match.found->values, shape[0], shape[3], shape[1] * shape[2], values);
-  if (match.added != nullptr) {
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] += match.added->values[i % shape.back()];
-  }
-  return values;
-}
-
-/// The inverse of arranged(), for other values of the tensor.
-std::vector<float> stored(const Match& match, std::span<const float> values) {
-  std::vector<float> result(values.begin(), values.end());
-  if (match.source == nullptr) return result;
-  const Shape& shape = match.block->shape;
-  if (match.source->kernel_last) exchange(values, shape[0], shape[1] * shape[2], shape[3], result);
-  if (match.added != nullptr) {
-    for (std::size_t i = 0; i < result.size(); ++i)
-      result[i] -= match.added->values[i % shape.back()];
-  }
-  return result;
-}
-
-std::string words_of(const Match& match) {
+std::string words_of(const Match& match, const std::vector<std::string>& in_file) {
   std::string line = "  " + match.block->name + ", " + privgrad::to_text(match.block->shape) + ": ";
-  if (match.found == nullptr) return line + "begins anew";
-  return line + "'" + one_line(match.name, 80) + "', " +
-         one_line(privgrad::to_text(match.found->shape), 80) +
-         (match.fits() ? "" : ", which does not fit");
+  if (match.found == nullptr) {
+    line += "begins anew";
+    return match.is_anew ? line : line + with_nearest(match.name, in_file);
+  }
+  line +=
+      "'" + one_line(match.name, 80) + "', " + one_line(privgrad::to_text(match.found->shape), 80);
+  if (match.fits()) return line;
+  if (match.arrangement) {
+    return line + ", to which the first row of '" + one_line(match.source->plus_first_row_of, 80) +
+           "' cannot be added";
+  }
+  return line + ", which does not fit" + (match.source ? words_of(*match.source) : "");
 }
 
 /// A table of all tensors of the model and of the file, because an error seldom concerns a single
@@ -118,8 +55,10 @@ std::string table_of(const std::vector<Match>& matches, const StoredTensors& fil
   constexpr std::size_t kMostUnused = 20;
   std::string table;
   std::set<std::string> used;
+  std::vector<std::string> in_file;
+  for (const StoredTensor& tensor : file.tensors) in_file.push_back(tensor.name);
   for (const Match& match : matches) {
-    table += "\n" + words_of(match);
+    table += "\n" + words_of(match, in_file);
     if (match.found != nullptr) used.insert(match.found->name);
   }
   std::size_t unused = 0;
@@ -133,11 +72,6 @@ std::string table_of(const std::vector<Match>& matches, const StoredTensors& fil
   return table;
 }
 
-std::string with_nearest(const std::string& name, const std::vector<std::string>& there) {
-  const std::string nearest = nearest_name(name, there);
-  return nearest.empty() ? "" : "; did you mean '" + one_line(nearest, 80) + "'?";
-}
-
 std::vector<std::string> names_of(const std::vector<ParameterBlock>& blocks) {
   std::vector<std::string> names;
   names.reserve(blocks.size());
@@ -146,54 +80,25 @@ std::vector<std::string> names_of(const std::vector<ParameterBlock>& blocks) {
 }
 
 void check_names(const Manifest& manifest, const std::vector<ParameterBlock>& blocks,
-                 const std::map<std::string, const StoredTensor*>& there) {
+                 const StoredByName& there) {
   const std::vector<std::string> own = names_of(blocks);
   std::vector<std::string> in_file;
   in_file.reserve(there.size());
   for (const auto& [name, tensor] : there) in_file.push_back(name);
-  for (const auto& [name, named] : manifest.weights->names) {
+  for (const auto& [name, source] : manifest.weights->names) {
     const std::string key = std::string(kWeightsKey) + ".map." + name;
     if (std::find(own.begin(), own.end(), name) == own.end())
       throw error_at(manifest, key, "is not a tensor of the model" + with_nearest(name, own));
-    if (named && there.count(*named) == 0) {
+    if (!source) continue;
+    std::vector<std::string> all{source->name};
+    if (!source->plus_first_row_of.empty()) all.push_back(source->plus_first_row_of);
+    for (const std::string& named : all) {
+      if (there.count(named) != 0) continue;
       throw error_at(manifest, key,
-                     "is '" + one_line(*named, 80) + "', which the file does not contain" +
-                         with_nearest(*named, in_file));
+                     "is '" + one_line(named, 80) + "', which the file does not contain" +
+                         with_nearest(named, in_file));
     }
   }
-}
-
-using Stored = std::map<std::string, const StoredTensor*>;
-
-Stored by_name(const StoredTensors& file) {
-  Stored there;
-  for (const StoredTensor& tensor : file.tensors) there[tensor.name] = &tensor;
-  return there;
-}
-
-/// \param names  model.weights.map.
-std::vector<Match> matches_of(const std::map<std::string, std::optional<std::string>>& names,
-                              const std::vector<ParameterBlock>& blocks,
-                              const std::vector<TensorSource>& sources, const Stored& there) {
-  std::vector<Match> matches;
-  for (const ParameterBlock& block : blocks) {
-    Match match{.block = &block, .name = block.name};
-    for (const TensorSource& source : sources) {
-      if (source.block == block.name) match.source = &source;
-    }
-    if (match.source != nullptr) {
-      match.name = match.source->name;
-      if (const auto added = there.find(match.source->plus_first_row_of); added != there.end())
-        match.added = added->second;
-    }
-    const auto given = names.find(block.name);
-    const bool is_anew = given != names.end() && !given->second;
-    if (given != names.end() && given->second) match.name = *given->second;
-    if (const auto found = there.find(match.name); found != there.end() && !is_anew)
-      match.found = found->second;
-    matches.push_back(std::move(match));
-  }
-  return matches;
 }
 
 /// The metadata is not trusted: it is shortened, put on one line, and proves nothing.
@@ -248,9 +153,10 @@ WeightsFacts facts_of(const TensorFile& file) {
 InitialWeights fit_weights(const Manifest& manifest, const Network& network,
                            const std::vector<TensorSource>& sources, const TensorFile& file) {
   const std::vector<ParameterBlock> blocks = parameter_blocks(network);
-  const Stored there = by_name(file);
+  const StoredByName there = by_name(file);
   check_names(manifest, blocks, there);
-  const std::vector<Match> matches = matches_of(manifest.weights->names, blocks, sources, there);
+  const std::vector<Match> matches =
+      matches_of(manifest.weights->names, network, blocks, sources, there);
   InitialWeights weights;
   weights.facts = facts_of(file);
   std::size_t misfits = 0;
@@ -283,59 +189,11 @@ InitialWeights fit_weights(const Manifest& manifest, const Network& network,
     throw refuse(
         "no tensor of the file has a name of the model's tensors; map their names in `map`");
   }
-  weights.facts.unused = file.tensors.size() - used.size();
+  for (const StoredTensor& tensor : file.tensors) {
+    if (!used.contains(tensor.name)) weights.unused.push_back(tensor.name);
+  }
+  weights.facts.unused = weights.unused.size();
   return weights;
-}
-
-namespace {
-
-/// A safetensors file with its metadata replaced.
-std::string with_metadata(const std::string& bytes, const TensorHeader& header,
-                          const std::map<std::string, std::string>& metadata) {
-  Json tensors{{"__metadata__", metadata}};
-  for (const auto& [name, entry] : header.tensors) {
-    tensors[name] = {
-        {"dtype", entry.type}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};
-  }
-  std::string text = tensors.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // the data begins aligned
-  const std::uint64_t length = text.size();
-  std::string file(sizeof length, '\0');
-  std::memcpy(file.data(), &length, sizeof length);
-  return file + text + bytes.substr(header.data_begin);
-}
-
-}  // namespace
-
-std::string weights_with(std::string bytes, const ModelFile& model,
-                         const std::vector<TensorSource>& sources) {
-  const TensorHeader header = parse_tensor_header(bytes, bytes.size());
-  const StoredTensors file = read_safetensors(bytes);
-  const std::vector<ParameterBlock> blocks = parameter_blocks(model.network);
-  const std::span<const float> parameters(model.parameters);
-  bool has_changed = false;
-  for (const Match& match : matches_of({}, blocks, sources, by_name(file))) {
-    if (match.found == nullptr) continue;
-    const bool is_read =
-        match.found->problem.empty() && (match.added == nullptr || match.added->problem.empty());
-    const auto values = parameters.subspan(match.block->offset, element_count(match.block->shape));
-    if (is_read && match.fits() && std::ranges::equal(arranged(match), values)) continue;
-    const TensorEntry& entry = header.tensors.at(match.name);
-    if (!is_read || !match.fits() || entry.type != "F32") {
-      throw IoError("the tensor '" + one_line(match.name, 80) + "' is " + entry.type + " of " +
-                    privgrad::to_text(entry.shape) + ", and cannot hold the trained one");
-    }
-    const std::vector<float> in_file = stored(match, values);
-    std::memcpy(bytes.data() + header.data_begin + entry.begin, in_file.data(),
-                in_file.size() * sizeof(float));
-    has_changed = true;
-  }
-  if (!has_changed) return bytes;
-  std::map<std::string, std::string> metadata = model.metadata;
-  metadata["trained_by"] = "privgrad";
-  const auto format = header.metadata.find("format");
-  metadata["format"] = format == header.metadata.end() ? "pt" : format->second;
-  return with_metadata(bytes, header, metadata);
 }
 
 bool saw_protected_rows(const WeightsOrigin& origin) {

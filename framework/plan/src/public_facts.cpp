@@ -48,7 +48,8 @@ PublicFacts facts_of_data(const Plan& plan) {
                     .optimized = {},
                     .order_key = plan.order_key,
                     .account = plan.account,
-                    .weights = setting.weights};
+                    .weights = setting.weights,
+                    .model_files = setting.model_files};
   if (plan.federated) {
     for (const ClientPlan& client : plan.federated->clients)
       facts.shard_sizes.push_back(client.plan->dataset_size);
@@ -82,6 +83,7 @@ Json to_json(const PublicFacts& facts) {
   if (facts.scales) json["scales"] = *facts.scales;
   if (!facts.optimized.empty()) json["optimized"] = facts.optimized;
   if (facts.weights) json["weights"] = to_json(*facts.weights);
+  if (!facts.model_files.empty()) json["model_files"] = facts.model_files;
   return json;
 }
 
@@ -124,6 +126,8 @@ PublicFacts facts_from_json(std::string_view text) {
                        .target_delta = account.at("target_delta")};
     }
     if (json.contains("weights")) facts.weights = weights_from_json(json.at("weights"));
+    if (json.contains("model_files"))
+      facts.model_files = json.at("model_files").get<std::map<std::string, std::string>>();
     // Writing must reproduce the JSON that was read, which shows that no number was read as another
     // type.
     if (to_json(facts) != json) throw ConfigError("holds what no run writes");

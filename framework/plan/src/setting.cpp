@@ -11,6 +11,7 @@
 #include "privgrad/data/open_source.hpp"
 #include "privgrad/data/sampled_source.hpp"
 #include "privgrad/data/streamed_transforms.hpp"
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/manifest/utf8.hpp"
 #include "privgrad/model/augmented_program.hpp"
@@ -100,6 +101,12 @@ std::uint64_t public_size(const Manifest& manifest, const DataInfo& info) {
 
 }  // namespace
 
+std::map<std::string, std::string> hashes_of_files(const Model& model) {
+  std::map<std::string, std::string> hashes;
+  for (const auto& [name, bytes] : model.files()) hashes[name] = sha256_hex(bytes);
+  return hashes;
+}
+
 std::optional<std::uint64_t> declared_size(const Manifest& manifest) {
   if (manifest.dataset_size || !manifest.federated || manifest.federated->sizes.empty())
     return manifest.dataset_size;
@@ -172,6 +179,21 @@ void plan_weights(const Manifest& manifest, const TensorFile* weights, Setting& 
   static_cast<void>(compile_frozen_layers(manifest, setting, *executor));
 }
 
+/// Records the files from which the network follows; of a run that is repeated, checks them.
+void plan_model_files(const Manifest& manifest, Setting& setting) {
+  setting.model_files = hashes_of_files(*setting.model);
+  if (!setting.recorded || setting.recorded->model_files == setting.model_files) return;
+  std::string names;
+  for (const auto& [name, hash] : setting.model_files) {
+    const auto recorded = setting.recorded->model_files.find(name);
+    const bool is_same =
+        recorded != setting.recorded->model_files.end() && recorded->second == hash;
+    if (!is_same) names += (names.empty() ? "" : ", ") + name;
+  }
+  throw error_at(manifest, "model",
+                 (names.empty() ? "its files are" : names + " is") + " not what the run has read");
+}
+
 /// Refuses augmentation if altered copies of these examples make no sense, or if steps do not
 /// support them.
 void check_augmentation(const Manifest& manifest, const Setting& setting) {
@@ -230,6 +252,7 @@ void plan_model(const Manifest& manifest, const TensorFile* weights, Setting& se
     setting.whole = setting.model->network(shape);
     check_network(setting.whole);
   });
+  plan_model_files(manifest, setting);
   plan_weights(manifest, weights, setting);
   setting.network = last_part(setting.whole, setting.frozen_layers);
   if (setting.lora) {

@@ -163,6 +163,12 @@ std::optional<PlannedReport> plan_report(const Manifest& manifest, const Setting
   const auto refuse = [&](const std::string& what) { throw error_at(manifest, kKey, what); };
   if (manifest.federated && !supports(Engine::federated, Trait::accuracy_report))
     refuse("is one sum over all rows, which no client of a federated run holds; leave it out");
+  if (setting.network.loss == Loss::next_token) {
+    refuse(
+        "is of classes, which the loss next_token has not; nor is a perplexity of private rows "
+        "released, since what one row adds to it has no bound: measure it on public test rows "
+        "(data.test_is_public)");
+  }
   if (setting.network.input.classes == 0) refuse("is of classes, and the targets are reals");
   if (adapts_noise(manifest)) {
     refuse("is paid for behind the last step, but " + manifest.noise_multiplier.name() +

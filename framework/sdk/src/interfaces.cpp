@@ -50,6 +50,7 @@ ExactClipping::~ExactClipping() = default;
 ExactClipping::Pass::~Pass() = default;
 Model::~Model() = default;
 std::vector<TensorSource> Model::sources(const Network&) const { return {}; }
+std::map<std::string, std::string> Model::files() const { return {}; }
 Optimizer::~Optimizer() = default;
 Outputs::~Outputs() = default;
 Partition::~Partition() = default;

@@ -1,6 +1,7 @@
 #include "privgrad/statement/declared.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <variant>
 
@@ -72,6 +73,23 @@ class Lister {
 };
 
 }  // namespace
+
+std::vector<Declared> declared_facts(const Plan& plan) {
+  std::vector<Declared> all = declared_facts(*plan.manifest);
+  Lister files;
+  const Setting& setting = *plan.setting;
+  if (const auto* reading = std::get_if<Value::Object>(&setting.info.reading.data())) {
+    const Value& given = plan.manifest->data.params.value();
+    for (const Value::Member& member : *reading) {
+      if (member.key.ends_with("_sha256") && given.find(member.key) == nullptr)
+        files.add(plan.manifest->data.where + "." + member.key, member.value);
+    }
+  }
+  for (const auto& [name, hash] : setting.model_files)
+    files.add(plan.manifest->model.where + "." + name + " (sha256)", hash);
+  std::ranges::move(files.take(), std::back_inserter(all));
+  return all;
+}
 
 std::vector<Declared> declared_facts(const Manifest& manifest) {
   Lister lister;

@@ -103,7 +103,7 @@ nlohmann::json to_json(const Plan& plan) {
             {"arithmetic", to_text(plan.arithmetic)},
             {"floating_point", floating_point_json(plan)},
             {"unaccounted", unaccounted_names(plan)},
-            {"declared", to_json(declared_facts(manifest))},
+            {"declared", to_json(declared_facts(plan))},
             {"remarks", remarks(plan, plan.epsilon().value)},
             {"mode", mode_name(manifest)},
             {"reproducible", manifest.seed.has_value()},

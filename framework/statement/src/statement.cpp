@@ -399,7 +399,7 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   if (plan.setting->weights) json["initial_weights"] = initial_weights(plan);
   if (manifest.lora) json["lora"] = adapters(*plan.setting, *manifest.lora);
   json["unaccounted"] = unaccounted(plan);
-  json["declared"] = to_json(declared_facts(manifest));
+  json["declared"] = to_json(declared_facts(plan));
   json["remarks"] = remarks(plan, outcome.epsilon.value);
   json["test_rows"] = !plan.setting->info.has_test_split ? "none"
                       : manifest.test_is_public          ? "declared_public"

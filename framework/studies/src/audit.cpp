@@ -24,6 +24,7 @@
 #include "privgrad/record/scratch_folder.hpp"
 #include "privgrad/statement/plan_json.hpp"
 #include "privgrad/train/trainer.hpp"
+#include "token_canaries.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -233,6 +234,7 @@ AuditResult audit(const Plan& plan, const AuditOptions& options) {
     throw ConfigError("runs: is " + std::to_string(options.runs) +
                       ", allowed is [3, inf) where they choose between places of the canary");
   if (const auto why = refuses_audit(plan)) throw ConfigError(*why);
+  if (options.exposure) return audit_exposure(plan, options);
   if (options.neighbours != AuditNeighbours::canary) return audit_crafted(plan, options);
   return Audit(plan, options).result();
 }

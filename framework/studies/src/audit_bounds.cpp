@@ -187,19 +187,29 @@ nlohmann::json to_json(const AuditResult& result) {
          {"guesses", bound.guesses.made},
          {"correct", bound.guesses.correct}});
   }
-  return {{"epsilon_lower", number(result.bound().epsilon)},
-          {"epsilon_upper", number(result.epsilon_upper)},
-          {"delta", result.delta},
-          {"confidence", result.confidence},
-          {"method", result.bound().method},
-          {"canaries", result.canaries},
-          {"runs", result.runs},
-          {"steps", result.steps},
-          {"guesses", result.bound().guesses.made},
-          {"correct", result.bound().guesses.correct},
-          {"contradicts", result.contradicts()},
-          {"bounds", std::move(bounds)},
-          {"seconds", result.seconds}};
+  nlohmann::json json{{"epsilon_lower", number(result.bound().epsilon)},
+                      {"epsilon_upper", number(result.epsilon_upper)},
+                      {"delta", result.delta},
+                      {"confidence", result.confidence},
+                      {"method", result.bound().method},
+                      {"canaries", result.canaries},
+                      {"runs", result.runs},
+                      {"steps", result.steps},
+                      {"guesses", result.bound().guesses.made},
+                      {"correct", result.bound().guesses.correct},
+                      {"contradicts", result.contradicts()},
+                      {"bounds", std::move(bounds)},
+                      {"seconds", result.seconds}};
+  if (const auto& exposure = result.exposure) {
+    json["exposure"] = {{"mean_bits", exposure->mean_bits},
+                        {"most_expected_bits", exposure->most_expected_bits},
+                        {"most_bits", exposure->most_bits()},
+                        {"trained", exposure->trained},
+                        {"references", exposure->references}};
+  }
+  return json;
 }
+
+double Exposure::most_bits() const { return std::log2(static_cast<double>(references) + 1.0); }
 
 }  // namespace privgrad::core

@@ -105,6 +105,8 @@ void check_record(const Json& record, const RecordDirectory& directory, Verifica
 RunAudit audit_run(const RecordDirectory& directory, const Catalog& catalog, AuditOptions options) {
   if (options.neighbours != AuditNeighbours::canary)
     throw ConfigError("neighbours: those of a run's audit differ in a canary");
+  if (options.exposure)
+    throw ConfigError("exposure: is of a manifest, whose model is trained; a run's audit has none");
   const Verification verified = verify_run(directory, catalog);
   if (!verified.verified()) {
     throw PrivacyError(directory.path().string() + ": does not verify (" +

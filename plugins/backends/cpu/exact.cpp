@@ -121,7 +121,12 @@ std::size_t ExactEngine::floats_per_example() const {
 }
 
 std::uint64_t ExactEngine::pass_bytes(std::size_t most_rows) const {
-  return static_cast<std::uint64_t>(most_rows) * floats_per_example() * sizeof(float);
+  std::size_t scratch = 0;  // of one block; there are at most as many as there are blocks
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    if (flow_.is_trained[s]) scratch = std::max(scratch, steps_[s]->scratch_floats());
+  }
+  const std::uint64_t blocks = (most_rows + kExactBlock - 1) / kExactBlock;
+  return (most_rows * std::uint64_t{floats_per_example()} + blocks * scratch) * sizeof(float);
 }
 
 /// Chooses the rows of a pass: at most 512, and so few that a pass stays below about 64 MiB, but at

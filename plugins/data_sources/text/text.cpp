@@ -1,5 +1,3 @@
-#include <sodium.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -19,22 +17,6 @@ namespace {
 
 using namespace privgrad;
 
-std::string hash_of(const std::filesystem::path& path) {
-  InputFile file(path);
-  crypto_hash_sha256_state state;
-  crypto_hash_sha256_init(&state);
-  std::vector<std::uint8_t> bytes;
-  do {
-    bytes.clear();
-    file.append(bytes, std::uint64_t{1} << 20);
-    crypto_hash_sha256_update(&state, bytes.data(), bytes.size());
-  } while (!bytes.empty());
-  unsigned char hash[crypto_hash_sha256_BYTES];
-  crypto_hash_sha256_final(&state, hash);
-  char digits[2 * sizeof hash + 1];
-  return sodium_bin2hex(digits, sizeof digits, hash, sizeof hash);
-}
-
 /// Makes the features of a text: its tokens.
 class Tokens final : public TextEncoder {
  public:
@@ -42,10 +24,9 @@ class Tokens final : public TextEncoder {
       : length_(static_cast<std::size_t>(params.integer("length"))) {
     if (params.has("tokenizer")) {
       file_ = params.path("tokenizer");
-      hash_ = hash_of(*file_);
       tokenizer_ = read_tokenizer(*file_);
     }
-    if (params.has("tokenizer_sha256") && params.text("tokenizer_sha256") != hash_) {
+    if (params.has("tokenizer_sha256") && params.text("tokenizer_sha256") != hash()) {
       const std::string expected =
           "the tokenizer.json with the SHA-256 " + params.text("tokenizer_sha256");
       if (file_) throw IoError(file_->string() + ": is not " + expected);
@@ -63,13 +44,12 @@ class Tokens final : public TextEncoder {
   }
 
   const std::optional<std::filesystem::path>& file() const { return file_; }
-  const std::string& hash() const { return hash_; }  ///< "" without a file.
+  const std::string& hash() const { return tokenizer_.sha256; }
   std::size_t vocabulary() const { return tokenizer_.size; }
 
  private:
   std::size_t length_;
   std::optional<std::filesystem::path> file_;
-  std::string hash_;
   Tokenizer tokenizer_;
 };
 

@@ -100,6 +100,11 @@ void WordPiece::add_tokens(std::string_view word, TokenRow& to) const {
 }
 
 void BytePairs::add_tokens(std::string_view word, TokenRow& to) const {
+  for (std::size_t at = 0; at < word.size() && !to.is_full(); at += kMostWord)
+    add_piece(word.substr(at, kMostWord), to);
+}
+
+void BytePairs::add_piece(std::string_view piece, TokenRow& to) const {
   constexpr auto kNone = std::numeric_limits<std::uint32_t>::max();
   struct Symbol {
     Token token;
@@ -114,7 +119,7 @@ void BytePairs::add_tokens(std::string_view word, TokenRow& to) const {
     }
   };
   std::vector<Symbol> symbols;
-  symbols.reserve(word.size());
+  symbols.reserve(piece.size());
   std::priority_queue<Candidate> queue;
   const auto offer = [&](std::uint32_t at) {
     if (at == kNone || symbols[at].behind == kNone) return;
@@ -123,9 +128,9 @@ void BytePairs::add_tokens(std::string_view word, TokenRow& to) const {
     if (merge != merges_.end())
       queue.push({merge->second.rank, at, first, second, merge->second.token});
   };
-  const auto count = static_cast<std::uint32_t>(word.size());
+  const auto count = static_cast<std::uint32_t>(piece.size());
   for (std::uint32_t i = 0; i < count; ++i)
-    symbols.push_back({bytes_[static_cast<unsigned char>(word[i])], i - 1,
+    symbols.push_back({bytes_[static_cast<unsigned char>(piece[i])], i - 1,
                        i + 1 < count ? i + 1 : kNone});  // that of the first wraps to kNone
   for (std::uint32_t i = 0; i < count; ++i) offer(i);
   while (!queue.empty()) {

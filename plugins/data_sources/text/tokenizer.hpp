@@ -72,9 +72,12 @@ class WordPiece final : public WordModel {
 };
 
 /// Byte-pair encoding of a word's bytes: the pair of the lowest rank becomes one token, again and
-/// again; of equal ones the first.
+/// again; of equal ones the first. A word of more than kMostWord bytes is several, so that the
+/// memory for a text is a small multiple of its size, and a long text costs what its beginning does.
 class BytePairs final : public WordModel {
  public:
+  static constexpr std::size_t kMostWord = std::size_t{1} << 16;
+
   struct Merge {
     std::uint32_t rank;
     Token token;
@@ -86,6 +89,8 @@ class BytePairs final : public WordModel {
   void add_tokens(std::string_view word, TokenRow& to) const override;
 
  private:
+  void add_piece(std::string_view piece, TokenRow& to) const;
+
   std::array<Token, 256> bytes_;
   Merges merges_;
 };
@@ -99,6 +104,7 @@ struct Tokenizer {
   std::unique_ptr<const WordModel> model;
   std::vector<Token> before, after;  ///< Tokens around those of each text.
   std::size_t size = 256;            ///< More than the largest token.
+  std::string sha256 = {};           ///< Of the bytes of its file; "" without a file.
 
   /// Writes the tokens of a text, as many as there is room for, and kEmptyPlace behind the last. A
   /// text without a byte has none. What is not UTF-8 counts as U+FFFD, except without a model.

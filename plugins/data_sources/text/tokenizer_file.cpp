@@ -1,4 +1,6 @@
 // Reads tokenizer.json: what is not understood in it is refused by name.
+#include <sodium.h>
+
 #include <algorithm>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
@@ -21,6 +23,7 @@ class TokenizerFile {
     std::vector<std::uint8_t> bytes;
     file_.append(bytes, kMostJsonBytes);
     if (!file_.at_end()) file_.fail("is oversized: a tokenizer.json has at most 64 MiB");
+    tokenizer_.sha256 = hash_of(bytes);
     root_ = json::parse(bytes, nullptr, false);
     if (!root_.is_object()) file_.fail("is no tokenizer.json, which is a JSON object");
   }
@@ -40,6 +43,13 @@ class TokenizerFile {
   }
 
  private:
+  static std::string hash_of(const std::vector<std::uint8_t>& bytes) {
+    unsigned char hash[crypto_hash_sha256_BYTES];
+    crypto_hash_sha256(hash, bytes.data(), bytes.size());
+    char digits[2 * sizeof hash + 1];
+    return sodium_bin2hex(digits, sizeof digits, hash, sizeof hash);
+  }
+
   [[noreturn]] void refuse(const std::string& what) const {
     file_.fail(what +
                ", which is not done here; make tokens of the texts in Python, and read them as "

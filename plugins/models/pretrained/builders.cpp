@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "privgrad/error.hpp"
+#include "builder.hpp"
 
 // Names and order follow the models of Hugging Face's transformers. Sources: Devlin et al. 2019
 // (bert), Sanh et al. 2019 (distilbert), Dosovitskiy et al. 2021 (vit).
@@ -33,7 +33,6 @@ const std::set<std::string>& harmless() {
                                            "eos_token_id",
                                            "use_cache",
                                            "gradient_checkpointing",
-                                           "tie_word_embeddings",
                                            "tie_weights_",
                                            "type_vocab_size",
                                            "id2label",
@@ -56,79 +55,15 @@ const std::set<std::string>& harmless() {
   return names;
 }
 
-Layer activation_of(Folder& folder, const std::string& name) {
-  static const std::map<std::string, ActivationKind> known{
-      {"gelu", ActivationKind::gelu},
-      {"gelu_new", ActivationKind::gelu_tanh},
-      {"relu", ActivationKind::relu},
-      {"silu", ActivationKind::silu},
-      {"gelu_pytorch_tanh", ActivationKind::gelu_tanh}};
-  const auto found = known.find(name);
-  if (found == known.end())
-    folder.refuse("has the activation '" + name.substr(0, 80) + "', which is not known");
-  return Activation{found->second};
-}
-
-Dense dense(std::size_t units) { return {.units = units, .per_place = true}; }
-
-/// What the families have in common.
-class Builder {
- public:
-  Builder(Folder& folder, std::string prefix) : folder_(folder), prefix_(std::move(prefix)) {}
-
-  /// \returns the value that the node makes.
-  std::size_t add(Layer layer, const std::string& name = "", std::vector<std::size_t> from = {}) {
-    Node node(std::move(layer), std::move(from));
-    if (!name.empty()) node.name = prefix_ + name;
-    body_.nodes.push_back(std::move(node));
-    return body_.nodes.size();
-  }
-  std::size_t last() const { return body_.nodes.size(); }
-
-  /// Says where the weights of the last node are.
-  void store_as(TensorSource source) {
-    source.block = body_.nodes.back().name + ".weight";
-    source.name = prefix_ + source.name;
-    if (!source.plus_first_row_of.empty())
-      source.plus_first_row_of = prefix_ + source.plus_first_row_of;
-    body_.sources.push_back(std::move(source));
-  }
-
-  /// Attention among the places of `seen`; with the mask, if there is one.
-  std::size_t attention(std::size_t width, std::size_t heads, std::size_t seen,
-                        const std::array<std::string, 4>& names) {
-    if (width % heads != 0)
-      folder_.refuse("has " + std::to_string(heads) + " heads, which do not divide its width");
-    std::vector<std::size_t> from;
-    for (std::size_t i = 0; i < 3; ++i) from.push_back(add(dense(width), names[i], {seen}));
-    if (body_.mask != 0) from.push_back(body_.mask);
-    add(Attention{.heads = heads, .key_heads = heads}, "", from);
-    return add(dense(width), names[3]);
-  }
-
-  Body& body() { return body_; }
-
- private:
-  Folder& folder_;
-  std::string prefix_;
-  Body body_;
-};
-
 /// Tokens with a row for each place, normalised.
 void add_tokens(Folder& folder, const Shape& features, std::size_t width, double epsilon,
                 const std::string& first_row, Builder& builder) {
-  const std::size_t places = folder.size("max_position_embeddings");
-  if (features.size() != 1)
-    folder.refuse("is a model of tokens, and the examples are " + to_text(features));
-  if (features[0] > places)
-    folder.refuse("has rows for " + std::to_string(places) + " places, and the examples have " +
-                  std::to_string(features[0]));
-  builder.body().mask = builder.add(TokenMask{}, "", {0});
-  builder.add(Embedding{.vocabulary = folder.size("vocab_size"), .width = width},
-              "embeddings.word_embeddings", {0});
+  builder.add_tokens(features, folder.size("max_position_embeddings"), width,
+                     "embeddings.word_embeddings");
   builder.add(Positions{}, "embeddings.position_embeddings");
-  builder.store_as(
-      {.name = "embeddings.position_embeddings.weight", .plus_first_row_of = first_row});
+  builder.store_as({.name = "embeddings.position_embeddings.weight",
+                    .first_row = 0,
+                    .plus_first_row_of = first_row});
   builder.add(LayerNorm{.epsilon = epsilon}, "embeddings.LayerNorm");
 }
 
@@ -149,13 +84,6 @@ void add_block(const BlockNames& names, std::size_t width, std::size_t heads, st
   made = builder.add(dense(width), names.down);
   builder.add(Add{}, "", {made, entering});
   builder.add(LayerNorm{.epsilon = epsilon}, names.second_norm);
-}
-
-std::size_t layers_of(Folder& folder, const std::string& name) {
-  constexpr std::size_t kMost = 1000;
-  const std::size_t layers = folder.size(name);
-  if (layers > kMost) folder.refuse(name + " is above " + std::to_string(kMost));
-  return layers;
 }
 
 Body bert(Folder& folder, const Shape& features) {
@@ -216,7 +144,8 @@ Body vit(Folder& folder, const Shape& features) {
   const Conv2d cut{.channels = width, .kernel = patch, .stride = patch};
   const Shape grid = output_shape(cut, {features});
   builder.add(cut, "embeddings.patch_embeddings.projection");
-  builder.store_as({.name = "embeddings.patch_embeddings.projection.weight", .kernel_last = true});
+  builder.store_as(
+      {.name = "embeddings.patch_embeddings.projection.weight", .channels_first = true});
   builder.add(Reshape{{grid[0] * grid[1], width}});
   builder.add(Prepend{}, "embeddings.cls_token");
   builder.store_as({.name = "embeddings.cls_token"});
@@ -248,13 +177,15 @@ Body vit(Folder& folder, const Shape& features) {
 
 Body body_of(Folder& folder, const Shape& features) {
   static const std::map<std::string, Body (*)(Folder&, const Shape&)> families{
-      {"bert", bert}, {"distilbert", distilbert}, {"vit", vit}};
+      {"bert", bert},       {"distilbert", distilbert}, {"gpt2", gpt2}, {"llama", llama},
+      {"mistral", mistral}, {"qwen2", qwen2},           {"vit", vit}};
   const auto found = families.find(folder.type());
   if (found == families.end())
-    folder.refuse("is of the model_type '" + folder.type().substr(0, 80) +
-                  "'; bert, distilbert and vit are known");
+    folder.refuse("is of the model_type '" + shown(folder.type()) +
+                  "'; bert, distilbert, gpt2, llama, mistral, qwen2 and vit are known");
   Body body = found->second(folder, features);
   folder.ignore(harmless());
+  if (!body.is_causal) folder.ignore({"tie_word_embeddings"});
   folder.refuse_unknown();
   return body;
 }

@@ -51,10 +51,25 @@ std::vector<std::string> tensors_in(const std::string& file) {
 
 Folder::Folder(const std::string& path)
     : path_(path),
-      config_(object_in(beginning_of(path + "/config.json", kMostBytes), path + "/config.json",
-                        "is not an object in JSON")),
+      text_(beginning_of(path + "/config.json", kMostBytes)),
+      config_(object_in(text_, path + "/config.json", "is not an object in JSON")),
       tensors_(tensors_in(path + "/model.safetensors")) {
   type_ = text("model_type", "");
+}
+
+std::string shown(const std::string& text) {
+  constexpr std::size_t kMost = 80;
+  std::string line;
+  for (const char c : text.substr(0, kMost)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte < 0x7f && c != '\\') {
+      line += c;
+      continue;
+    }
+    constexpr const char* kDigits = "0123456789abcdef";
+    line += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return text.size() > kMost ? line + "..." : line;
 }
 
 void Folder::refuse(const std::string& what) const {
@@ -96,17 +111,23 @@ std::string Folder::text(const std::string& name, const std::string& otherwise) 
   return value->get<std::string>();
 }
 
+bool Folder::boolean(const std::string& name, bool otherwise) {
+  const Json* const value = find(name);
+  if (value == nullptr) return otherwise;
+  if (!value->is_boolean()) refuse(name + " is neither true nor false");
+  return value->get<bool>();
+}
+
 void Folder::need(const std::string& name, const Json& value) {
   const Json* const found = find(name);
   if (found != nullptr && *found != value)
-    refuse(name + " is " + found->dump().substr(0, 80) + ", and only " + value.dump() +
-           " is supported");
+    refuse(name + " is " + shown(found->dump()) + ", and only " + value.dump() + " is supported");
 }
 
 void Folder::refuse_unknown() const {
   for (const auto& [name, value] : config_.items()) {
     if (known_.contains(name)) continue;
-    refuse("has '" + name.substr(0, 80) +
+    refuse("has '" + shown(name) +
            "', which is not known and may change what the network "
            "computes; remove it from a copy of the file if it does not");
   }

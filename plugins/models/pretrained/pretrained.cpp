@@ -1,4 +1,6 @@
-#include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,18 +23,13 @@ class Pretrained final : public Model {
     Network network = dense_models::begun_network(params_, input);
     pretrained::Body body = read(input.features);
     network.nodes = std::move(body.nodes);
-    const std::string pool = params_.has("pool")      ? params_.text("pool")
-                             : body.begins_with_class ? "first"
-                                                      : "mean";
-    if (pool == "first") {
-      network.nodes.emplace_back(PickPlace{.place = 0});
+    if (network.loss == Loss::next_token) {
+      add_next_tokens(body, network);
     } else {
-      std::vector<std::size_t> from{network.nodes.size()};
-      if (body.mask != 0) from.push_back(body.mask);
-      network.nodes.emplace_back(MeanOfPlaces{}, from);
+      add_pool(body, network);
+      network.nodes.emplace_back(Dense{dense_models::outputs_for(network.loss, input)},
+                                 std::vector<std::size_t>{}, "output");
     }
-    network.nodes.emplace_back(Dense{dense_models::outputs_for(network.loss, input)},
-                               std::vector<std::size_t>{}, "output");
     check_network(network);
     return network;
   }
@@ -46,35 +43,93 @@ class Pretrained final : public Model {
     return read(network.input.features).sources;
   }
 
+  std::map<std::string, std::string> files() const override {
+    return {{"path/config.json", folder().text()}};
+  }
+
  private:
+  [[noreturn]] static void refuse(const std::string& what) {
+    throw ConfigError("pretrained: " + what);
+  }
+
+  /// The output layer that the folder's model has.
+  void add_next_tokens(const pretrained::Body& body, Network& network) const {
+    if (!body.is_causal) {
+      refuse(
+          "loss: next_token is for gpt2, llama, mistral and qwen2; places of this folder's model "
+          "see what they are to predict");
+    }
+    if (params_.has("pool"))
+      refuse("pool is for one output of a sequence; next_token has one a place");
+    const auto& table = std::get<Embedding>(network.nodes[body.table].layer);
+    const Dense output{.units = table.vocabulary, .per_place = true, .no_bias = true};
+    network.nodes.emplace_back(output, std::vector<std::size_t>{}, "lm_head");
+    if (body.is_tied) network.nodes.back().shares = body.table;
+  }
+
+  /// What is classified.
+  void add_pool(const pretrained::Body& body, Network& network) const {
+    const std::string otherwise = body.begins_with_class ? "first"
+                                  : body.is_causal       ? "last"
+                                                         : "mean";
+    const std::string pool = params_.has("pool") ? params_.text("pool") : otherwise;
+    if (pool == "first") {
+      if (body.is_causal) refuse("pool: first sees only the first token where attention is causal");
+      network.nodes.emplace_back(PickPlace{.place = 0});
+      return;
+    }
+    if (pool == "last" && body.mask == 0)
+      refuse("pool: last is for tokens; a picture has first and mean");
+    std::vector<std::size_t> from{network.nodes.size()};
+    if (body.mask != 0) from.push_back(body.mask);
+    if (pool == "last") {
+      network.nodes.emplace_back(PickPlace{.last = true}, from);
+    } else {
+      network.nodes.emplace_back(MeanOfPlaces{}, from);
+    }
+  }
+
+  /// The folder, which is read once.
+  const pretrained::Folder& folder() const {
+    std::call_once(once_, [&] { folder_.emplace(params_.text("path")); });
+    return *folder_;
+  }
+
   pretrained::Body read(const Shape& features) const {
-    pretrained::Folder folder(params_.text("path"));
-    return pretrained::body_of(folder, features);
+    pretrained::Folder copy = folder();  // builders mark what they know
+    return pretrained::body_of(copy, features);
   }
 
   Params params_;
+  mutable std::once_flag once_;
+  mutable std::optional<pretrained::Folder> folder_;
 };
 
 void register_components(Registrar& registrar) {
   using namespace param;
   registrar.add<Model, Pretrained>({
       .name = "pretrained",
-      .summary = "A public model of the families bert, distilbert or vit, with a new output layer.",
-      .reference = "Devlin et al. 2019; Sanh et al. 2019; Dosovitskiy et al. 2021",
+      .summary = "A public model of the families bert, distilbert, vit, gpt2, llama, mistral or "
+                 "qwen2, with a new output layer.",
+      .reference = "Devlin et al. 2019; Sanh et al. 2019; Dosovitskiy et al. 2021; Radford et al. "
+                   "2019; Touvron et al. 2023; Jiang et al. 2023; Yang et al. 2024",
       .params =
           {
               path("path",
                    "The folder with config.json and model.safetensors, as Hugging Face's "
                    "transformers writes it. Its weights are those of model.weights unless that "
-                   "names another file. Tensors keep their names; the new layer is `output`.")
+                   "names another file. Tensors keep their names; the new layer is `output`, or, "
+                   "with loss: next_token, the folder's `lm_head`.")
                   .of_folder()
                   .example("MiniLM"),
               text("pool",
-                   "What is classified: the mean of the places that have tokens, or the first "
-                   "place. If not given, the first for vit, and the mean for others.")
-                  .one_of({"mean", "first"})
+                   "What is classified: the mean of the places that have tokens, the first place, "
+                   "or the last that has a token. If not given, the mean for bert and distilbert, "
+                   "the first for vit, and the last for the others, whose places see only earlier "
+                   "ones.")
+                  .one_of({"mean", "first", "last"})
                   .optional(),
-              dense_models::loss_parameter(),
+              dense_models::loss_parameter(true),
               dense_models::class_weights_parameter(),
               dense_models::rule_parameter(),
           },

@@ -41,6 +41,11 @@ core::AuditOptions options_of(const Arguments& arguments) {
     options.kind = core::AuditKind::repeated;
     options.neighbours = api::neighbours_of(arguments.text("neighbours"), "--neighbours");
   }
+  if (arguments.has("exposure")) {
+    if (arguments.has("runs") || arguments.has("neighbours"))
+      throw UsageError("--exposure is of one run; --runs and --neighbours are of others");
+    options.exposure = true;
+  }
   if (arguments.has("confidence"))
     options.confidence = number_in("confidence", arguments.text("confidence"), {0.0, 1.0});
   options.threads = arguments.has("threads")
@@ -76,6 +81,14 @@ std::string page_of(const std::string& name, const core::AuditResult& result,
                                         : "any release"});
   }
   text += table.text(2);
+  if (const auto& exposure = result.exposure) {
+    text += "\nexposure   " + fixed_text(exposure->mean_bits, 2) + " of " +
+            fixed_text(exposure->most_bits(), 2) + " bits, the mean of " +
+            std::to_string(exposure->trained) +
+            " canaries that were trained on; 1.44 are expected of a model that remembers none, and "
+            "at most " +
+            fixed_text(exposure->most_expected_bits, 2) + " by the proof\n";
+  }
   text += "\nThe first method was chosen before the run; the others are for comparison.\n";
   return text + ending;
 }
@@ -154,6 +167,11 @@ Command audit_command() {
                         .value = "WHICH",
                         .doc = "Of repeated runs: canary (the default), or rows crafted against "
                                "floating point, for the model linear: rounding or lattice."},
+                       {.name = "exposure",
+                        .value = "",
+                        .doc = "For loss: next_token: canaries are rows of random tokens, and what "
+                               "the model after the last step says of them is compared with rows "
+                               "that it was not trained on."},
                        {.name = "confidence",
                         .value = "P",
                         .doc = "Of the lower bound; default 0.99."},
@@ -177,6 +195,7 @@ Command audit_command() {
                         "privgrad audit m.yaml --canaries 5000 --confidence 0.95 --json",
                         "privgrad audit m.yaml --runs 3000 --set steps=1",
                         "privgrad audit m.yaml --runs 3000 --canaries 20",
+                        "privgrad audit examples/manifests/visits.yaml --exposure",
                         "privgrad audit runs/e2"}},
       .run = do_audit};
 }

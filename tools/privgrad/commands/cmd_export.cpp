@@ -9,8 +9,9 @@ namespace {
 int do_export(const Arguments& arguments) {
   // Reports a wrong call before anything is started.
   check_export_call(arguments);
-  if (is_for_folder(arguments)) {
-    export_folder(arguments);
+  const std::string format = export_format(arguments);
+  if (format != "onnx") {
+    (format == "huggingface" ? export_folder : export_state_dict)(arguments);
     return 0;
   }
   std::vector<std::string> words{"--out=" + arguments.text("out")};

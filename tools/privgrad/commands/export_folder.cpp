@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -12,9 +13,12 @@
 #include "privgrad/api/model_place.hpp"
 #include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/manifest/manifest.hpp"
+#include "privgrad/manifest/yaml.hpp"
 #include "privgrad/model.hpp"
-#include "privgrad/model/initial_weights.hpp"
+#include "privgrad/model/exported_weights.hpp"
 #include "privgrad/model/model_file.hpp"
+#include "privgrad/plan/public_facts.hpp"
 #include "privgrad/trust/files.hpp"
 
 namespace privgrad::tool {
@@ -22,35 +26,45 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostWeights = std::size_t{1} << 36, kMostConfig = std::size_t{64} << 20;
+constexpr std::size_t kMostWeights = std::size_t{1} << 36;
 
-/// The folder that the model's parameters name.
-fs::path folder_of(const core::ModelFile& model) {
-  const Value* const path = model.model.params.find("path");
-  const auto* const text = path == nullptr ? nullptr : std::get_if<std::string>(&path->data());
-  if (text == nullptr) {
-    throw ConfigError(
-        "--format huggingface is for models that were begun from a public model's "
-        "folder; this one is of " +
-        model.model.name);
-  }
-  return *text;
+void check_has_folder(const core::ModelFile& model) {
+  if (model.model.params.find("path") != nullptr) return;
+  throw ConfigError(
+      "--format huggingface is for models that were begun from a public model's folder; this one "
+      "is "
+      "of " +
+      model.model.name);
 }
 
-/// The weights from which the run began.
-std::string weights_of(const core::ModelFile& model, const fs::path& folder) {
-  std::string bytes = core::read_whole(folder / "model.safetensors", kMostWeights);
+/// The section model.weights of the run, which says where the model's tensors came from.
+core::WeightsUse weights_of(const fs::path& file, const Catalog& catalog) {
+  const fs::path manifest = fs::absolute(file).parent_path() / "manifest.yaml";
+  const std::string text = core::read_whole(manifest, core::kMaxYamlBytes);
+  const auto weights =
+      core::parse_manifest(text, manifest, {}, catalog, core::DataFiles::may_be_missing).weights;
+  if (!weights)
+    throw ConfigError(manifest.string() + ": the model was not begun from weights (model.weights)");
+  return *weights;
+}
+
+/// The file from which the run began.
+std::string bytes_of(const core::ModelFile& model, const fs::path& file) {
+  std::string bytes = core::read_whole(file, kMostWeights);
   const auto recorded = model.metadata.find("initial_weights");
-  if (recorded == model.metadata.end() || recorded->second != core::sha256_hex(bytes)) {
-    throw IoError((folder / "model.safetensors").string() +
-                  ": is not the file from which the model was begun");
-  }
+  if (recorded == model.metadata.end() || recorded->second != core::sha256_hex(bytes))
+    throw IoError(file.string() + ": is not the file from which the model was begun");
   return bytes;
 }
 
-/// The output layer, which the folder's model does not have.
-std::string output_layer(const core::ModelFile& model) {
+/// The output layer, if the folder's model does not have it: the last node's tensors.
+/// \param lacking  the blocks that the folder's file does not have.
+std::string output_layer(const core::ModelFile& model, const std::vector<std::size_t>& lacking) {
   const Network& whole = model.network;
+  const std::vector<ParameterBlock> blocks = parameter_blocks(whole);
+  const bool is_last = std::ranges::any_of(
+      lacking, [&](std::size_t block) { return blocks[block].node + 1 == whole.nodes.size(); });
+  if (!is_last) return "";
   Network layer{.input = {value_shapes(whole)[whole.nodes.size() - 1], whole.input.classes},
                 .nodes = {whole.nodes.back()},
                 .loss = whole.loss};
@@ -59,25 +73,68 @@ std::string output_layer(const core::ModelFile& model) {
   return core::to_safetensors(layer, all.last(parameter_count(layer)), {}, model.metadata);
 }
 
+struct BegunModel {
+  core::ModelFile model;
+  core::WeightsUse weights;
+  std::string bytes;
+  std::vector<TensorSource> sources;
+  std::map<std::string, std::string> files;  ///< The model's (Model::files()).
+};
+
+/// The files from which the model's network follows.
+std::map<std::string, std::string> files_of(const Model& component, const fs::path& run_dir) {
+  std::map<std::string, std::string> files = component.files();
+  if (files.empty()) return files;
+  const auto recorded = core::read_facts(run_dir).model_files;
+  for (const auto& [name, bytes] : files) {
+    const auto found = recorded.find(name);
+    if (found == recorded.end() || found->second != core::sha256_hex(bytes))
+      throw IoError("model." + name + ": is not the file that the run has read");
+  }
+  return files;
+}
+
+/// \param check  throws if the model is of another kind than is asked for.
+BegunModel read_begun(const Arguments& arguments, void (*check)(const core::ModelFile&)) {
+  const fs::path file = api::model_file_of(arguments.operand(0));
+  api::check_is_over(file);
+  BegunModel begun;
+  begun.model = core::read_model_file(file);
+  check(begun.model);
+  const host::PluginHost host = load_plugins(arguments);
+  begun.weights = weights_of(file, host.catalog());
+  begun.bytes = bytes_of(begun.model, begun.weights.file);
+  const core::SavedComponent& component = begun.model.model;
+  const auto made = host.catalog().create<Model>(component.name, component.params);
+  begun.sources = made->sources(begun.model.network);
+  begun.files = files_of(*made, fs::absolute(file).parent_path());
+  return begun;
+}
+
 }  // namespace
 
 void export_folder(const Arguments& arguments) {
-  const fs::path file = api::model_file_of(arguments.operand(0)), out = arguments.text("out");
-  api::check_is_over(file);
-  const core::ModelFile model = core::read_model_file(file);
-  const fs::path folder = folder_of(model);
-  const host::PluginHost host = load_plugins(arguments);
-  const auto component = host.catalog().create<Model>(model.model.name, model.model.params);
+  const BegunModel begun = read_begun(arguments, check_has_folder);
+  const auto& [model, use, bytes, sources, files] = begun;
+  const auto lacking = core::lacking_in(bytes, model, sources, use.names);
   const std::string weights =
-      core::weights_with(weights_of(model, folder), model, component->sources(model.network));
-  const std::string config = core::read_whole(folder / "config.json", kMostConfig);
+      core::weights_with(bytes, model, sources, use.names, core::Lacking::is_left_out);
+  const std::string output = output_layer(model, lacking);
+  const fs::path out = arguments.text("out");
   std::error_code failure;
   if (!fs::create_directory(out, failure))
     throw IoError(out.string() + ": " + (failure ? failure.message() : "is there already"));
-  core::write_atomically(out / "output.safetensors", output_layer(model));
+  if (!output.empty()) core::write_atomically(out / "output.safetensors", output);
   core::write_atomically(out / "privacy.json", nlohmann::json(model.metadata).dump(2) + "\n");
-  core::write_atomically(out / "config.json", config);
+  core::write_atomically(out / "config.json", files.at("path/config.json"));
   core::write_atomically(out / "model.safetensors", weights);
+}
+
+void export_state_dict(const Arguments& arguments) {
+  const BegunModel begun = read_begun(arguments, [](const core::ModelFile&) {});
+  const fs::path out = arguments.text("out");
+  core::write_atomically(out, core::weights_with(begun.bytes, begun.model, begun.sources,
+                                                 begun.weights.names, core::Lacking::is_appended));
 }
 
 }  // namespace privgrad::tool

@@ -1,4 +1,5 @@
-// Writes a trained model into the folder of the public model from which its training began.
+// Writes a trained model as the weights from which it was begun: a public model's folder, or a
+// state_dict.
 #pragma once
 
 #include "arguments.hpp"
@@ -10,5 +11,9 @@ namespace privgrad::tool {
 ///   be read or written, or the folder's weights are no longer those of the run; PrivacyError as
 ///   api::check_is_over().
 void export_folder(const Arguments& arguments);
+
+/// `export --format state_dict`: the file of model.weights with the trained values, in its order.
+/// \throws ConfigError for a model that was not begun from a file, and otherwise as above.
+void export_state_dict(const Arguments& arguments);
 
 }  // namespace privgrad::tool

@@ -7,12 +7,16 @@ namespace privgrad::tool {
 Usage export_usage() {
   return {
       .name = "export",
-      .summary = "Writes a trained model for programs of others: ONNX, or a Hugging Face folder.",
+      .summary =
+          "Writes a trained model for programs of others: ONNX, a Hugging Face folder, or a "
+          "state_dict.",
       .operands = {"MODEL"},
       .options = {{.name = "format",
                    .value = "FORMAT",
-                   .doc = "onnx, with the model's preprocessing (default), or huggingface, for a "
-                          "model that was begun by `pretrained`."},
+                   .doc =
+                       "onnx, with the model's preprocessing (default); huggingface, for a model "
+                       "that was begun by `pretrained`; or state_dict, for one that was begun "
+                       "from a file of model.weights."},
                   {.name = "out",
                    .value = "FILE",
                    .doc = "Write there; a file is replaced if it exists, a folder must be new."},
@@ -31,27 +35,29 @@ Usage export_usage() {
           "gives NaN. The metadata have the privacy\nstatement in one line. docs/models.md has the "
           "rest.\n\n"
           "A Hugging Face folder is that from which the model was begun, with the trained weights "
-          "in their\nplaces, the output layer as output.safetensors, and what is said of its "
-          "privacy as privacy.json.\n\n"
+          "in their\nplaces, a new output layer as output.safetensors, and what is said of its "
+          "privacy as privacy.json.\nA state_dict is the file of model.weights with the trained "
+          "weights in its names and order, and behind\nthem the tensors that began anew. Both "
+          "need the run directory, and the file from which it began.\n\n"
           "exit codes: 0 done, 2 the call is wrong or ONNX has no words for a part of the model, 3 "
           "its run is\nnot over, 4 the model could not be read, or FILE not written",
       .examples = {"privgrad export runs/e2 --format onnx --out model.onnx",
-                   "privgrad export runs/e2 --format huggingface --out private-minilm"}};
+                   "privgrad export runs/e2 --format huggingface --out private-minilm",
+                   "privgrad export runs/e2 --format state_dict --out private.safetensors"}};
 }
 
 void check_export_call(const Arguments& arguments) {
-  if (arguments.has("format") && arguments.text("format") != "onnx" && !is_for_folder(arguments)) {
-    throw UsageError("--format is '" + arguments.text("format") +
-                     "', expected onnx or huggingface");
-  }
+  const std::string format = export_format(arguments);
+  if (format != "onnx" && format != "huggingface" && format != "state_dict")
+    throw UsageError("--format is '" + format + "', expected onnx, huggingface or state_dict");
   if (!arguments.has("out") || arguments.text("out").empty())
     throw UsageError("export needs --out FILE");
-  if (is_for_folder(arguments) && arguments.has("estimator"))
+  if (format != "onnx" && arguments.has("estimator"))
     throw UsageError("--estimator is for --format onnx");
 }
 
-bool is_for_folder(const Arguments& arguments) {
-  return arguments.has("format") && arguments.text("format") == "huggingface";
+std::string export_format(const Arguments& arguments) {
+  return arguments.has("format") ? arguments.text("format") : "onnx";
 }
 
 }  // namespace privgrad::tool

@@ -1,6 +1,8 @@
 // The syntax of `privgrad export`, shared with the companion program that writes the file.
 #pragma once
 
+#include <string>
+
 #include "arguments.hpp"
 
 namespace privgrad::tool {
@@ -12,7 +14,7 @@ Usage export_usage();
 /// \throws UsageError if the call asks for an unknown format or names no output file.
 void check_export_call(const Arguments& arguments);
 
-/// Whether the call asks for the folder of a public model, which needs no companion program.
-bool is_for_folder(const Arguments& arguments);
+/// \returns "onnx", which the companion program writes, "huggingface" or "state_dict".
+std::string export_format(const Arguments& arguments);
 
 }  // namespace privgrad::tool

@@ -9,6 +9,7 @@
 #include "manifest_call.hpp"
 #include "output.hpp"
 #include "privgrad/manifest/manifest_problems.hpp"
+#include "privgrad/manifest/utf8.hpp"
 #include "privgrad/plan/allocation_price.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/influence_facts.hpp"
@@ -144,8 +145,12 @@ void add_weights(const core::Plan& plan, Table& table) {
   table.add({"begins from", plan.manifest->weights->file.string()});
   table.add({"  from the file", some_of(weights.loaded)});
   if (!weights.begun_anew.empty()) table.add({"  begun anew", some_of(weights.begun_anew)});
-  if (weights.unused > 0)
-    table.add({"  not used", std::to_string(weights.unused) + " tensor(s) of the file"});
+  if (setting.initial && !setting.initial->unused.empty()) {
+    std::vector<std::string> unused;
+    for (const std::string& name : setting.initial->unused)
+      unused.push_back(core::one_line(core::shown_line(name), 80));
+    table.add({"  not used", some_of(unused)});
+  }
 }
 
 std::string training_section(const core::Plan& plan) {
@@ -297,7 +302,7 @@ std::string privacy_section(const core::Plan& plan) {
 std::string declared_section(const core::Plan& plan) {
   constexpr std::size_t kLongest = 240;
   Table table({Align::left, Align::left});
-  for (const core::Declared& one : core::declared_facts(*plan.manifest))
+  for (const core::Declared& one : core::declared_facts(plan))
     table.add({one.key, core::one_line(one.value, kLongest)});
   return table.empty() ? "" : section("declared by the author and taken as public", table);
 }

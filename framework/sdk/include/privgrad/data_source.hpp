@@ -48,7 +48,9 @@ struct DataInfo {
   std::vector<std::string> feature_names = {};
   /// The parameters that turn rows of other files into the same features and classes: all
   /// parameters except those that name files or choose rows. A model file stores them, and
-  /// `privgrad predict` uses them. Public, as above; null: none are needed.
+  /// `privgrad predict` uses them. Public, as above; null: none are needed. A text NAME_sha256 is the
+  /// hash of the file that the parameter NAME names, which has no rows: the statement lists it as
+  /// declared public.
   Value reading = {};
   /// Remarks about the rows, one sentence each, for people who may see the rows. Computed from
   /// private rows: printed on standard error in research mode, and nowhere else.

@@ -1,6 +1,7 @@
 // The interface of models: the network for a shape of examples, and its initial parameters.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,19 +12,9 @@
 #include "privgrad/export.hpp"
 #include "privgrad/network.hpp"
 #include "privgrad/random.hpp"
+#include "privgrad/tensor_source.hpp"
 
 namespace privgrad {
-
-/// Where a file of weights holds a tensor of a model, and in which order.
-struct TensorSource {
-  std::string block = "";  ///< The name of the model's tensor (ParameterBlock::name).
-  std::string name = "";   ///< The name of the tensor in the file.
-  /// Whether the file stores a kernel as [channels, inputs, kernel, kernel], not as [channels,
-  /// kernel, kernel, inputs].
-  bool kernel_last = false;
-  /// A table of the file whose first row is added to each row of the tensor; empty: none.
-  std::string plus_first_row_of = "";
-};
 
 /// Describes a network for examples of a given shape, and its initial parameters.
 ///
@@ -52,7 +43,7 @@ struct TensorSource {
 class PRIVGRAD_API Model {
  public:
   static constexpr std::string_view kKind = "model";
-  static constexpr int kInterfaceVersion = 7;
+  static constexpr int kInterfaceVersion = 8;
   static constexpr std::string_view kSees = "public values";
 
   virtual ~Model();
@@ -70,6 +61,10 @@ class PRIVGRAD_API Model {
   ///   order; all other tensors have their own names there. Leading extents of 1 are ignored, and a
   ///   table that is longer than the tensor is cut to its first rows.
   virtual std::vector<TensorSource> sources(const Network& network) const;
+
+  /// \returns what files the network follows from, if any: their names, "PARAMETER/FILE", and the
+  ///   very bytes that were read. They are public, and the ledger has their hashes.
+  virtual std::map<std::string, std::string> files() const;
 
  protected:
   Model() = default;

@@ -20,6 +20,7 @@ class SharedStep final : public KeptRows {
   SharedStep(std::unique_ptr<Step> layer, const Place& place, bool adds);
 
   bool gives_output_away() const override { return layer_->gives_output_away(); }
+  std::size_t scratch_floats() const override { return adds_ ? parameter_count_ : 0; }
   void load(const float* own) noexcept override { layer_->load(own); }
   void prepare() override { layer_->prepare(); }
   void forward(std::size_t count, Values in, float* out, Scratch& scratch) const override {

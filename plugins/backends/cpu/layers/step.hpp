@@ -178,6 +178,8 @@ class Step {
 
   /// The approximate number of floats per example in a pass in addition to outputs and derivatives.
   virtual std::size_t kept_floats() const { return 0; }
+  /// The floats of a scratch that are as many as the parameters, for each block of examples.
+  virtual std::size_t scratch_floats() const { return 0; }
   /// Allocates the layer's memory, for pass.most_rows.
   virtual void allocate(StepPass& pass) const;
 

@@ -16,6 +16,7 @@
 #include "privgrad/manifest/component_use.hpp"
 #include "privgrad/manifest/streaming.hpp"
 #include "privgrad/privacy.hpp"
+#include "privgrad/tensor_source.hpp"
 #include "privgrad/trust/account_terms.hpp"
 
 namespace privgrad::core {
@@ -85,14 +86,16 @@ struct Augmentation {
   bool flip = false, crop = false;
 };
 
+/// What the file of weights has for tensors of the model; nothing: the tensor has the model's own
+/// initial values, whatever the file contains. The sources' blocks are empty.
+using TensorNames = std::map<std::string, std::optional<TensorSource>>;
+
 /// The initial weights of a model: model.weights.
 struct WeightsUse {
   std::filesystem::path file;  ///< Absolute.
   /// Whether the weights are declared not to depend on the run's private rows without a charge.
   bool is_public = false;
-  /// Names of the model's tensors, and their names in the file; if absent: the tensor has the
-  /// model's own initial values, whatever the file contains.
-  std::map<std::string, std::optional<std::string>> names;
+  TensorNames names;  ///< model.weights.map.
 };
 
 /// The section `checkpoint`: how often a run writes a state from which it can be resumed.

@@ -52,6 +52,7 @@ struct LoadedBlock {
 struct InitialWeights {
   WeightsFacts facts;
   std::vector<LoadedBlock> blocks;
+  std::vector<std::string> unused;  ///< The tensors of the file that the model does not have.
 
   /// \param parameters  the parameters of the whole model; the loaded ones are replaced.
   void put_into(std::span<float> parameters) const;
@@ -67,16 +68,6 @@ WeightsFacts facts_of(const TensorFile& file);
 ///   names that neither side has; IoError for a tensor that cannot be read.
 InitialWeights fit_weights(const Manifest& manifest, const Network& network,
                            const std::vector<TensorSource>& sources, const TensorFile& file);
-
-struct ModelFile;
-
-/// The inverse of fit_weights(): the weights file from which a model began, with the values of the
-/// trained model. Unchanged tensors, and tensors that only the file has, keep their bytes. If a
-/// tensor has changed, the file gets the model's metadata, so that later runs know its origin.
-/// \param bytes  the file from which the model began; not trusted.
-/// \throws IoError if a tensor that has changed does not fit, or is not F32 in the file.
-std::string weights_with(std::string bytes, const ModelFile& model,
-                         const std::vector<TensorSource>& sources);
 
 /// Who vouches for the data on which the weights were trained.
 enum class WeightsClaim {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -53,6 +54,7 @@ struct PublicFacts {
   /// The account that paid for the run; nothing if the manifest names none.
   std::optional<AccountFacts> account;
   std::optional<WeightsFacts> weights;  ///< For runs that begin from trained weights.
+  std::map<std::string, std::string> model_files = {};  ///< As in Setting.
 };
 
 PublicFacts facts_of(const Plan& plan);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -60,6 +61,8 @@ struct Setting {
   std::size_t frozen_layers = 0;        ///< The number of leading layers that are not trained.
   std::size_t frozen_parameters = 0;    ///< Number of parameters of the frozen layers.
   std::optional<WeightsFacts> weights;  ///< Facts about the model's initial weights.
+  /// hashes_of_files() of the model.
+  std::map<std::string, std::string> model_files;
   /// Their values; null if there are none, or if the setting was made from recorded facts.
   std::shared_ptr<const InitialWeights> initial;
   Network network;  ///< The trained layers: all that programs, sums, noise and optimizers receive.
@@ -102,6 +105,10 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFact
 std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting& setting,
                                          ComponentPtr<Backend>& backend, Executor& executor,
                                          const std::vector<double>& class_weights = {});
+
+/// \returns the SHA-256 of the files from which the model's networks follow (Model::files()), by
+///   name.
+std::map<std::string, std::string> hashes_of_files(const Model& model);
 
 /// The declared number of training rows: data.size, or the sum of federated.sizes.
 std::optional<std::uint64_t> declared_size(const Manifest& manifest);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "privgrad/manifest/manifest.hpp"
+#include "privgrad/plan/plan.hpp"
 
 namespace privgrad::core {
 
@@ -21,6 +22,10 @@ struct Declared {
 /// files, switches and words from a fixed list, unless they are part of an object, and the price of
 /// releasing a private statistic.
 std::vector<Declared> declared_facts(const Manifest& manifest);
+
+/// These facts, and the hashes of the files that are read and have no rows, which naming them
+/// declares public: a tokenizer, the description of a public model.
+std::vector<Declared> declared_facts(const Plan& plan);
 
 /// The facts as plans and statements contain them: a list of {key, value}.
 nlohmann::json to_json(const std::vector<Declared>& all);

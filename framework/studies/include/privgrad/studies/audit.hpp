@@ -60,6 +60,9 @@ enum class AuditRows {
 
 struct AuditOptions {
   AuditKind kind = AuditKind::one_run;
+  /// one_run, for the loss next_token: canaries are rows of random tokens, and the adversary sees
+  /// only the model after the last step (token_canaries.hpp).
+  bool exposure = false;
   AuditRows rows = AuditRows::of_the_data;
   /// All values except `canary` are for repeated runs; they make all rows themselves, and use only
   /// the first step.
@@ -106,6 +109,18 @@ std::optional<SampledFamily> sampled_family(const Event& charged, Adjacency adja
 AuditBound bound_by(const std::string& method, const Guesses& guesses, double delta,
                     double confidence, const std::optional<SampledFamily>& family);
 
+/// How well a model remembers canaries of random tokens. Carlini et al. 2019.
+struct Exposure {
+  /// The mean, over the canaries that were trained on, of log2((references + 1) / rank), in bits,
+  /// where the rank is that of the canary's loss among those of rows that were not trained on.
+  double mean_bits = 0.0;
+  /// The most that the proved epsilon allows the expectation of that mean.
+  double most_expected_bits = 0.0;
+  std::uint64_t trained = 0, references = 0;
+
+  double most_bits() const;  ///< Of a canary that is before all references.
+};
+
 struct AuditResult {
   /// The first bound is the audit's. Its method was fixed before the coins were flipped, so no
   /// correction is needed. The other bounds are for comparison; each holds individually at the
@@ -116,6 +131,7 @@ struct AuditResult {
   double delta = 0.0;
   double confidence = 0.0;
   std::uint64_t canaries = 0, runs = 0, steps = 0;
+  std::optional<Exposure> exposure = {};
   double seconds = 0.0;
 
   const AuditBound& bound() const { return bounds.front(); }

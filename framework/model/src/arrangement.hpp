@@ -1,0 +1,87 @@
+// A model's tensors beside those of a file of weights, and the rearrangements between them, for
+// both ways.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "privgrad/manifest/manifest.hpp"
+#include "privgrad/model/safetensors.hpp"
+#include "privgrad/network.hpp"
+#include "privgrad/tensor_source.hpp"
+
+namespace privgrad::core {
+
+/// Where the elements of a model's tensor lie in a tensor of a file: element (i, j, ..) at
+/// `first` + i strides[0] + j strides[1] + .. No two lie at the same place.
+struct Arrangement {
+  Shape extents;  ///< The model's, row-major; a flattened image has three.
+  std::vector<std::size_t> strides;
+  std::size_t first = 0;
+
+  /// Calls use(i, place) for each element i of the model's tensor, in order.
+  template <class Use>
+  void each(const Use& use) const {
+    Shape at(extents.size(), 0);
+    const std::size_t inner = extents.back(), count = element_count(extents);
+    std::size_t row = first;  // the place of the first element of a row of the last extent
+    for (std::size_t i = 0; i < count;) {
+      for (std::size_t j = 0; j < inner; ++j, ++i) use(i, row + j * strides.back());
+      for (std::size_t axis = extents.size() - 1; axis-- > 0;) {
+        row += strides[axis];
+        if (++at[axis] < extents[axis]) break;
+        row -= strides[axis] * extents[axis];
+        at[axis] = 0;
+      }
+    }
+  }
+};
+
+/// \param source  of the block; nothing: the file's tensor has the block's shape and order.
+/// \param stored  the shape of the file's tensor.
+/// \returns nothing if a tensor of this shape cannot be the source of the block.
+std::optional<Arrangement> arrangement_of(const Network& network, const ParameterBlock& block,
+                                          const std::optional<TensorSource>& source,
+                                          const Shape& stored);
+
+/// One of the model's tensors, and its counterpart in the file.
+struct Match {
+  const ParameterBlock* block = nullptr;
+  std::string name;                             ///< Its name in the file.
+  const StoredTensor* found = nullptr;          ///< Null if the model initializes it.
+  std::optional<TensorSource> source = {};      ///< Nothing: it has the model's order.
+  const StoredTensor* added = nullptr;          ///< The table whose first row is added; null: none.
+  std::optional<Arrangement> arrangement = {};  ///< Nothing if what is found does not fit.
+  bool is_anew = false;                         ///< Whether map says that the model initializes it.
+
+  bool fits() const { return found == nullptr || (arrangement && can_be_added()); }
+
+  bool can_be_added() const {
+    if (!source || source->plus_first_row_of.empty()) return true;
+    return added != nullptr && added->shape.size() == 2 && added->shape[0] > 0 &&
+           added->shape[1] == block->shape.back();
+  }
+};
+
+using StoredByName = std::map<std::string, const StoredTensor*>;
+StoredByName by_name(const StoredTensors& file);
+
+/// \param names  model.weights.map; its entries come before the model's own sources.
+/// \param blocks  of the network.
+/// \param there  must live as long as the result, as must the blocks.
+std::vector<Match> matches_of(const TensorNames& names, const Network& network,
+                              const std::vector<ParameterBlock>& blocks,
+                              const std::vector<TensorSource>& sources, const StoredByName& there);
+
+/// The values of a tensor that fits and can be read, in the model's order.
+std::vector<float> arranged(const Match& match);
+
+/// The inverse of arranged(), for other values of the tensor.
+/// \param in_file  out: the bytes of the file's tensor, F32; those of other tensors stay.
+void arrange_back(const Match& match, std::span<const float> values, char* in_file);
+
+}  // namespace privgrad::core
