@@ -174,7 +174,7 @@ TEST_CASE("weights that do not fit are refused with a table of all of them", "[w
              ContainsSubstring("did you mean 'layers.0.weight'?"));
   CHECK_THAT(refusal_of({"model.weights={file: base.safetensors, map: {layers.0.bias: "
                          "layers.2.bais}}"}),
-             ContainsSubstring("does not hold; did you mean 'layers.2.bias'?"));
+             ContainsSubstring("does not contain; did you mean 'layers.2.bias'?"));
   CHECK_THAT(refusal_of({kWeights}, "no such format"),
              ContainsSubstring("base.safetensors: is incomplete, or not a model"));
   for (const char* const magic : {"PK\x03\x04", "\x80\x02"}) {

@@ -199,7 +199,7 @@ TEST_CASE("what a map asks for and the file does not have is refused", "[weights
              ContainsSubstring("which does not fit with channels_first"));
   CHECK_THAT(
       refusal("{layers.0.bias: {tensor: conv.bias, plus_first_row_of: offset}}"),
-      ContainsSubstring("is 'offset', which the file does not hold; did you mean 'offsets'?"));
+      ContainsSubstring("is 'offset', which the file does not contain; did you mean 'offsets'?"));
   CHECK_THAT(refusal("{layers.0.bias: {tensor: conv.bias, plus_first_row_of: offsets}}"),
              ContainsSubstring("the first row of 'offsets' cannot be added"));
   CHECK_THAT(refusal("{layers.0.bias: {tensr: conv.bias}}"),
@@ -207,7 +207,7 @@ TEST_CASE("what a map asks for and the file does not have is refused", "[weights
                  ContainsSubstring("did you mean 'tensor'?"));
   CHECK_THAT(refusal("{layers.0.bias: {transposed: true}}"),
              ContainsSubstring("model.weights.map.layers.0.bias.tensor"));
-  CHECK_THAT(refusal("{layers.0.bias: ''}"), ContainsSubstring("which the file does not hold"));
+  CHECK_THAT(refusal("{layers.0.bias: ''}"), ContainsSubstring("which the file does not contain"));
   CHECK_THAT(refusal("{layers.0.bias: 3}"),
              ContainsSubstring("expected a tensor's name in the file"));
 }
