@@ -121,7 +121,9 @@ std::vector<double> class_weights_of(const Plan& plan, const RecordedRun& run) {
   const RecordedRelease* classes = run.find({.what = ReleaseSeen::What::classes});
   if (classes == nullptr) return {};
   const std::span<const float> counts = classes->own.front().values();
-  return class_weights_of(plan, ReleasedCounts{.classes = {counts.begin(), counts.end()}});
+  ReleasedCounts released;
+  released.classes.assign(counts.begin(), counts.end());
+  return class_weights_of(plan, released);
 }
 
 ReleaseName name_of(const PlannedStatistic& statistic) {

@@ -98,8 +98,9 @@ class TokenAudit {
       const auto to = std::span(features).subspan(row_of(i, data.rows()) * width, width);
       const bool is_exchanged = plan_.manifest->adjacency == Adjacency::replace_one;
       if (coins_[i] || is_exchanged) {
-        std::ranges::copy((coins_[i] ? own_ : others_).features().subspan(i * width, width),
-                          to.begin());
+        const auto canary = static_cast<std::uint32_t>(i);
+        float target = 0.0f;
+        (coins_[i] ? own_ : others_).gather(std::span(&canary, 1), to, std::span(&target, 1));
       } else {
         std::ranges::fill(to, kEmptyPlace);
       }
