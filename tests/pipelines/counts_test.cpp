@@ -253,7 +253,7 @@ TEST_CASE(
   Experiment experiment(kCounted, kBalanced);
   const auto weights = [&](std::vector<double> counts) {
     return core::class_weights_of(experiment.plan(),
-                                  core::ReleasedCounts{.classes = std::move(counts)});
+                                  core::ReleasedCounts{{}, std::move(counts), {}});
   };
   // The mean count over a class's own: 200 / 300 and 200 / 100.
   CHECK(weights({300.0, 100.0}) == std::vector<double>{200.0 / 300.0, 2.0});
@@ -264,8 +264,8 @@ TEST_CASE(
   CHECK(weights({1e300, -1e300})[0] > 0.0);
   CHECK(weights({}).empty());
   Experiment without(kCounted, {kClasses});
-  CHECK(core::class_weights_of(without.plan(), core::ReleasedCounts{.classes = {300.0, 100.0}})
-            .empty());
+  CHECK(
+      core::class_weights_of(without.plan(), core::ReleasedCounts{{}, {300.0, 100.0}, {}}).empty());
 }
 
 TEST_CASE("counts: a run with balanced weights is the run with these weights as numbers",

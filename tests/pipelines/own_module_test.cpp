@@ -57,7 +57,7 @@ struct OwnModule : Experiment {
   explicit OwnModule(const std::string& map, std::vector<Tensor> tensors = own_tensors())
       : Experiment(kOwnModule, {"model.weights={file: own.safetensors, map: " + map + "}"}) {
     write_file(dir() / "x.npy", array_file("<f4", "4, 4, 5, 2", ramp(160, -1.0f)));
-    write_file(dir() / "y.npy", array_file("<f4", "4, ", {0, 1, 0, 1}));
+    write_file(dir() / "y.npy", array_file("<f4", "4, ", std::vector<float>{0, 1, 0, 1}));
     write_file(dir() / "own.safetensors", safetensors_of(tensors));
   }
 

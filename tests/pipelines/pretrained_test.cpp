@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "manifest_fixture.hpp"
 #include "npy_file.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/data/executor.hpp"
