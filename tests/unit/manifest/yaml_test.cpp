@@ -132,7 +132,7 @@ TEST_CASE("what manifests do not need is refused with its place", "[yaml]") {
         Lines{"3:19 o.b.a is given twice; the first is at line 3, column 7",
               "4:3 o.a is given twice; the first is at line 2, column 3"});
   CHECK(problems_of("a: '\\0'\n").empty());
-  CHECK(problems_of("a: \"x\\0y\"\n") == Lines{"1:4 a holds the control character U+0000"});
+  CHECK(problems_of("a: \"x\\0y\"\n") == Lines{"1:4 a contains the control character U+0000"});
 }
 
 TEST_CASE("a text that cannot be read says where and why", "[yaml]") {
@@ -150,8 +150,8 @@ TEST_CASE("a text that cannot be read says where and why", "[yaml]") {
   CHECK(problems_of("\xe0\x80\xaf") == Lines{"1:1 the file is not UTF-8 (byte 0xe0)"});
   CHECK(problems_of("a: \xe2\x82") == Lines{"1:4 the file is not UTF-8 (byte 0xe2)"});
   CHECK(problems_of(std::string("a: 1\0", 5)) ==
-        Lines{"1:5 the file holds the control character U+0000"});
-  CHECK(problems_of("a: \x1b[31m") == Lines{"1:4 the file holds the control character U+001b"});
+        Lines{"1:5 the file contains the control character U+0000"});
+  CHECK(problems_of("a: \x1b[31m") == Lines{"1:4 the file contains the control character U+001b"});
   CHECK(problems_of(std::string("\xff\xfe"
                                 "a\0",
                                 4)) == Lines{"1:1 the file is not UTF-8 (byte 0xff)"});
