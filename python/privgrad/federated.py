@@ -25,7 +25,7 @@ __all__ = ["Client", "common_ground", "serve"]
 # messages.
 _GROUND = {
     "protocol": "another protocol",
-    "program": "another PrivGrad",
+    "program": "another version of PrivGrad",
     "plugins": "other plugins",
     "manifest": "another manifest",
 }

@@ -503,7 +503,7 @@ def test_who_differs_is_named_before_anything_is_charged(small: dict[str, Any]) 
         ([*said[:3], said[0]], "expected each of 0 to 3 once"),
         ([*said[:3], {**said[3], "protocol": 1}], "client 3 has another protocol than the server"),
         ([*said[:3], {**said[3], "plugins": "0" * 64}], "client 3 has other plugins than the server"),
-        ([*said[:3], {**said[3], "program": "0" * 64}], "client 3 has another PrivGrad than the server"),
+        ([*said[:3], {**said[3], "program": "0" * 64}], "client 3 has another version of PrivGrad than the server"),
         ([*said[:3], {**said[3], "manifest": "0" * 64}], "client 3 has another manifest than the server"),
         ([*said[:3], {**said[3], "facts": {**said[3]["facts"], "classes": 7}}],
          "client 3 says classes of its data is 7, client 0 says 2"),

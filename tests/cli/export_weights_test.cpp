@@ -3,6 +3,7 @@
 #include <string>
 
 #include "cli.hpp"
+#include "npy_file.hpp"
 
 namespace export_weights_test {
 namespace {
@@ -11,9 +12,10 @@ const std::filesystem::path kFolders = kSource / "plugins/models/pretrained/samp
 
 std::string yaml(const std::string& name, const std::string& model, bool has_targets) {
   return "privgrad: 1\nname: words\nseed: 1\n"
-         "data: {kind: csv, train: rows.csv, " +
-         std::string(has_targets ? "target: y, labels: [a, b]" : "unlabelled: true") +
-         "}\nmodel: {kind: pretrained, path: " + name + ", weights: {public: true}" + model +
+         "data: " +
+         std::string(has_targets ? "{kind: csv, train: rows.csv, target: y, labels: [a, b]}"
+                                 : "{kind: npy, train: {features: rows.npy}}") +
+         "\nmodel: {kind: pretrained, path: " + name + ", weights: {public: true}" + model +
          "}\nsampler: full_batch\noptimizer: sgd\n"
          "schedules: {noise_multiplier: 4, clip_norm: 1, learning_rate: 0.1}\n"
          "privacy: {target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}\nsteps: 1\n";
@@ -25,8 +27,9 @@ struct Place {
 
   Place(const std::string& name, const std::string& model, bool has_targets = true) {
     std::filesystem::copy(kFolders / name, cli.out(name));
-    write_file(cli.out("rows.csv"), has_targets ? "t0,t1,t2,t3,t4,y\n1,2,3,-1,-1,a\n4,5,6,7,8,b\n"
-                                                : "t0,t1,t2,t3,t4\n1,2,3,-1,-1\n4,5,6,7,8\n");
+    write_file(cli.out("rows.csv"), "t0,t1,t2,t3,t4,y\n1,2,3,-1,-1,a\n4,5,6,7,8,b\n");
+    write_file(cli.out("rows.npy"),
+               array_file("<f4", "2, 5", std::vector<float>{1, 2, 3, -1, -1, 4, 5, 6, 7, 8}));
     write_file(cli.manifest(), yaml(name, model, has_targets));
     const Outcome run = cli.on_manifest("run", {"--out", "run", "-q"});
     INFO(run.err);

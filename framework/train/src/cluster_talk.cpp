@@ -71,7 +71,7 @@ std::vector<std::string> names_of_processes(Cluster& cluster) {
 
 CommonPart common_program() {
   return {
-      "another PrivGrad",
+      "another version of PrivGrad",
       sha256_hex(PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
           PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH) "\n" PRIVGRAD_ABI_TAG)};
 }

@@ -30,7 +30,7 @@ std::vector<std::string> names_of_processes(Cluster& cluster);
 
 /// A property that must be the same in all processes.
 struct CommonPart {
-  std::string what;  ///< "another PrivGrad": names the difference.
+  std::string what;  ///< "another version of PrivGrad": names the difference.
   std::string hash;
 };
 
