@@ -298,7 +298,7 @@ TEST_CASE("a full disk is noted, and leaves nothing", "[features]") {
   std::signal(SIGXFSZ, handler);
   REQUIRE(notes.size() == 1);
   CHECK_THAT(notes[0],
-             ContainsSubstring("2 examples are not kept") && ContainsSubstring("File too large"));
+             ContainsSubstring("2 examples are not stored") && ContainsSubstring("File too large"));
   CHECK(fs::is_empty(home.path()));
 }
 

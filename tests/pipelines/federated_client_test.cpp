@@ -241,7 +241,7 @@ TEST_CASE("the batches of private estimates are held against what is charged for
   CHECK_THROWS_WITH(run(true, false), ContainsSubstring("two_faced (of estimates): the batches") &&
                                           ContainsSubstring("are larger or smaller than"));
   CHECK_THROWS_WITH(run(false, true),
-                    ContainsSubstring("two_faced: estimates are charged otherwise"));
+                    ContainsSubstring("two_faced: the charges for estimates differ from the plan"));
 }
 
 TEST_CASE("a client looks at no examples but its own", "[federated][privacy]") {

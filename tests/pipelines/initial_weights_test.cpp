@@ -444,7 +444,7 @@ TEST_CASE("what cannot be frozen is refused", "[weights][frozen]") {
   CHECK(why("'*'") == "it was planned");
   CHECK(why("layers.0.*, last") == "it was planned");
   CHECK_THAT(refusal_of({"model.train=[last]"}),
-             ContainsSubstring("freezes layers.0.weight, which is not trained"));
+             ContainsSubstring("freezes layers.0.weight, whose weights are untrained"));
   std::vector<Tensor> tensors = trained_tensors();
   tensors.erase(tensors.begin());
   CHECK_THAT(refusal_of({kPublicWeights, "model.train=[last]"}, safetensors_of(tensors)),

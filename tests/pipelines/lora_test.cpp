@@ -472,9 +472,9 @@ TEST_CASE("what cannot be adapted is refused", "[lora]") {
   CHECK_THAT(why("rank: 1, targets: ['*']", "model.weights=null"),
              ContainsSubstring("give them as model.weights"));
   CHECK_THAT(why("rank: 1, targets: [layers.2]", "model.weights.map={layers.2.weight: null}"),
-             ContainsSubstring("adapts layers.2.weight, which is not trained"));
+             ContainsSubstring("adapts layers.2.weight, whose weights are untrained"));
   CHECK_THAT(why("rank: 1, targets: [layers.2]", "model.weights.map={layers.4.bias: null}"),
-             ContainsSubstring("freezes layers.4.bias, which is not trained"));
+             ContainsSubstring("freezes layers.4.bias, whose weights are untrained"));
   CHECK_THAT(
       why("rank: 1, alpha: 1e-60, targets: ['*']"),
       ContainsSubstring("model.lora.alpha") && ContainsSubstring("nothing would be trained"));

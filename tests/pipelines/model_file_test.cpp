@@ -184,7 +184,7 @@ TEST_CASE("a model file that is cut off anywhere is refused") {
 
 TEST_CASE("a model file whose header lies is refused") {
   Parts whole(model_bytes());
-  check_refused(file_refusal(std::string(8, '\xff') + whole.data), "cut off");
+  check_refused(file_refusal(std::string(8, '\xff') + whole.data), "is incomplete");
   check_refused(file_refusal(whole.with_header("[1,2]")), "not a JSON object");
   check_refused(file_refusal(whole.with_header("{\"a\":")), "not JSON");
   check_refused(file_refusal(whole.with_header(std::string(5000, '['))), "nested deeper than");

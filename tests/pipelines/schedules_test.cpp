@@ -152,7 +152,7 @@ TEST_CASE("shapes that no target can give a scale to are refused where they stan
                                 "privacy.noise=off"}),
              ContainsSubstring("schedules.batch_size: gives a shape"));
   CHECK_THAT(schedules_refusal({"schedules.noise_std=2", "schedules.noise_multiplier=1"}),
-             ContainsSubstring("schedules.noise_std: is given beside noise_multiplier"));
+             ContainsSubstring("schedules.noise_std: is given together with noise_multiplier"));
 }
 
 TEST_CASE("samplers that do not follow a schedule of batch sizes say so", "[schedules]") {

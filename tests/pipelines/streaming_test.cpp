@@ -213,7 +213,7 @@ TEST_CASE("streaming: rows that are given at once are compared with one of them 
   CHECK_THROWS_AS(streamed.rows(true, {"data.transforms=[reverses_at_once]"}), PluginError);
   CHECK_THROWS_WITH(
       streamed.rows(false, {"data.transforms=[{kind: max_norm, to: 1}, reverses_at_once]"}),
-      ContainsSubstring("data.transforms.1: transform reverses_at_once broke its promise"));
+      ContainsSubstring("data.transforms.1: transform reverses_at_once broke its contract"));
 }
 
 TEST_CASE("streaming: a run is the run on the same rows in memory, bit for bit") {

@@ -191,8 +191,8 @@ TEST_CASE("after every transform, examples are as many, with their targets, in t
   // Test rows come first, so that nothing about them can depend on training rows.
   refused("flips", "changed targets of the test examples");
   refused("reverses", "changed targets of the test examples, or their order");
-  refused("swaps", "makes other features of test example");
-  refused("centres", "makes other features of test example");
+  refused("swaps", "computes different features for test example");
+  refused("centres", "computes different features for test example");
   refused("swaps_at_once",
           "broke its contract: the bits of an example's features depend on the examples beside it");
   refused("fits_in_place", "changed the training examples while it was fitted");
