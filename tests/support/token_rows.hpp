@@ -25,7 +25,7 @@ inline void write_tokens(const std::filesystem::path& folder, std::size_t rows =
 /// Overrides of a manifest's data and model: an encoder that classifies the sequences.
 inline const std::vector<std::string> kEncoder{
     "data={kind: npy, train: {features: tokens.npy, targets: labels.npy}, "
-    "test: {features: tokens.npy, targets: labels.npy}, classes: 2}",
+    "test: {features: tokens.npy, targets: labels.npy}, classes: 2, target_fill: 0}",
     "model={kind: transformer, preset: encoder, vocabulary: 6, layers: 1, width: 8, heads: 2}"};
 
 /// A decoder that predicts their next tokens.
