@@ -69,7 +69,7 @@ TEST_CASE("what is wrong with a plugin is said in one line that begins with its 
       {{"foreign_abi", "rebuild the plugin against this framework"},
        {"fails_to_register", "registration failed: no licence found buy one"},
        {"needs_newer_library",
-        "needs GLIBCXX_9.4.21 of libstdc++.so.6, which here goes up to GLIBCXX_3.4."},
+        "needs GLIBCXX_9.4.21 of libstdc++.so.6, which on this machine goes up to GLIBCXX_3.4."},
        {"missing_symbol", "cannot be loaded: undefined symbol: _Z15defined_nowherev; rebuild"},
        {"no_entry", "has no function privgrad_plugin_register_v2; build it with"},
        {"registers_twice", "registration failed: schedule 'zero' is registered twice"}}));
