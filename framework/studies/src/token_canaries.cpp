@@ -14,11 +14,9 @@
 #include "drawn_rows.hpp"
 #include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/model/predictions.hpp"
 #include "privgrad/plan/read_data.hpp"
 #include "privgrad/record/scratch_folder.hpp"
 #include "privgrad/train/trainer.hpp"
-#include "privgrad/trust/program_around.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -135,16 +133,12 @@ class TokenAudit {
   }
 
   /// The loss of each row under the trained model.
-  std::vector<double> losses_of(const Dataset& rows) {
-    const auto* const program = ability_of<Outputs>(*bench_.program);
-    if (program == nullptr) throw ConfigError("exposure: the backend's program has no outputs");
-    const Network& network = plan_.setting->network;
+  std::vector<double> losses_of(const Dataset& rows) const {
     std::vector<double> losses;
+    std::vector<float> features(rows.row_size()), target(1);
     for (std::uint32_t row = 0; row < rows.rows(); ++row) {
-      std::vector<float> features(rows.row_size()), target(1);
       rows.gather(std::span(&row, 1), features, target);
-      const Dataset one(rows.shape(), std::move(features), std::move(target));
-      losses.push_back(predict(*program, network, one, *executor_).loss_of(0, 0.0f));
+      losses.push_back(bench_.program->evaluate({features, target}).loss);
     }
     return losses;
   }
