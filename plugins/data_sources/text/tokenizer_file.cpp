@@ -52,8 +52,8 @@ class TokenizerFile {
 
   [[noreturn]] void refuse(const std::string& what) const {
     file_.fail(what +
-               ", which is not done here; make tokens of the texts in Python, and read them as "
-               "data: {kind: npy}, with -1 behind the last of each text");
+               ", which is not done here; make the tokens by privgrad.text.tokenize() in Python, "
+               "and read them as data: {kind: npy}");
   }
 
   /// \returns null if there is none, or this is no object.
