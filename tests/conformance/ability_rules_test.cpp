@@ -194,6 +194,14 @@ struct ForeseesOtherShape final : Foresees {
     return info;
   }
 };
+struct ForeseesNoTargets final : Foresees {
+  using Foresees::Foresees;
+  std::optional<DataInfo> foreseen_info() override {
+    DataInfo info = Rows::info();
+    info.has_targets = false;
+    return info;
+  }
+};
 struct LostFiles final : Rows {
   using Rows::Rows;
   std::vector<std::filesystem::path> files() override { return {"/nowhere/at/all"}; }
@@ -491,6 +499,7 @@ TEST_CASE("the rule of foreseen facts can fail") {
   check_noticed<DataSource, ForeseesOtherRows>(rule, "which rows are chosen");
   check_noticed<DataSource, ForeseesOtherFiles>(rule, "where the rows are from");
   check_noticed<DataSource, ForeseesOtherShape>(rule, "of which shape the rows are");
+  check_noticed<DataSource, ForeseesNoTargets>(rule, "whether the rows have targets");
 }
 
 TEST_CASE("the rule of suggested parameters can fail") {

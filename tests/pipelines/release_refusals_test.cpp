@@ -91,6 +91,19 @@ struct NeverRead final : DataSource {
   }
 };
 
+/// The same without targets.
+struct WithoutTargets final : DataSource {
+  explicit WithoutTargets(const Params&) {}
+  DataInfo info() override { throw IoError("a row was read"); }
+  Dataset read(Split) override { throw IoError("a row was read"); }
+  std::optional<DataInfo> foreseen_info() override {
+    DataInfo info;
+    info.shape = {{10}, 2};
+    info.has_targets = false;
+    return info;
+  }
+};
+
 /// The same with a shape that only rows can determine.
 struct OfAnyShape final : DataSource {
   explicit OfAnyShape(const Params&) {}
@@ -109,6 +122,7 @@ struct WithoutPromises final : Backend {
 const Catalog& catalog() {
   static const Catalog made = house_with({offer<DataSource, NeverRead>("never_read"),
                                           offer<DataSource, OfAnyShape>("of_any_shape"),
+                                          offer<DataSource, WithoutTargets>("without_targets"),
                                           offer<Backend, WithoutPromises>("without_promises")});
   return made;
 }
@@ -150,6 +164,11 @@ TEST_CASE("each refusal of release mode names the key that answers it", "[plan][
       begin = end + 1;
     }
   }
+}
+
+TEST_CASE("rows without targets are refused before one is read", "[plan][privacy]") {
+  CHECK_THROWS_WITH(refusal_of({"data=without_targets", "data.size=200"}),
+                    ContainsSubstring("its rows have no targets"));
 }
 
 TEST_CASE("what does not follow from rows is refused before one is read", "[plan][privacy]") {

@@ -145,6 +145,10 @@ TEST_CASE("text: a record of each format is one example, cut or padded", "[data_
   CHECK(rows_of(*jsonl) == expected);
   const auto lines = place.open("hi, you\na\"\n\n", {{"format", "lines", {}}});
   CHECK_FALSE(lines->info().has_targets);
+  CHECK_FALSE(lines->foreseen_info()->has_targets);
+  CHECK_THAT(lines->info().remarks.at(0), ContainsSubstring("each line is an example of its own"));
+  const auto predicted = place.open("a\n", {{"format", "lines", {}}, {"unlabelled", true, {}}});
+  CHECK(predicted->info().remarks.empty());
   CHECK(lines->info().unaccounted == Texts{"that every row is well formed (malformed)"});
   const std::vector<Row> unlabelled = rows_of(*lines);
   REQUIRE(unlabelled.size() == 3);
@@ -152,6 +156,39 @@ TEST_CASE("text: a record of each format is one example, cut or padded", "[data_
     CHECK(std::equal(unlabelled[i].begin(), unlabelled[i].end() - 1, expected[i].begin()));
   const Texts notes = csv->notes();
   CHECK_THAT(notes.at(0), ContainsSubstring("vocabulary: 256"));
+}
+
+TEST_CASE("text: records of one value of split.by are on one side, in every format",
+          "[data_source]") {
+  const Place place;
+  std::string jsonl, csv = "text,stars,who\n";
+  for (int i = 0; i < 60; ++i) {
+    const std::string text = "row " + std::to_string(i), who = std::to_string(i % 20);
+    jsonl += R"({"text": ")" + text + R"(", "stars": "good", "who": )" + who + "}\n";
+    csv += text + ",good," + who + "\n";
+  }
+  const auto open = [&](const std::string& content, const char* format, const char* by) {
+    Value split{Value::Object{}};
+    split.set("test", 0.5);
+    split.set("by", by);
+    return place.open(
+        content, labelled({{"format", format, {}}, {"row", "line", {}}, {"split", split, {}}}));
+  };
+  const auto source = open(jsonl, "jsonl", "who");
+  const std::vector<Row> kept = rows_of(*source);
+  CHECK(kept == rows_of(*open(csv, "csv", "who")));
+  CHECK(kept != rows_of(*open(jsonl, "jsonl", "text")));
+  CHECK(kept.size() % 3 == 0);  // the three rows of each value
+  CHECK((!kept.empty() && kept.size() < 60));
+  CHECK(kept.size() + source->info().test_rows == 60);
+
+  const Value typo{Value::Object{{"test", 0.5, {}}, {"by", "whom", {}}}};
+  CHECK_THROWS_WITH(
+      place.open(jsonl, {{"format", "jsonl", {}}, {"unlabelled", true, {}}, {"split", typo, {}}})
+          ->info(),
+      ContainsSubstring("texts.csv:1: the object has no member 'whom', by which rows are split"));
+  CHECK_THROWS_WITH(place.open("a\nb\n", {{"format", "lines", {}}, {"split", typo, {}}})->info(),
+                    ContainsSubstring("data.split.by is 'whom', which no column is called"));
 }
 
 TEST_CASE("text: no record changes another, or whether there is a run", "[data_source]") {

@@ -219,6 +219,8 @@ void check_foreseen_info(Checker& checker, const DataInfo& told) {
               foreseen.rows_chosen_by_value == told.rows_chosen_by_value &&
               foreseen.has_test_split == told.has_test_split,
           "foreseen_info() says otherwise which rows are chosen");
+  require(foreseen.has_targets == told.has_targets,
+          "foreseen_info() says otherwise whether the rows have targets");
   const auto same = [](const RowOrigin& a, const RowOrigin& b) {
     return a.file == b.file && a.part == b.part && a.first == b.first && a.end == b.end;
   };

@@ -308,6 +308,14 @@ DataInfo foreseen_info(const Manifest& manifest, const ComponentUse& data) {
   return foreseen;
 }
 
+/// Refuses rows without targets, unless the loss needs none.
+void require_targets(const Manifest& manifest, const Setting& setting) {
+  if (setting.info.has_targets || setting.network.loss == Loss::next_token) return;
+  throw ConfigError(error_text(manifest, "data",
+                               "its rows have no targets, so they can only be predicted; name the "
+                               "targets to train on"));
+}
+
 /// Makes the part of a setting that is known before a row is read, with all refusals that depend
 /// only on it.
 /// \param weights  as above.
@@ -315,7 +323,10 @@ void foresee(const Manifest& manifest, const TensorFile* weights, Setting& setti
   if (weights != nullptr) setting.weights = facts_of(*weights);
   if (manifest.mode != Mode::release && !manifest.test_is_public) return;
   setting.info = foreseen_info(manifest, manifest.data);
-  if (!setting.info.shape.features.empty()) plan_model(manifest, weights, setting);
+  if (!setting.info.shape.features.empty()) {
+    plan_model(manifest, weights, setting);
+    require_targets(manifest, setting);
+  }
   refuse_foreseen(manifest, setting);
 }
 
@@ -374,11 +385,7 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
   } else {
     check_foreseen_shape(manifest, foreseen, setting->info.shape);
   }
-  if (!setting->info.has_targets && setting->network.loss != Loss::next_token) {
-    throw ConfigError(error_text(manifest, "data",
-                                 "its rows have no targets: they can be predicted, and not trained "
-                                 "on"));
-  }
+  require_targets(manifest, *setting);
   return setting;
 }
 

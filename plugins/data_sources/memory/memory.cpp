@@ -140,7 +140,6 @@ class Arrays final : public LentRows {
     info.class_names = class_names_;
     info.feature_names = feature_names_;
     info.reading = reading();
-    info.has_targets = has_targets_;
     return info;
   }
 
@@ -174,6 +173,7 @@ class Arrays final : public LentRows {
   DataInfo info_without_rows(const MemoryTable& train, const MemoryTable* test) const {
     DataInfo info{.shape = {},
                   .unaccounted = has_targets_ ? task_.unaccounted_of_fit() : task_.unaccounted(),
+                  .has_targets = has_targets_,
                   .has_test_split = test != nullptr,
                   .train_origins = {origin("train", train)}};
     if (test != nullptr) info.test_origins = test_origins(params_, train, *test);

@@ -170,6 +170,7 @@ DataInfo DeclaredTable::foreseen_info() {
 
 DataInfo DeclaredTable::info_without_rows(const std::vector<std::string>& strict) const {
   DataInfo info;
+  info.has_targets = form_.has_targets;
   info.has_test_split = split_.has_value() || has_test_;
   for (const TablePart& part : parts_.parts(Split::train))
     info.train_origins.push_back(part.origin);
@@ -195,7 +196,6 @@ DataInfo DeclaredTable::info_of(const Table& train, const SideFacts& test,
   info.train_rows = train.train_facts.rows;
   info.test_rows = test.rows;
   info.class_names = target.class_names();
-  info.has_targets = form_.has_targets;
   if (form_.are_named) {
     info.feature_names = train.columns.feature_names();
     info.reading = reading(train.columns, target);

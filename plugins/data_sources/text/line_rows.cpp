@@ -18,6 +18,7 @@ class Members final : public nlohmann::json_sax<json> {
       : names_(names), values_(values) {}
 
   bool has_text() const { return is_object_ && has_text_; }
+  bool has_last() const { return has_last_; }
 
   bool null() override { return take("", false); }
   bool boolean(bool value) override { return take(value ? "true" : "false", false); }
@@ -61,6 +62,7 @@ class Members final : public nlohmann::json_sax<json> {
   bool take(std::string value, bool is_text) {
     if (depth_ != 1 || place_ >= names_.size()) return true;
     if (place_ == 0) has_text_ = is_text;
+    if (place_ + 1 == names_.size()) has_last_ = true;
     values_[place_] = std::move(value);
     return true;
   }
@@ -69,16 +71,17 @@ class Members final : public nlohmann::json_sax<json> {
   std::vector<std::string>& values_;
   std::size_t depth_ = 0;
   std::size_t place_ = 0;  ///< Among the names, of the member of the outermost object.
-  bool is_object_ = false, has_text_ = false;
+  bool is_object_ = false, has_text_ = false, has_last_ = false;
 };
 
 }  // namespace
 
 LineRows::LineRows(const std::filesystem::path& file, std::vector<std::string> names, bool is_json,
-                   bool fills, std::uint64_t most_bytes)
+                   bool fills, bool needs_last, std::uint64_t most_bytes)
     : names_(std::move(names)),
       is_json_(is_json),
       fills_(fills),
+      needs_last_(needs_last),
       reader_(file, {.quote = {}, .row_is_line = true, .line_is_field = true}, most_bytes),
       values_(names_.size()),
       views_(names_.size()) {
@@ -100,6 +103,9 @@ bool LineRows::next() {
       reader_.fail_at_row("the line is no JSON object with a text " + in_quotes(names_.front()) +
                           "; data.malformed says what becomes of such a row");
     for (std::string& value : values_) value.clear();
+  } else if (needs_last_ && !fills_ && !members.has_last()) {
+    reader_.fail_at_row("the object has no member " + in_quotes(names_.back()) +
+                        ", by which rows are split");
   }
   std::ranges::copy(values_, views_.begin());
   fields_ = views_;

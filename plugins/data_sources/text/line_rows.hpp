@@ -20,8 +20,10 @@ class LineRows final : public TextRows {
  public:
   /// \param names  of the fields; plain lines are one.
   /// \param fills  whether a malformed row is one of empty fields instead of an error.
+  /// \param needs_last  whether an object without the last member is an error; if `fills`, the
+  ///   member counts as empty instead.
   LineRows(const std::filesystem::path& file, std::vector<std::string> names, bool is_json,
-           bool fills, std::uint64_t most_bytes);
+           bool fills, bool needs_last, std::uint64_t most_bytes);
 
   std::vector<std::string> read_names() override { return names_; }
   bool next() override;
@@ -34,7 +36,7 @@ class LineRows final : public TextRows {
 
  private:
   std::vector<std::string> names_;
-  bool is_json_, fills_;
+  bool is_json_, fills_, needs_last_;
   CsvReader reader_;
   std::string line_;                 ///< As UTF-8.
   std::vector<std::string> values_;  ///< Of the members.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -86,6 +87,13 @@ TableForm table_of(const Params& params, const CsvForm& form,
   return table;
 }
 
+/// The member of the objects by which rows are split; "" without one.
+std::string split_column(const Params& params) {
+  if (!params.has("split")) return "";
+  const Params split = params.object("split");
+  return split.has("by") ? split.text("by") : "";
+}
+
 class Text final : public FileTable {
  public:
   explicit Text(const Params& params)
@@ -111,6 +119,8 @@ class Text final : public FileTable {
         format_(params.text("format")),
         column_(params.text("column")),
         target_(params.has("target") ? params.text("target") : ""),
+        split_by_(split_column(params)),
+        trains_on_lines_(format_ == "lines" && !params.boolean("unlabelled")),
         tokens_(tokens) {}
 
   std::unique_ptr<TextRows> open_rows(const std::filesystem::path& file, const CsvForm& form,
@@ -118,13 +128,20 @@ class Text final : public FileTable {
     if (format_ == "csv") return FileTable::open_rows(file, form, most_bytes);
     std::vector<std::string> names{column_};
     if (form.has_targets) names.push_back(target_);
+    const bool reads_split =
+        format_ == "jsonl" && !split_by_.empty() && std::ranges::count(names, split_by_) == 0;
+    if (reads_split) names.push_back(split_by_);
     return std::make_unique<LineRows>(file, std::move(names), format_ == "jsonl",
-                                      form.fills_malformed, most_bytes);
+                                      form.fills_malformed, reads_split, most_bytes);
   }
 
   /// Tokens have no names, and a model file knows the tokenizer by its hash, wherever it is.
   DataInfo told(DataInfo info) const {
     info.feature_names.clear();
+    if (trains_on_lines_)
+      info.remarks.push_back(
+          "text: each line is an example of its own, which is what the guarantee protects; for "
+          "texts of several lines use format: jsonl or csv");
     Value reading{Value::Object{}};
     if (const auto* members = std::get_if<Value::Object>(&info.reading.data())) {
       for (const Value::Member& member : *members) {
@@ -137,7 +154,8 @@ class Text final : public FileTable {
     return info;
   }
 
-  std::string format_, column_, target_;
+  std::string format_, column_, target_, split_by_;
+  bool trains_on_lines_;
   std::shared_ptr<const Tokens> tokens_;
 };
 
@@ -154,8 +172,9 @@ void register_components(Registrar& registrar) {
       split_param(),
       param::text("format",
                   "csv: a table, one column of which is the text. jsonl: a JSON object in each "
-                  "line. lines: each line is a text, without a target. Of the keys below, header, "
-                  "delimiter, quote, comment, decimal, trim and row are about csv.")
+                  "line. lines: each line is a text, without a target, and an example of its own, "
+                  "which is what the guarantee protects. Of the keys below, header, delimiter, "
+                  "quote, comment, decimal, trim and row are about csv.")
           .one_of({"csv", "jsonl", "lines"})
           .defaults_to("csv"),
       param::text("column", "The column, or the member of the objects, that is the text.")

@@ -120,9 +120,10 @@ class PRIVGRAD_API DataSource {
   /// this.
   ///
   /// Privacy: depends only on parameters, names of files and columns, and headers.
-  /// \returns the members unaccounted, first_rows_only, rows_chosen_by_value, has_test_split,
-  ///   train_origins and test_origins of info(), and shape, without features if they depend on
-  ///   rows. The other members have no meaning. If absent: the source must read rows first.
+  /// \returns the members unaccounted, first_rows_only, rows_chosen_by_value, has_targets,
+  ///   has_test_split, train_origins and test_origins of info(), and shape, without features if
+  ///   they depend on rows. The other members have no meaning. If absent: the source must read rows
+  ///   first.
   /// \throws IoError if a file is absent, or its header is broken.
   virtual std::optional<DataInfo> foreseen_info() { return std::nullopt; }
 
