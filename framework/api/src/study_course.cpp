@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::json;
 
 /// Adds seeds up to the next look if the study's rule requires them.
-/// \returns whether it does.
+/// \returns whether seeds were added.
 bool add_seeds(core::StudyPlan& plan, const core::StudyDirectory& directory) {
   const auto wanted = core::next_seeds(plan, all_runs(plan, directory));
   if (wanted) plan.study->seeds = core::first_seeds(*wanted);

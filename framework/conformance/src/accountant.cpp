@@ -286,8 +286,8 @@ std::vector<KnownCase> known_cases(Adjacency adjacency) {
       cases.push_back(known_gaussians(sensitivity, sigma, count));
   }
   if (adjacency == Adjacency::zero_out) {
-    // Little noise; releases added one by one; much noise, and a count that does not fit in 8, 16
-    // or 32 bits.
+    // Three cases: little noise; releases that are added one by one; and much noise with a count
+    // that does not fit in 8, 16 or 32 bits.
     cases.push_back(known_gaussians(sensitivity, 0.25, 1));
     cases.push_back(known_gaussians(sensitivity, 8.0, 40, true));
     cases.push_back(known_gaussians(sensitivity, 131072.0, (std::uint64_t{1} << 32) + 1));

@@ -72,8 +72,8 @@ class Checker {
     return object;
   }
 
-  /// Runs the body and stores the finding. The rule holds if the body returns. Later rules need
-  /// nothing that the body makes.
+  /// Runs the body and stores the finding. The rule holds if the body returns. Later rules use no
+  /// results of the body.
   ///
   /// \returns whether it holds.
   bool rule(std::string_view name, const std::function<void()>& body) {

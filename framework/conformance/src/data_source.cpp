@@ -113,8 +113,8 @@ void use(const Checker& checker, const Value& params) {
   for (const Split split : splits(source->info())) source->read(split);
 }
 
-/// If any file of the source is replaced by this one, the source must throw an IoError that names
-/// it.
+/// If any file of the source is replaced by the given file, the source must throw an IoError that
+/// names the file.
 void require_refused(const Checker& checker, const std::string& what, const std::string& path) {
   for (const Value& params : with_file(checker, path)) {
     std::string message;

@@ -200,8 +200,8 @@ void require_drawn_from_any_rows(Sampler& sampler, double q, const SamplingPlan&
   }
 }
 
-/// In each of some steps, whether an example is drawn must follow from the random stream, which the
-/// core makes from a secret key, with the charged probability. A generator inside the sampler draws
+/// In the checked steps, the random stream, which the core makes from a secret key, must decide
+/// whether an example is drawn, with the charged probability. A generator inside the sampler draws
 /// the same for every key: its batches are public, so they give no amplification.
 void require_drawn_by_stream(const Checker& checker, double q, std::uint64_t cycle,
                              const SamplingPlan& plan) {

@@ -14,7 +14,7 @@ constexpr std::uint64_t kHorizons[] = {1, 2, 100, 100000};
 constexpr const char* kSlots[] = {"learning_rate", "noise_multiplier", "clip_norm", "batch_size",
                                   "local_iterations"};
 
-/// All steps of a short horizon; both ends and a thousand in between of a long one.
+/// All steps of a short horizon; of a long horizon, both ends and a thousand steps in between.
 std::vector<std::uint64_t> some_steps(std::uint64_t steps) {
   std::vector<std::uint64_t> some;
   const std::uint64_t stride = std::max<std::uint64_t>(1, steps / 1000);

@@ -379,7 +379,7 @@ void require_operations(const Transform& transform, const Dataset& data) {
 
 /// Checks the fitted transform, and the transform restored from its learnt values, with which a
 /// saved model is exported.
-/// \returns whether it can be expressed for such examples.
+/// \returns whether the transform has operations for such examples.
 bool require_told(const Checker& checker, const Shape& shape) {
   const auto original = fitted(checker, varied(shape, 7));
   if (!accepted("row_operations()", {Thrown::config},

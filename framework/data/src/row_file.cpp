@@ -256,7 +256,7 @@ class RowFileWriter::Part {
  public:
   explicit Part(Descriptor file) : file_(std::move(file)) {}
 
-  /// \returns whether it was written; if not, errno says why.
+  /// \returns whether the bytes were written; if not, errno has the reason.
   bool add(std::string_view bytes) {
     hash_.add(bytes);
     bytes_ += bytes.size();

@@ -391,7 +391,7 @@ class RemoteClient::Part {
     if (phase == Phase::leaving) close(end);
   }
 
-  // ---- its end
+  // ---- the end of the run
 
   /// The end is recorded in the state first: if a ledger is closed, the state on the disk says so.
   std::string take_leave(const RemoteFarewell& word, const std::string& text) {

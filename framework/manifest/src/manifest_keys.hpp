@@ -15,7 +15,8 @@ struct Slot {
   std::string_view kind;  ///< The component's kind.
   int interface_version = 0;
   std::string_view default_name;  ///< "" if there is none.
-  bool required = true;           ///< Whether it must be given, because there is no default.
+  /// Whether a manifest must give the component, because there is no default.
+  bool required = true;
   bool is_list = false;
   bool takes_number = false;  ///< Whether a bare number x means {kind: constant, value: x}.
   bool takes_auto = false;    ///< Whether the word `auto` may replace the component.

@@ -10,7 +10,8 @@ namespace privgrad::report {
 
 /// A lower bound on a run's epsilon, found by an attack, beside the proved upper bound.
 struct AuditShown {
-  double lower = 0.0, upper = 0.0;  ///< `upper` comes from the run's statement.
+  /// The bounds on epsilon; `upper` comes from the run's statement.
+  double lower = 0.0, upper = 0.0;
   double confidence = 0.0;
   bool of_the_same_files = true;  ///< Whether the audit attacked the run's own plugins and program.
   std::string method;

@@ -19,7 +19,7 @@ bool is_influence(const std::filesystem::path& directory);
 struct InfluenceChart {
   std::string name;
   std::string method;
-  /// Whether it was measured on private rows without a charge.
+  /// Whether the influence was measured on private rows without a charge.
   bool own_data = false;
   std::vector<InfluenceEstimate> estimates;
   std::optional<double> gamma;    ///< The gamma of the best-fitting exponential.

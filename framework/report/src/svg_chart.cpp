@@ -104,7 +104,8 @@ class Drawing {
   Drawing(const Chart& chart, Place place)
       : chart_(chart),
         is_file_(place == Place::file),
-        // On a page a chart may be named after its axis; a picture by itself has both.
+        // A y axis without a label gets the chart's title as its label in a file, but not on a
+        // page, which shows the title beside the chart.
         y_title_(chart.y.empty() && is_file_ ? chart.title : chart.y) {
     top_ = kRoom;
     if (place != Place::page) {

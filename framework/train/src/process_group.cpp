@@ -135,7 +135,7 @@ ProcessGroup::Asked ProcessGroup::next() {
   return asked;
 }
 
-// ---- at all of them, at the same time
+// ---- calls that all processes make together
 
 std::vector<Evaluation> ProcessGroup::evaluations(const Program& program, const Dataset& data,
                                                   Executor& executor) const {

@@ -136,9 +136,9 @@ RatioLaw lognormal(double sigma, const std::vector<double>& nodes, Side side) {
 
 // ---- sums
 
-/// Adds the sums of one value with all of `b` to their cells (if `is_square`, only with the values
-/// up to this one, and each smaller value twice). Values increase, so cells are visited in
-/// increasing order.
+/// Adds one value to every value of `b`, and puts the sums into their cells. If `is_square`, only
+/// the values of `b` up to this value are used, and smaller ones count twice. Values increase, so
+/// cells are visited in increasing order.
 void add_row(double value, double weight, const RatioLaw& b, std::size_t end, bool is_square,
              Cells& cells) {
   std::size_t cell = cells.cell_of(value + b.value.front());

@@ -176,7 +176,7 @@ struct Selection {
   std::vector<Spent> candidates;
   std::uint64_t count = 0;
   double log_inverse_gamma = 0.0;         ///< Unused for a Poisson number of runs.
-  std::optional<double> log_ratio = {};   ///< Set once it is known.
+  std::optional<double> log_ratio = {};   ///< Set once the value is known.
   std::map<double, double> moments = {};  ///< The moments by order.
 
   /// Whether the selection costs nothing, for any number of runs.

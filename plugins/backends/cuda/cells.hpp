@@ -392,8 +392,8 @@ struct RoundOperands {
 struct RowSquares {
   using Shared = SumOfBlock;
 
-  uint64_t rows, length;  // of the floats
-  uint64_t whole_length;  // of the int16 numbers; 0 for none
+  uint64_t rows, length;  // rows, and floats in a row
+  uint64_t whole_length;  // int16 numbers in a row; 0 for none
   uint64_t groups, group;
   const Share* shares;
   const float* kept;

@@ -16,7 +16,7 @@
 /// begin with '#' are ignored, except "# unaccounted", which says that the influence was measured
 /// on private rows without a charge.
 struct InfluenceFile {
-  std::vector<privgrad::InfluenceEstimate> rows;  ///< At least one.
+  std::vector<privgrad::InfluenceEstimate> rows;  ///< At least one row.
   bool is_unaccounted = false;
 };
 

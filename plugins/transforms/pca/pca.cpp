@@ -219,7 +219,8 @@ class Pca final : public privgrad::Transform, public privgrad::BoundedStatistic 
 
   std::size_t dimensions_;
   Statistic statistic_;
-  std::optional<privgrad::StatisticNoise> noise_;  ///< Nothing if there is no private statistic.
+  /// The noise of the private statistic, if there is one.
+  std::optional<privgrad::StatisticNoise> noise_;
   double max_norm_ = 0.0;
   std::vector<double> mean_;  ///< [features].
   Panels components_;         ///< [dimensions, features], orthonormal.

@@ -209,7 +209,8 @@ class Whiten final : public privgrad::Transform, public privgrad::BoundedStatist
   }
 
   Statistic statistic_;
-  std::optional<privgrad::StatisticNoise> noise_;  ///< Nothing if there is no private statistic.
+  /// The noise of the private statistic, if there is one.
+  std::optional<privgrad::StatisticNoise> noise_;
   std::optional<std::size_t> axis_;
   double damping_;
   double max_norm_ = 0.0;

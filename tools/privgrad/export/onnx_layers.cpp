@@ -98,8 +98,8 @@ class LayerGraph {
                         {{"kernel_shape", twice(layer.window)}, {"strides", twice(layer.stride)}});
   }
   void add_layer(const Flatten&) { flatten(); }
-  /// Expressed as instance normalization with one channel per group, which consists of the group's
-  /// channels and places.
+  /// ONNX has no such layer at this version. An instance normalization replaces it, each of whose
+  /// channels contains all channels and places of a group.
   void add_layer(const GroupNorm& layer) {
     channels_first();
     const Shape shape = ordered(before());
@@ -317,8 +317,8 @@ class LayerGraph {
                        graph_.add("Add", {product(second, cosine), product(first, sine)})},
                       {{"axis", std::int64_t{3}}});
   }
-  /// 1 where a query attends to a key, [n or 1, 1, length or 1, length]; empty if each attends to
-  /// all.
+  /// 1 for each query and key that it attends to, [n or 1, 1, length or 1, length]; empty if all
+  /// queries attend to all keys.
   std::string open_places(const Attention& layer, std::size_t length) {
     std::string earlier, mask;
     if (layer.causal) {
@@ -441,7 +441,7 @@ class LayerGraph {
   /// The name of each value, and whether its channels come first.
   std::vector<std::pair<std::string, bool>> values_;
   std::vector<std::string>& refused_;
-  std::size_t node_ = 0;  ///< The current one.
+  std::size_t node_ = 0;  ///< The current node.
   std::size_t at_ = 0;    ///< The value that it works on, with its name and order now.
   std::string value_;
   bool is_first_ = false;

@@ -190,8 +190,8 @@ class Reader {
   std::string_view source_;
 };
 
-/// Builds the document, and stops at the first sign of an attack on the stack or the memory:
-/// nlohmann's parser is iterative, but its documents are traversed recursively.
+/// Builds the document, and stops if it is nested too deeply or too large: nlohmann's parser is
+/// iterative, but its documents are traversed recursively.
 Json parse(std::string_view text, std::string_view source) {
   if (text.size() > kMostEventBytes) {
     throw ConfigError(std::string(source) +

@@ -13,7 +13,7 @@ namespace privgrad::api {
 /// with this object if it is still empty.
 class DefaultRunDirectory {
  public:
-  /// \throws IoError if it cannot be made.
+  /// \throws IoError if the directory cannot be made.
   explicit DefaultRunDirectory(std::string_view name);
   ~DefaultRunDirectory();
   DefaultRunDirectory(const DefaultRunDirectory&) = delete;

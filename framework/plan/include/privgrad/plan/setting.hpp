@@ -50,7 +50,7 @@ struct Setting {
   DataInfo info;
   std::vector<Statistic> statistics;  ///< One per transform: how it learns from private rows.
   std::vector<bool> by_row;           ///< One per transform: Transform::is_by_row().
-  /// One per transform: whether it can be applied again later, because it uses no numbers or
+  /// For each transform: whether it can be applied again later, because it uses no numbers or
   /// returns the numbers that it has learnt (Transform::is_restorable()).
   std::vector<bool> is_restorable;
   /// One per transform: the statistic that it requests, or nothing.
