@@ -91,8 +91,8 @@ class Workshop:
         subprocess.run(["cmake", "--preset", "ci"], cwd=self.source, check=True, stdout=subprocess.DEVNULL)
 
     def make(self, todo):
-        """The plugins and their records are built by tests that need them; a mutant of a plugin names that plugin."""
-        targets = sorted({"privgrad_runtime" if word == "python" else word for one in todo for word in one["target"].split()})
+        """Builds what these mutants name, and the plugins, which tests load and no test program builds."""
+        targets = sorted({"privgrad_runtime"} | {word for one in todo for word in one["target"].split() if word != "python"})
         return run(["cmake", "--build", str(self.build), "-j", str(self.jobs), "--target", *targets, "--", "-k", "0"],
                    self.source, BUILD_LIMIT)
 
