@@ -499,6 +499,7 @@ TEST_CASE("the study of public weights trains what it says, all of it at the sam
   REQUIRE(study.arms.size() == trained.size());
   for (const core::PlannedArm& arm : study.arms) {
     CHECK(arm.plan.parameters == trained.at(arm.arm->name));
+    CHECK(arm.plan.setting->initial == nullptr);  // the runs read the weights again
     CHECK(arm.plan.epsilon().value <= 1.0);
     CHECK(arm.plan.noise_multiplier == study.arms.front().plan.noise_multiplier);
     if (arm.arm->name == "scratch") continue;

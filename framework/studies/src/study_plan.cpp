@@ -333,6 +333,12 @@ void check_baselines(const StudyPlan& plan) {
   }
 }
 
+/// Frees the values of a plan's initial weights, which each of an arm's runs reads again: 90 MB for
+/// each arm of a language model with 22 million parameters.
+void drop_initial_weights(const Plan& plan) {
+  std::const_pointer_cast<Setting>(plan.setting)->initial.reset();
+}
+
 }  // namespace
 
 std::size_t StudyPlan::run_count() const {
@@ -499,6 +505,7 @@ StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
       arm.plan = make_plan(*arm.manifest);
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
       arm.plan_seconds = taken.count();
+      drop_initial_weights(arm.plan);
       if (given.equal_privacy && !arm.is_reference()) check_guarantee(arm.plan);
       check_metrics(arm.plan, given);
       check_sample(*arm.manifest, given);
