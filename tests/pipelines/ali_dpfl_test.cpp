@@ -64,6 +64,27 @@ TEST_CASE("ali_dpfl: both budgets hold, and the last round is shortened", "[fede
   }
 }
 
+TEST_CASE("even: all steps that the budget pays for are made, and no estimates are paid for",
+          "[federated][ali]") {
+  Experiment experiment(kBase,
+                        {"federated.local_iterations=even", "steps=1000", "federated.rounds=20"});
+  const auto& plan = experiment.plan();
+  REQUIRE(plan.affordable_steps > 20);
+  CHECK_FALSE(plan.federated->estimates);
+  const auto result = experiment.run();
+  const auto rounds = lines_of(experiment.run_dir() / "rounds.jsonl");
+  CHECK(rounds.size() == 20);
+  CHECK(result.steps == plan.affordable_steps);
+  const std::uint64_t mean = plan.affordable_steps / 20;
+  for (const Json& round : rounds) {
+    const auto now = round.at("local_iterations").get<std::uint64_t>();
+    CHECK((now == mean || now == mean + 1));
+  }
+  // The estimates of ali_dpfl take their share of the same budget.
+  CHECK(Experiment(kBase, {kAli, "steps=1000", "federated.rounds=20"}).plan().affordable_steps <
+        plan.affordable_steps);
+}
+
 TEST_CASE("what is claimed of steps that may not be made is an upper bound, without a lower one",
           "[federated][ali][privacy]") {
   const auto statement_of = [](const std::vector<std::string>& more) {

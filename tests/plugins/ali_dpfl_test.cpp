@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <random>
 #include <vector>
 
 #include "house_plugins.hpp"
@@ -143,6 +145,90 @@ TEST_CASE("erratum of Eq. 11: one local step has no gap", "[ali][errata]") {
   CHECK(std::isfinite(bound(now, static_cast<double>(chosen))));
 }
 
+namespace {
+
+using Vector = std::vector<double>;
+
+/// Descent on F_i(w) = |w - c_i|^2 / 2, of smoothness 1, by gradients with independent noise of
+/// `deviation` in each coordinate.
+struct NoisyDescent {
+  double eta, deviation;
+  std::mt19937_64 source{7};
+
+  void step(Vector& w, const Vector& centre) {
+    std::normal_distribution<double> noise(0.0, deviation);
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] -= eta * (w[i] - centre[i] + noise(source));
+  }
+};
+
+double distance(const Vector& a, const Vector& b) {
+  double squares = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) squares += (a[i] - b[i]) * (a[i] - b[i]);
+  return std::sqrt(squares);
+}
+
+}  // namespace
+
+TEST_CASE("erratum of Theorem 1: it loses the noise of the last step", "[ali][errata]") {
+  // Two clients with optima at +-0.3 in the first coordinate; xi is 0.3.
+  constexpr std::size_t kCoordinates = 400;
+  const double eta = 0.1, deviation = 0.02, xi = 0.3;
+  const double noise = 2.0 * std::sqrt(static_cast<double>(kCoordinates)) * deviation;
+  const auto printed = [&](double x) {
+    return (xi + noise) * (std::pow(1.0 + eta, x) - 1.0) - eta * (xi + noise) * x;
+  };
+  const Vector origin(kCoordinates, 0.0);
+  Vector left = origin, right = origin;
+  left[0] = -xi;
+  right[0] = xi;
+  NoisyDescent descent{eta, deviation};
+  constexpr int kRuns = 100, kSteps = 10;
+  std::vector<double> gap(kSteps, 0.0);
+  for (int run = 0; run < kRuns; ++run) {
+    Vector first = origin, second = origin, central = origin, mean = origin;
+    for (int step = 0; step < kSteps; ++step) {
+      descent.step(first, left);
+      descent.step(second, right);
+      descent.step(central, origin);
+      for (std::size_t i = 0; i < mean.size(); ++i) mean[i] = (first[i] + second[i]) / 2.0;
+      gap[step] += distance(mean, central) / kRuns;
+    }
+  }
+  CHECK_THAT(printed(1.0), WithinAbs(0.0, 1e-12));
+  // The difference of a mean of two noises and a third: variance 3/2.
+  CHECK_THAT(gap[0], WithinRel(eta * deviation * std::sqrt(1.5 * kCoordinates), 0.02));
+  for (int step = 0; step < kSteps; ++step) {
+    const double x = step + 1.0;
+    CHECK(gap[step] <= printed(x) + eta * noise * x);  // with the noise, it is a bound
+  }
+}
+
+TEST_CASE("erratum of Theorem 2: with noise, losses exceed what it allows", "[ali][errata]") {
+  // One client, F(w) = |w|^2 / 2, eta = 1 / beta = 1, tau = 1: an iterate is its step's noise alone.
+  constexpr std::size_t kCoordinates = 1000;
+  const double deviation = std::sqrt(1.7 / kCoordinates);
+  const Vector optimum(kCoordinates, 0.0);
+  Vector w(kCoordinates, deviation);
+  NoisyDescent descent{1.0, deviation};
+  constexpr int kSteps = 300;
+  double mean = 0.0, highest = 0.0, farthest = 0.0;
+  for (int step = 0; step < kSteps; ++step) {
+    farthest = std::max(farthest, distance(w, optimum));
+    descent.step(w, optimum);
+    const double loss = std::pow(distance(w, optimum), 2.0) / 2.0;
+    mean += loss / kSteps;
+    highest = std::max(highest, loss);
+  }
+  CHECK(highest < 1.0);  // condition 4
+  const double phi = (1.0 - 1.0 / 2.0) / farthest;
+  const double promised = 1.0 / (kSteps * phi) + std::sqrt(3.0) / 3.0;  // h(1) = 0
+  CHECK(promised < 0.6);
+  CHECK_THAT(mean, WithinRel(0.85, 0.01));  // d (sigma C / B)^2 / 2
+  // The largest x - x^3 in (0, 1) is 2 / (3 sqrt(3)) = 0.385; sqrt(3) / 3 is where it lies.
+  const double at = std::sqrt(3.0) / 3.0;
+  CHECK_THAT(at - at * at * at, WithinRel(0.3849, 1e-4));
+}
+
 TEST_CASE("ali_dpfl: the closed form", "[ali]") {
   // sqrt(1 + (4/mu^2 + 3 C^2 + 2 Gamma T mu + b)/((2 + 2/T)(C^2 + b))): C = 0.1, mu = 0.5,
   // Gamma = 0.2, b = 1663370 (1.1 * 0.1 / 75)^2 = 3.57809..., T = min(100 * 8, 500) = 500:
@@ -245,4 +331,22 @@ TEST_CASE("ali_dpfl: memory mixes estimates with those before", "[ali]") {
 TEST_CASE("ali_dpfl: its place is federated.local_iterations", "[ali]") {
   const auto schedule = house().create<Schedule>("ali_dpfl", Value::Object{});
   CHECK_THROWS_AS(schedule->start({.steps = 3, .slot = "learning_rate"}), ConfigError);
+}
+
+TEST_CASE("even: the steps left are spread over the rounds left, without estimates", "[ali]") {
+  const auto schedule = house().create<Schedule>("even", Value::Object{});
+  schedule->start({.steps = 158, .slot = "local_iterations"});
+  auto& chooser = dynamic_cast<AdaptiveLocalIterations&>(*schedule);
+  CHECK_FALSE(chooser.start_rounds(158, 314));
+  // 314 steps in 158 rounds: 156 rounds of two and two of one.
+  std::uint64_t steps = 314, twos = 0;
+  for (std::uint64_t rounds = 158; rounds > 0; --rounds) {
+    const std::uint64_t next = chooser.next({.rounds_left = rounds, .steps_left = steps});
+    CHECK((next == 1 || next == 2));
+    twos += next == 2 ? 1 : 0;
+    steps -= next;
+  }
+  CHECK(steps == 0);
+  CHECK(twos == 156);
+  CHECK_THROWS_AS(schedule->start({.steps = 10, .slot = "learning_rate"}), ConfigError);
 }
