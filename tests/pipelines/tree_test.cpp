@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -201,6 +202,29 @@ TEST_CASE("DP-NSGD: normalized steps along tree momentum learn", "[tree]") {
                         {"optimizer=normalized_sgd", "schedules.learning_rate=0.1", "data.rows=600",
                          "sampler.batch_size=20", "data.test_rows=200"});
   CHECK(experiment.run().metrics.test_accuracy.value() > 0.9);
+}
+
+TEST_CASE("DP-NSGD: without noise, momentum of the optimizer is that of the tree", "[tree]") {
+  const std::vector<std::string> common{"privacy.noise=off", "optimizer=normalized_sgd",
+                                        "schedules.learning_rate=0.1"};
+  const auto parameters_with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> set = common;
+    set.insert(set.end(), more.begin(), more.end());
+    Experiment experiment(kTreeNoise, set);
+    experiment.run();
+    return experiment.parameters();
+  };
+  const auto tree = parameters_with({});
+  const auto optimizer =
+      parameters_with({"aggregator=gaussian", "optimizer={kind: normalized_sgd, momentum: 0.9}"});
+  const auto none = parameters_with({"aggregator=gaussian"});
+  double furthest = 0.0, without = 0.0;
+  for (std::size_t i = 0; i < tree.size(); ++i) {
+    furthest = std::max(furthest, static_cast<double>(std::abs(tree[i] - optimizer[i])));
+    without = std::max(without, static_cast<double>(std::abs(tree[i] - none[i])));
+  }
+  CHECK(furthest < 1e-4);  // the roundings of 150 steps
+  CHECK(without > 1e-2);
 }
 
 TEST_CASE("DP-FTRL: without noise it is gradient descent, and it insists on sums", "[tree]") {

@@ -131,6 +131,22 @@ TEST_CASE("normalized_sgd: every step is as long as the learning rate", "[optimi
   CHECK(w == before);
 }
 
+TEST_CASE("normalized_sgd: momentum averages the releases before their norm is taken",
+          "[optimizer]") {
+  const auto optimizer = create("normalized_sgd", Value::Object{{"momentum", Value(0.5)}}, 2);
+  std::vector<float> w{1.0f, 1.0f};
+  const auto step = [&](float x, float y) {
+    optimizer->step(w, TrustBase::release({x, y}), {.step = 0, .learning_rate = 0.5});
+  };
+  step(3.0f, -4.0f);  // m = (1.5, -2), of length 2.5
+  CHECK_THAT(w[0], WithinRel(0.7, 1e-6));
+  CHECK_THAT(w[1], WithinRel(1.4, 1e-6));
+  step(4.0f, 3.0f);  // m = (2.75, 0.5)
+  const double length = std::sqrt(2.75 * 2.75 + 0.25);
+  CHECK_THAT(w[0], WithinRel(0.7 - 0.5 * 2.75 / length, 1e-6));
+  CHECK_THAT(w[1], WithinRel(1.4 - 0.5 * 0.5 / length, 1e-6));
+}
+
 TEST_CASE("ftrl: the parameters are the start less the released sum", "[optimizer]") {
   const auto optimizer = create("ftrl", Value::Object{}, 1);
   std::vector<float> w{2.0f};
