@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the studies of examples/studies/ali-dpfl and writes docs/experiments/ali-dpfl.md.
+# Runs the studies of examples/studies/ali-dpfl and writes docs/experiments/studies/ali-dpfl.md.
 #
 #   PRIVGRAD_DATA_DIR=~/data scripts/ali-dpfl.sh [PROGRAM [FOLDER [STUDY...]]]
 #
@@ -41,6 +41,6 @@ for study in ${chosen:-table-3-fashion-mnist learning-rate published-table-3 riv
   esac
 done
 
-page=docs/experiments/ali-dpfl.md
+page=docs/experiments/studies/ali-dpfl.md
 scripts/study-page.sh "$program" "$folder" "$page"
 echo "$page: written"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs the studies of a folder of examples/studies and writes their page in docs/experiments.
+# Runs the studies of a folder of examples/studies and writes their page in
+# docs/experiments/studies.
 #
 #   PRIVGRAD_DATA_DIR=~/data scripts/compare.sh NAME [PROGRAM [FOLDER]]
 #
@@ -20,6 +21,6 @@ for study in examples/studies/"$name"/*.yaml; do
   echo "$study: done after $(($(date +%s) - began)) s"
 done
 
-page=docs/experiments/$name.md
+page=docs/experiments/studies/$name.md
 scripts/study-page.sh "$program" "$folder" "$page"
 echo "$page: written after $(($(date +%s) - began)) s"

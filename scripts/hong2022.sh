@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs every study of examples/studies/hong2022 and writes docs/experiments/hong2022.md. All of it takes some two
-# and a half hours on two cores, most of it the searches of baselines, epsilon and data-efficiency.
+# Runs every study of examples/studies/hong2022 and writes docs/experiments/studies/hong2022.md.
+# All of it takes some two and a half hours on two cores, most of it the searches of baselines,
+# epsilon and data-efficiency.
 #
 #   PRIVGRAD_DATA_DIR=~/data scripts/hong2022.sh [PROGRAM [FOLDER]]
 #
@@ -32,6 +33,6 @@ for study in theorem curvature auxiliary synthetic baselines adaclip data-scale 
   echo "$study: done after $(($(date +%s) - began)) s"
 done
 
-page=docs/experiments/hong2022.md
+page=docs/experiments/studies/hong2022.md
 scripts/study-page.sh "$program" "$folder" "$page"
 echo "$page: written after $(($(date +%s) - began)) s"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs every study of examples/studies/improvements and writes docs/experiments/improvements.md. All of it takes some
-# eighty minutes on two cores.
+# Runs every study of examples/studies/improvements and writes
+# docs/experiments/studies/improvements.md. All of it takes some eighty minutes on two cores.
 #
 #   PRIVGRAD_DATA_DIR=~/data scripts/improvements.sh [PROGRAM [FOLDER]]
 #
@@ -20,6 +20,6 @@ for study in trees best-steps-kappa-2 best-steps-kappa-10 trial-steps-kappa-2 tr
   echo "$study: done after $(($(date +%s) - began)) s"
 done
 
-page=docs/experiments/improvements.md
+page=docs/experiments/studies/improvements.md
 scripts/study-page.sh "$program" "$folder" "$page"
 echo "$page: written after $(($(date +%s) - began)) s"

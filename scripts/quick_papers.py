@@ -3,7 +3,7 @@
 
     scripts/papers.sh --quick [PROGRAM [FOLDER]]
 
-The results of a study are stored with its page, docs/experiments/PAPER/STUDY.json: the settings of
+The results of a study are stored with its page, docs/experiments/studies/PAPER/STUDY.json: the settings of
 each arm, including those found by searches, and the value of each run. The arms of PARTS are run
 again with the first seeds. Runs have the same bits on every machine, so chance plays no part: if a
 value differs, the program, the study or the page has changed it. An effect counts if its interval
@@ -89,7 +89,7 @@ def equal_values(results, level, again):
 def redo(program, folder, paper, name, level, seeds):
     """Runs one part. \\returns the number of effects with another sign."""
     began = time.monotonic()
-    results = json.loads((ROOT / "docs/experiments" / paper / f"{name}.json").read_text())
+    results = json.loads((ROOT / "docs/experiments/studies" / paper / f"{name}.json").read_text())
     place = folder / paper / (name if level is None else f"{name}-{level}")
     place.parent.mkdir(parents=True, exist_ok=True)
     file = place.with_suffix(".yaml")

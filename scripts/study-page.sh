@@ -5,8 +5,8 @@
 #   scripts/study-page.sh PROGRAM FOLDER PAGE
 #
 # FOLDER: finished studies and estimates of influence, one folder each, and a file `commit` with the
-# commit that made them. For PAGE docs/experiments/PAPER.md the copies are
-# docs/experiments/PAPER/STUDY.json and STUDY.csv; unfinished studies keep their earlier copies. A
+# commit that made them. For PAGE docs/experiments/studies/PAPER.md the copies are
+# docs/experiments/studies/PAPER/STUDY.json and STUDY.csv; unfinished studies keep their earlier copies. A
 # test compares the page with the copies.
 set -eu
 program=$1 folder=$2 page=$3

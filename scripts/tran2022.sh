@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs every study of examples/studies/tran2022 and writes the results into
-# docs/experiments/tran2022.md. This took some five hours on two cores before the studies on images
-# had a search and 20 seeds; most of the time goes into the 250 915 steps of at-size and into the
-# searches.
+# docs/experiments/studies/tran2022.md. This took some five hours on two cores before the studies
+# on images had a search and 20 seeds; most of the time goes into the 250 915 steps of at-size and
+# into the searches.
 #
 #   PRIVGRAD_DATA_DIR=~/data scripts/tran2022.sh [PROGRAM [FOLDER]]
 #
@@ -23,7 +23,7 @@ for study in in-regime in-regime-epsilon in-regime-examples in-regime-parameters
   echo "$study: done after $(($(date +%s) - began)) s"
 done
 
-page=docs/experiments/tran2022.md
+page=docs/experiments/studies/tran2022.md
 scripts/study-page.sh "$program" "$folder" "$page"
 scripts/tran2022_rates.py collect "$folder" "${page%.md}"
 echo "$page: written after $(($(date +%s) - began)) s"

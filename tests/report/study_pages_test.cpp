@@ -1,5 +1,7 @@
 // The pages of experiments agree with the results stored beside them.
+#include <cctype>
 #include <set>
+#include <sstream>
 
 #include "page.hpp"
 #include "privgrad/digest/sha256.hpp"
@@ -8,7 +10,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kPages = kSource / "docs/experiments";
+const fs::path kPages = kSource / "docs/experiments/studies";
 const std::string kLine =
     "<!-- Below, scripts/study-page.sh writes what the studies found. Above, a person does. "
     "-->\n\n";
@@ -21,6 +23,24 @@ std::set<fs::path> copies_of(const fs::path& page) {
     if (entry.path().extension() == ".json") copies.insert(entry.path());
   }
   return copies;
+}
+
+/// The anchors of a page's headings, as the site and repositories make them.
+std::set<std::string> anchors_of(const std::string& page) {
+  std::set<std::string> anchors;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t begin = line.find_first_not_of('#');
+    if (begin == 0 || begin == line.npos || line[begin] != ' ') continue;
+    std::string anchor;
+    for (const char c : line.substr(begin + 1)) {
+      const auto letter = static_cast<unsigned char>(c);
+      if (std::isalnum(letter) || c == '-') anchor += static_cast<char>(std::tolower(letter));
+      if (c == ' ') anchor += '-';
+    }
+    anchors.insert(anchor);
+  }
+  return anchors;
 }
 
 }  // namespace
@@ -63,4 +83,27 @@ TEST_CASE("every run of a study on a page is in its CSV") {
             privgrad::core::sha256_hex(read_file(fs::path(study).replace_extension(".yaml"))));
     }
   }
+}
+
+TEST_CASE("each of the papers' 150 rows has a verdict, and a place that exists") {
+  std::istringstream lines(read_file(kSource / "docs/experiments/rows.csv"));
+  std::string line;
+  std::getline(lines, line);
+  REQUIRE(line == "row,what,verdict,place");
+  std::set<std::string> rows;
+  const std::set<std::string> verdicts{"whole", "part", "missing", "an error"};
+  while (std::getline(lines, line)) {
+    CAPTURE(line);
+    const std::size_t place = line.rfind(','), verdict = line.rfind(',', place - 1);
+    REQUIRE(verdict != line.npos);
+    rows.insert(line.substr(0, line.find(',')));
+    CHECK(verdicts.contains(line.substr(verdict + 1, place - verdict - 1)));
+    const std::string target = line.substr(place + 1);
+    const std::size_t anchor = target.find('#');
+    const fs::path page = kSource / target.substr(0, anchor);
+    REQUIRE(fs::is_regular_file(page));
+    if (anchor != target.npos)
+      CHECK(anchors_of(read_file(page)).contains(target.substr(anchor + 1)));
+  }
+  CHECK(rows.size() == 150);
 }

@@ -37,7 +37,7 @@ fi
 expect "a notebook is a page, with what its cells show" \
   "$(tr '\n' ' ' <"$place/site/docs/notebooks/quickstart.html" | grep -o '<div class="output">.*' | head -c 4000)" 'epsilon</td>'
 expect "studies are folded, and keep their anchors" \
-  "$(grep -A1 '^<summary>at-size</summary>' "$place/site/docs/experiments/tran2022.html")" '^<h2 id="at-size">'
+  "$(grep -A1 '^<summary>at-size</summary>' "$place/site/docs/experiments/studies/tran2022.html")" '^<h2 id="at-size">'
 expect "rows of faults are folded, and keep their anchors" \
   "$(grep -A1 '^<summary>Samplers</summary>' "$place/site/docs/falsify.html")" '^<h3 id="samplers">'
 expect "tables of parameters are marked, because they wrap on phones" \

@@ -194,6 +194,18 @@ TEST_CASE("the variance of correlated noise is the diagonal of its covariance", 
 }
 
 // Erratum: Lemma 12 of Tran and Cutkosky 2022 counts at most log2(T) nodes in a release of T steps.
+TEST_CASE("Proposition 14: at alpha = 1/N its sum is more than Lemma 7 takes", "[errata]") {
+  const auto sum = [](double alpha, double gamma, double examples) {
+    const double ratio = std::pow(1.0 - alpha, examples) / (1.0 - gamma);
+    return 1.0 / (1.0 - ratio);
+  };
+  const double lemma_7 = 1.0 / (1.0 - std::exp(-1.0));
+  for (const double examples : {100.0, 10000.0}) {
+    CHECK(sum((1.0 + std::log(2.0)) / examples, 0.5, examples) <= lemma_7);
+    CHECK_THAT(sum(1.0 / examples, 0.5, examples), WithinRel(3.78, 0.02));
+  }
+}
+
 TEST_CASE("a release of 2^k - 1 steps has the noise of k nodes, more than log2 of them",
           "[correlated]") {
   constexpr std::uint64_t kSteps = 127;
