@@ -79,6 +79,19 @@ TEST_CASE("bound sgd: momentum changes what the noise of sampling adds") {
   CHECK(json.at("sampling") == sgd({}).at("sampling"));
 }
 
+TEST_CASE("bound sgd takes the theorems' batch size, max(N sqrt(R), 1), unless it is given one") {
+  const auto batch_size = [](const char* budget) {
+    return bound({"sgd", "--kappa", "20", "--parameters", "60", "--clip-norm", "4", "--smoothness",
+                  "2", "--examples", "1000", "--initial-gap", "0.7", "--budget", budget,
+                  "--gradient-noise", "1", "--steps", "80"})
+        .at("batch_size")
+        .get<double>();
+  };
+  CHECK_THAT(batch_size("0.4"), WithinRel(1000.0 * std::sqrt(0.4), 1e-12));
+  CHECK(batch_size("1e-8") == 1.0);
+  CHECK(batch_size("4") == 1000.0);
+}
+
 // Theorems 6 and 9 and their lemmas, evaluated in Python (scripts/tran2022_rates.py).
 TEST_CASE("bound tree and tree-reduced: the norms that Tran and Cutkosky's theorems promise") {
   struct Row {
@@ -113,7 +126,10 @@ TEST_CASE("bound tables: every row has its number") {
   const Json json = bound({"tables", "--examples", "1000", "--parameters", "60", "--target-epsilon",
                            "4", "--target-delta", "1e-8"});
   CHECK(json.at("rows").size() == 23);
-  for (const Json& row : json.at("rows")) CHECK(row.at("value").get<double>() > 0.0);
+  for (const Json& row : json.at("rows")) {
+    CHECK(row.at("value").get<double>() > 0.0);
+    CHECK(row.at("steps").get<double>() > 1.0);
+  }
 }
 
 TEST_CASE("bound refuses what it cannot compute, in one line") {

@@ -192,7 +192,7 @@ std::vector<TableRow> table_rows(double examples, double parameters, double budg
   constexpr const char* kStatic = "D ln N / (N^2 R)";
   constexpr const char* kIdeal = "D / (N^2 R)";
   constexpr const char* kMomentum = "D / (N^2 R) (1 + D / (N^2 R))";
-  return {
+  std::vector<TableRow> rows{
       {"1", "GD+Adv", "D ln^3 N / (N R_dp)", d * std::pow(log_n, 3.0) / (n * r_dp)},
       {"1", "GD+MA", "D ln^2 N / (N^2 R_dp)", d * log_n * log_n / (n * n * r_dp)},
       {"1", "GD+MA (adjusted utility)", "min(sqrt(D) / (N R_dp), D ln N / (N^2 R_dp^2))",
@@ -227,6 +227,22 @@ std::vector<TableRow> table_rows(double examples, double parameters, double budg
        ideal * (1.0 + log_n)},
       {"2", "Momentum+zCDP, Dynamic Schedule, by stability", kMomentum, ideal * (1.0 + ideal)},
   };
+  for (TableRow& row : rows) {
+    row.steps_formula = "ln(N^2 R / D)";
+    row.steps = -std::log(ideal);
+  }
+  const auto set_steps = [&](const char* algorithm, const char* formula, double steps) {
+    for (TableRow& row : rows) {
+      if (row.table != "2" || row.algorithm != algorithm) continue;
+      row.steps_formula = formula;
+      row.steps = steps;
+    }
+  };
+  set_steps("GD+Adv", "N^2", n * n);
+  set_steps("SVRG+MA", "ln(N^2 R_dp / D)", std::log(n * n * r_dp / d));
+  set_steps("SSGD+zCDP", "N^2 / (16 D / R^2 + 4 N)", n * n / (16.0 * d / (r * r) + 4.0 * n));
+  set_steps("SGD+MA", "min(N/8, N^2 R_dp / (32 D))", std::min(n / 8.0, n * n * r_dp / (32.0 * d)));
+  return rows;
 }
 
 }  // namespace privgrad::core

@@ -458,6 +458,16 @@ TEST_CASE("the rows of the tables, in numbers", "[bound]") {
              WithinRel(60.0 * std::pow(std::log(1000.0), 2) / 1e6 / r_dp, 1e-14));
   CHECK_THAT(value("2", "GD+zCDP, Dynamic Schedule, in probability"),
              WithinRel(1e-3 * (std::sqrt(60.0 * std::log(20.0) / 392.7) + 80.0), 1e-12));
+  const auto steps = [&](const std::string& name) {
+    for (const TableRow& row : rows)
+      if (row.table == "2" && row.algorithm == name) return row.steps;
+    return std::nan("");
+  };
+  CHECK_THAT(steps("GD+zCDP, Static Schedule, by stability"), WithinRel(-std::log(ideal), 1e-12));
+  CHECK_THAT(steps("GD+Adv"), WithinRel(1e6, 1e-12));
+  CHECK_THAT(steps("SVRG+MA"), WithinRel(std::log(1e6 * r_dp / 60.0), 1e-12));
+  CHECK_THAT(steps("SSGD+zCDP"), WithinRel(1e6 / (960.0 / (0.3927 * 0.3927) + 4000.0), 1e-12));
+  CHECK_THAT(steps("SGD+MA"), WithinRel(125.0, 1e-12));
 }
 
 TEST_CASE("after each step the bound is that of the steps so far, at the budget of all") {

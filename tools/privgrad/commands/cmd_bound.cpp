@@ -170,8 +170,11 @@ Json momentum(const Numbers& numbers) {
 }
 
 Json sgd(const Numbers& numbers) {
-  const double batch = numbers.above_zero("batch-size");
   const double examples = numbers.above_zero("examples");
+  const double batch =
+      numbers.has("batch-size")
+          ? numbers.above_zero("batch-size")
+          : std::min(examples, std::max(examples * std::sqrt(numbers.budget()), 1.0));
   if (batch > examples) throw UsageError("--batch-size is above --examples");
   const double kappa = numbers.kappa();
   const double pl = numbers.has("pl-constant") ? numbers.above_zero("pl-constant")
@@ -197,6 +200,7 @@ Json sgd(const Numbers& numbers) {
     }
     json["theorem"] = "Hong et al. 2022, Theorem 4.8";
   }
+  json["batch_size"] = batch;
   json["budget_of_batches"] = numbers.budget() * examples * examples / (batch * batch);
   json["sampling"] = sampling;
   json["note"] =
@@ -263,7 +267,9 @@ Json tables(const Numbers& numbers) {
     rows.push_back({{"table", row.table},
                     {"algorithm", row.algorithm},
                     {"formula", row.formula},
-                    {"value", number(row.value)}});
+                    {"value", number(row.value)},
+                    {"steps_formula", row.steps_formula},
+                    {"steps", number(row.steps)}});
   }
   return {{"budget", numbers.budget()},
           {"probability", p},
@@ -346,10 +352,11 @@ std::string page_of(const Json& json) {
   }
   page += "\n\n";
   if (json.contains("rows")) {
-    Table table({Align::left, Align::left, Align::left, Align::right});
-    table.add({"table", "algorithm", "formula", "value"});
+    Table table({Align::left, Align::left, Align::left, Align::right, Align::left, Align::right});
+    table.add({"table", "algorithm", "formula", "value", "steps", "value"});
     for (const Json& row : json["rows"]) {
-      table.add({row["table"], row["algorithm"], row["formula"], text_of(row["value"])});
+      table.add({row["table"], row["algorithm"], row["formula"], text_of(row["value"]),
+                 row["steps_formula"], text_of(row["steps"])});
     }
     return page + table.text(2) + "\n" + json["note"].get<std::string>() + "\n";
   }
@@ -437,7 +444,9 @@ Command bound_command() {
                        option("eta0", "E",
                               "momentum: learning rate times 2M; default the largest that the "
                               "proof allows."),
-                       option("batch-size", "N", "sgd: examples of a batch."),
+                       option("batch-size", "N",
+                              "sgd: examples of a batch; default max(N sqrt(R), 1), which the "
+                              "theorems take, at most --examples."),
                        option("gradient-noise", "S", "sgd: sigma_g, the noise of sampling."),
                        option("probability", "P", "risk-probability, tables: of failure."),
                        option("json", "", "Print the answer as JSON.")},

@@ -163,6 +163,8 @@ struct TableRow {
   std::string algorithm;  ///< As printed.
   std::string formula;
   double value = 0.0;
+  std::string steps_formula = {};  ///< Of the number of steps, T.
+  double steps = 0.0;
 };
 /// \param budget  R.
 /// \param epsilon, delta  the epsilon and the delta for the rows in R_{epsilon,delta} = epsilon^2
