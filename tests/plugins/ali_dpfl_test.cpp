@@ -341,7 +341,10 @@ TEST_CASE("even: the steps left are spread over the rounds left, without estimat
   // 314 steps in 158 rounds: 156 rounds of two and two of one.
   std::uint64_t steps = 314, twos = 0;
   for (std::uint64_t rounds = 158; rounds > 0; --rounds) {
-    const std::uint64_t next = chooser.next({.rounds_left = rounds, .steps_left = steps});
+    FederatedProgress now;
+    now.rounds_left = rounds;
+    now.steps_left = steps;
+    const std::uint64_t next = chooser.next(now);
     CHECK((next == 1 || next == 2));
     twos += next == 2 ? 1 : 0;
     steps -= next;

@@ -133,7 +133,7 @@ TEST_CASE("normalized_sgd: every step is as long as the learning rate", "[optimi
 
 TEST_CASE("normalized_sgd: momentum averages the releases before their norm is taken",
           "[optimizer]") {
-  const auto optimizer = create("normalized_sgd", Value::Object{{"momentum", Value(0.5)}}, 2);
+  const auto optimizer = create("normalized_sgd", Value::Object{{"momentum", 0.5, {}}}, 2);
   std::vector<float> w{1.0f, 1.0f};
   const auto step = [&](float x, float y) {
     optimizer->step(w, TrustBase::release({x, y}), {.step = 0, .learning_rate = 0.5});
