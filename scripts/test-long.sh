@@ -70,6 +70,7 @@ mutants() {
 }
 
 part 120 "every trial of the long tests" trials
+part 15 "packages that load exported models" scripts/environment.sh transformers tests/export/transformers-packages.txt
 part 15 "tests with the label long" ctest --test-dir "$build" --output-on-failure --parallel "$jobs" -L '^long$'
 part 60 "address and undefined-behaviour sanitizers" all_of_memory
 part 30 "thread sanitizer" sanitized tsan "trust_test plugins_test pipelines_test" ".*threads"
