@@ -259,6 +259,9 @@ TEST_CASE("what a folder says that is not known is refused by name", "[pretraine
           "has 'attention_multiplier', which is not known");
   refused("llama", {{"tie_word_embeddings", "yes"}},
           "tie_word_embeddings is neither true nor false");
+  Json deep = Json::array();
+  for (int level = 0; level < 100; ++level) deep = Json::array({deep});
+  refused("llama", {{"rope_scaling", deep}}, "config.json is nested deeper than 64 levels");
   refused("mistral", {{"sliding_window", 4}}, "sliding_window is 4, which is shorter");
   refused("qwen2", {{"layer_types", {"sliding_attention"}}},
           "layer_types has \"sliding_attention\"");

@@ -274,6 +274,11 @@ TEST_CASE("text: what a tokenizer.json asks for beyond is refused by name", "[da
   refused("bert.json", "/model/vocab/the", 5, "the number 5 twice");
   refused("bert.json", "/model/vocab/the", std::uint64_t{1} << 24, "is no token");
   refused("bert.json", "/model/vocab", json::array(), "model.vocab is missing");
+  refused("bert.json", "/model/max_input_chars_per_word", 1001,
+          "max_input_chars_per_word: 1001, above 1000");
+  json deep = json::array();
+  for (int level = 0; level < 100; ++level) deep = json::array({deep});
+  refused("bert.json", "/truncation/direction", deep, "nested deeper than 64 levels");
   refused("bert.json", "/more", 1, "the member more");
   refused("gpt2.json", "/model/dropout", 0.1, "model.dropout: 0.1");
   refused("gpt2.json", "/model/ignore_merges", true, "model.ignore_merges");

@@ -60,6 +60,8 @@ class WordModel {
 /// The longest piece of the vocabulary at the beginning of a word, then at that of the rest, ...
 class WordPiece final : public WordModel {
  public:
+  static constexpr std::size_t kMostCharacters = 1000;  ///< The largest `most_characters`.
+
   WordPiece(Vocabulary whole, const std::string& prefix, Token unknown,
             std::size_t most_characters);
   void add_tokens(std::string_view word, TokenRow& to) const override;

@@ -16,6 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t kMostJsonBytes = std::uint64_t{1} << 26;
+constexpr int kMostDepth = 64;  ///< Of brackets; json writes values recursively.
 
 class TokenizerFile {
  public:
@@ -24,7 +25,12 @@ class TokenizerFile {
     file_.append(bytes, kMostJsonBytes);
     if (!file_.at_end()) file_.fail("is oversized: a tokenizer.json has at most 64 MiB");
     tokenizer_.sha256 = hash_of(bytes);
-    root_ = json::parse(bytes, nullptr, false);
+    const auto check_depth = [this](int depth, json::parse_event_t, const json&) {
+      if (depth > kMostDepth)
+        file_.fail("is nested deeper than " + std::to_string(kMostDepth) + " levels");
+      return true;
+    };
+    root_ = json::parse(bytes, check_depth, false);
     if (!root_.is_object()) file_.fail("is no tokenizer.json, which is a JSON object");
   }
 
@@ -152,11 +158,14 @@ class TokenizerFile {
         {"type", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"});
     read_vocabulary(model);
     const Token unknown = known(text(model, "model.", "unk_token"), "model.unk_token");
-    const json& most =
-        needed(model, "model.", "max_input_chars_per_word", json::value_t::number_unsigned);
+    const auto most =
+        needed(model, "model.", "max_input_chars_per_word", json::value_t::number_unsigned)
+            .get<std::size_t>();
+    if (most > WordPiece::kMostCharacters)
+      refuse("has model.max_input_chars_per_word: " + std::to_string(most) + ", above " +
+             std::to_string(WordPiece::kMostCharacters));
     const std::string& prefix = text(model, "model.", "continuing_subword_prefix");
-    tokenizer_.model =
-        std::make_unique<WordPiece>(vocabulary_, prefix, unknown, most.get<std::size_t>());
+    tokenizer_.model = std::make_unique<WordPiece>(vocabulary_, prefix, unknown, most);
   }
 
   /// The characters that stand for bytes in GPT-2's vocabulary.

@@ -14,6 +14,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 constexpr double kMostSize = 1e9;
+constexpr int kMostDepth = 64;  ///< Of brackets; Json writes values recursively.
 
 /// \returns the first `size` bytes of a file, or fewer if it is shorter.
 std::string beginning_of(const std::string& file, std::size_t size) {
@@ -27,7 +28,13 @@ std::string beginning_of(const std::string& file, std::size_t size) {
 }
 
 Json object_in(const std::string& text, const std::string& file, const char* what) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto check_depth = [&](int depth, Json::parse_event_t, const Json&) {
+    if (depth > kMostDepth)
+      throw privgrad::ConfigError("pretrained: " + file + " is nested deeper than " +
+                                  std::to_string(kMostDepth) + " levels");
+    return true;
+  };
+  Json json = Json::parse(text, check_depth, /*allow_exceptions=*/false);
   if (!json.is_object()) throw privgrad::ConfigError("pretrained: " + file + " " + what);
   return json;
 }
