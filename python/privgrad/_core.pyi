@@ -77,6 +77,7 @@ class Framework:
         runs: int | None,
         confidence: float | None,
         neighbours: str | None,
+        exposure: bool,
         threads: int,
         callback: Callable[[str], None] | None,
     ) -> tuple[str | None, BaseException | None]: ...

@@ -147,6 +147,7 @@ def audit(
     runs: int | None = None,
     confidence: float | None = None,
     neighbours: str | None = None,
+    exposure: bool = False,
     threads: int | None = None,
     callback: Callable[[dict[str, Any]], None] | None = None,
     plugin_dirs: Iterable[Path] = (),
@@ -169,6 +170,10 @@ def audit(
         The confidence of the lower bound, in (0, 1); default 0.99.
     neighbours : str, optional
         For repeated runs: ``"canary"``, ``"rounding"`` or ``"lattice"``.
+    exposure : bool, optional
+        For a manifest with ``loss: next_token``: canaries are rows of random tokens, and the model
+        after the last step is attacked. ``json["exposure"]`` of the result says how well the model
+        remembers them.
     threads : int, optional
         Default all; the result does not depend on it.
     callback : callable, optional
@@ -191,7 +196,8 @@ def audit(
     with lent_manifest(manifest, lines) as lent:
         made, stopped_by = framework(plugin_dirs).audit(
             manifest_text(lent, lines) if directory is None else None,
-            directory or "", canaries, runs, confidence, neighbours, _number(threads, "threads"),
+            directory or "", canaries, runs, confidence, neighbours, exposure,
+            _number(threads, "threads"),
             None if callback is None else lambda report: callback(json.loads(report)),
         )
     if stopped_by is not None:

@@ -274,9 +274,12 @@ std::string Framework::suggest(const std::string& section) const {
 
 std::string Framework::reading(const std::string& model) const {
   const core::ModelFile file = core::read_model_file(api::model_file_of(model));
-  if (!file.data) return "null";
-  return Json{{"source", file.data->name}, {"params", core::value_to_json(file.data->params)}}
-      .dump();
+  Json reading{{"classes", file.classes.size()}, {"source", nullptr}, {"params", Json::object()}};
+  if (file.data) {
+    reading["source"] = file.data->name;
+    reading["params"] = core::value_to_json(file.data->params);
+  }
+  return reading.dump();
 }
 
 namespace {
@@ -427,6 +430,7 @@ std::string Framework::audit(const AuditCall& call, const Watch& watch) const {
   if (call.runs) options.runs = *call.runs;
   if (call.runs || call.neighbours) options.kind = core::AuditKind::repeated;
   if (call.neighbours) options.neighbours = api::neighbours_of(*call.neighbours, "neighbours");
+  options.exposure = call.exposure;
   if (call.confidence) options.confidence = *call.confidence;
   options.threads = threads_of(call.threads);
   options.stop = watch.stop;

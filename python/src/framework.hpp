@@ -55,6 +55,7 @@ struct AuditCall {
   std::optional<std::uint64_t> canaries, runs;
   std::optional<double> confidence;
   std::optional<std::string> neighbours;
+  bool exposure = false;
   int threads = 0;  ///< The number of threads; 0: all.
 };
 

@@ -195,14 +195,16 @@ void add_studies(nb::class_<Framework>& framework) {
           [](const Framework& self, const std::optional<ManifestText>& manifest,
              std::string directory, std::optional<std::uint64_t> canaries,
              std::optional<std::uint64_t> runs, std::optional<double> confidence,
-             std::optional<std::string> neighbours, int threads, nb::object callback) {
+             std::optional<std::string> neighbours, bool exposure, int threads,
+             nb::object callback) {
             const AuditCall call{manifest,   std::move(directory),  canaries, runs,
-                                 confidence, std::move(neighbours), threads};
+                                 confidence, std::move(neighbours), exposure, threads};
             return long_call([&](const Watch& watch) { return self.audit(call, watch); },
                              std::move(callback));
           },
           "manifest"_a.none(), "directory"_a, "canaries"_a.none(), "runs"_a.none(),
-          "confidence"_a.none(), "neighbours"_a.none(), "threads"_a, "callback"_a.none())
+          "confidence"_a.none(), "neighbours"_a.none(), "exposure"_a, "threads"_a,
+          "callback"_a.none())
       .def(
           "ablate",
           [](const Framework& self, bool is_file, std::string text, std::string name,
