@@ -342,8 +342,8 @@ def lent_rows(rows: Any, reading: Mapping[str, Any] | None, needs_targets: bool)
     Parameters
     ----------
     reading : dict, optional
-        How the model's own rows are read: a table gets the declarations of the model's table, which
-        may have been a file.
+        How the model's own rows are read, and how many classes they have: a table gets the
+        declarations of the model's table, which may have been a file.
     needs_targets : bool
         For a table, use the column of targets too, if it has one.
     """
@@ -362,10 +362,16 @@ def lent_rows(rows: Any, reading: Mapping[str, Any] | None, needs_targets: bool)
     elif is_rows and is_table(_parts(rows, "train")[0]) and reading is not None:
         # The table may have other numeric columns too.
         section.setdefault("features", reading["params"].get("feature_names"))
+    if is_rows and reading is not None and reading["source"] not in _KINDS and not _says_task(section):
+        section |= {"classes": reading["classes"]} if reading["classes"] else {"task": "regression"}
     # Prediction uses the same fills as training.
     fills = [] if reading is None else [key for key in _FILLS if key in reading["params"]]
     with lent(section, fills=fills) as named:
         yield named
+
+
+def _says_task(section: Mapping[str, Any]) -> bool:
+    return any(key in section for key in ("classes", "labels", "task"))
 
 
 def kept_in_memory(rows: Any, names: Sequence[str]) -> dict[str, dict[str, np.ndarray]] | None:

@@ -45,6 +45,24 @@ def test_predictions_are_the_commands(command: Any, small: dict[str, Any]) -> No
     assert here.values is None
 
 
+def test_arrays_are_predicted_as_the_files_of_a_run(small: dict[str, Any]) -> None:
+    rows = np.random.default_rng(3).normal(size=(60, 3)).astype(np.float32)
+    targets = np.arange(60) % 3
+    np.save("x.npy", rows)
+    np.save("y.npy", targets.astype(np.float32))
+    files = {"features": "x.npy", "targets": "y.npy"}
+    for name, task in (("classes", {"classes": 4}), ("reals", {"task": "regression"})):
+        small["data"] = {"kind": "npy", "train": files, **task}
+        small["model"] = {"kind": "linear", "loss": "squared" if name == "reals" else "cross_entropy"}
+        run = privgrad.run(small, out=name)
+        whole, lent = privgrad.predict(run, split="train"), privgrad.predict(run, rows)
+        assert lent.classes == whole.classes
+        kept = "values" if name == "reals" else "probabilities"
+        np.testing.assert_array_equal(getattr(lent, kept), getattr(whole, kept))
+        assert (privgrad.evaluate(run, (rows, targets))["loss"]
+                == privgrad.evaluate(run, split="train")["loss"])
+
+
 def test_predictions_of_a_regression_are_values(command: Any, small: dict[str, Any]) -> None:
     Path("x.npy").touch()
     rows = np.random.default_rng(3).normal(size=(60, 3)).astype(np.float32)
@@ -276,6 +294,29 @@ def test_an_audit_is_the_commands(command: Any, small: dict[str, Any]) -> None:
     assert here.epsilon_upper == pytest.approx(3)
     assert 0 <= here.epsilon_lower <= here.epsilon_upper
     assert not here.contradicts
+
+
+def test_the_exposure_of_a_language_model_is_the_commands(command: Any) -> None:
+    np = pytest.importorskip("numpy")
+    np.save("x.npy", np.random.default_rng(1).integers(0, 9, (60, 6)).astype(np.float32))
+    manifest = {
+        "privgrad": 1, "seed": 1, "data": {"kind": "npy", "train": {"features": "x.npy"}},
+        "model": {"kind": "transformer", "preset": "decoder", "loss": "next_token", "vocabulary": 9,
+                  "layers": 1, "width": 4, "heads": 2},
+        "sampler": "full_batch", "optimizer": "sgd",
+        "schedules": {"clip_norm": 1, "learning_rate": 0.1, "noise_multiplier": 4},
+        "privacy": {"target_delta": 1e-5, "adjacency": "zero_out", "accountant": "zcdp"},
+        "steps": 2}
+    Path("m.yaml").write_text(json.dumps(manifest))
+    here = privgrad.audit(manifest, canaries=20, exposure=True)
+    there = command("audit", "m.yaml", "--canaries", "20", "--exposure", "--json")
+    assert {**here.json, "seconds": 0} == {**there, "seconds": 0}
+    assert 0 < here.json["exposure"]["mean_bits"] < here.json["exposure"]["most_bits"]
+    assert "exposure" not in privgrad.audit(manifest, canaries=20).json
+    with pytest.raises(privgrad.ConfigError, match="is of one run"):
+        privgrad.audit(manifest, runs=3, exposure=True)
+    with pytest.raises(privgrad.ConfigError, match="a run's audit has none"):
+        privgrad.audit(privgrad.run(manifest, out="run"), exposure=True)
 
 
 def test_an_audit_of_a_run_is_left_there(small: dict[str, Any]) -> None:

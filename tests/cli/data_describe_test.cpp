@@ -108,10 +108,27 @@ TEST_CASE("data describe refuses what it cannot read in one line") {
   }
 }
 
+TEST_CASE("data describe asks for the names of a .npz archive's arrays, and reads them") {
+  const Cli cli;
+  fs::copy(kSource / "examples/data/visits.npz", cli.out("visits.npz"));
+  fs::copy(kSource / "examples/data/visits.npz", cli.out("visits"));
+  for (const char* file : {"visits.npz", "visits"}) {
+    const Outcome without = cli({"data", "describe", file});
+    check_one_error_line(without, 2);
+    CHECK_THAT(without.err, ContainsSubstring("holds arrays by name") &&
+                                ContainsSubstring("features_array: x"));
+    const std::string train = "train={features: " + std::string(file) + ", features_array: x}";
+    const Outcome done = cli({"data", "describe", file, "--set", train, "--json"});
+    INFO(done.err);
+    REQUIRE(done.exit_code == 0);
+    CHECK(Json::parse(done.out).at("kind") == "npy");
+  }
+}
+
 TEST_CASE("data describe says of a file that is not there that it is not, whatever is set") {
   const Cli cli;
-  for (const char* file : {"absent.csv", "absent.tsv.gz", "absent.npy", "absent-idx1-ubyte",
-                           "absent-idx3-ubyte.gz", "no/absent"}) {
+  for (const char* file : {"absent.csv", "absent.tsv.gz", "absent.npy", "absent.npz",
+                           "absent-idx1-ubyte", "absent-idx3-ubyte.gz", "no/absent"}) {
     const Outcome outcome = cli({"data", "describe", file, "--set", "target=outcome"});
     check_one_error_line(outcome, 4);
     CHECK_THAT(outcome.err, ContainsSubstring(file + std::string(": there is no such file")));

@@ -60,7 +60,12 @@ bool is_table_name(const std::string& name) {
 /// Whether an operand that does not exist is meant as a file, and not as the name of a data set.
 bool means_file(const std::string& what) {
   return what.find('/') != what.npos || is_table_name(what) || what.ends_with(".npy") ||
-         what.ends_with(".gz") || what.find("-ubyte") != what.npos;
+         what.ends_with(".npz") || what.ends_with(".gz") || what.find("-ubyte") != what.npos;
+}
+
+/// Whether it is a .npz archive of NumPy.
+bool is_archive(const fs::path& file) {
+  return first_bytes(file).starts_with("PK\3\4") || file.extension() == ".npz";
 }
 
 /// The kind of source, recognised by the first bytes of the file; by the file name for gzip files
@@ -68,7 +73,7 @@ bool means_file(const std::string& what) {
 std::string kind_of(const fs::path& file) {
   const std::string bytes = first_bytes(file);
   const std::string name = file.filename().string();
-  if (bytes.starts_with("\x93NUMPY") || name.ends_with(".npy")) return "npy";
+  if (bytes.starts_with("\x93NUMPY") || name.ends_with(".npy") || is_archive(file)) return "npy";
   if (bytes.starts_with(std::string("\0\0", 2)) || name.find("-ubyte") != name.npos) return "idx";
   if (is_table_name(name)) return "csv";
   throw ConfigError(file.string() +
@@ -126,9 +131,15 @@ WantedSource file_source(const fs::path& file, const Value& given) {
   } else if (wanted.kind == "csv" || wanted.kind == "text") {
     wanted.params.set("train", Value(file.string()));
   } else if (wanted.kind == "npy") {
-    throw ConfigError(file.string() +
-                      ": the targets are in another file; name both with --set 'train={features: " +
-                      file.string() + ", targets: FILE}'");
+    const std::string name = file.string();
+    throw ConfigError(is_archive(file)
+                          ? name + ": holds arrays by name; say which with --set 'train={features: " +
+                                name + ", features_array: x, targets: " + name +
+                                ", targets_array: y}'"
+                          : name +
+                                ": the targets are in another file; name both with --set "
+                                "'train={features: " +
+                                name + ", targets: FILE}'");
   }
   return wanted;
 }
