@@ -424,3 +424,59 @@ steps: 1
             parameter.zero_()
     exec(compile(fragments[1], "coming-from-opacus.md", "exec"), names)
     torch.testing.assert_close(module(images).detach(), before, atol=1e-5, rtol=1e-5)
+
+
+class OwnText(torch.nn.Module):
+    """The module of docs/coming-from-opacus.md, in which each place with a token has random weights."""
+
+    def __init__(self, places: int) -> None:
+        super().__init__()
+        self.tokens = torch.nn.Embedding(60, 16)
+        self.positions = torch.nn.Embedding(places, 16)
+        layer = torch.nn.TransformerEncoderLayer(16, 2, 64, dropout=0.0, activation="gelu", batch_first=True,
+                                                 norm_first=True)
+        self.encoder = torch.nn.TransformerEncoder(layer, 1, norm=torch.nn.LayerNorm(16))
+        self.head = torch.nn.Linear(16, 2)
+        for parameter in self.parameters():  # also norms and biases, which begin at 1 and 0
+            torch.nn.init.normal_(parameter, std=0.3)
+
+    def forward(self, tokens: Any) -> Any:
+        is_empty = tokens < 0
+        values = self.tokens(tokens.clamp(min=0)) + self.positions.weight
+        values = self.encoder(values, src_key_padding_mask=is_empty).masked_fill(is_empty[..., None], 0.0)
+        return self.head(values.sum(1) / (~is_empty).sum(1, keepdim=True))
+
+
+def test_the_page_brings_a_transformer_of_ones_own_and_takes_its_weights_back() -> None:
+    from safetensors.torch import load_file, save_file
+
+    text = (SOURCES / "docs" / "coming-from-opacus.md").read_text()
+    (section,) = re.findall(r"^```yaml\nname: text\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    torch.manual_seed(2)
+    rows = rows_of(TOKENS, 2, rows=20)
+    module = OwnText(*TOKENS)
+    save_file(module.state_dict(), "text.safetensors")
+    np.save("x.npy", rows[0])
+    np.save("y.npy", rows[1])
+    Path("text.yaml").write_text(f"""privgrad: 1
+seed: 1
+{section}data: {{kind: npy, train: {{features: x.npy, targets: y.npy}}, classes: 2, target_fill: 0}}
+sampler: full_batch
+optimizer: sgd
+schedules: {{clip_norm: 1, learning_rate: 0.5, noise_multiplier: 1}}
+privacy: {{target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}}
+steps: 2
+""")
+    given = torch.from_numpy(rows[0]).long()
+    network = privgrad_torch.network(privgrad.run("text.yaml", out="still", overrides={
+        "schedules.learning_rate": 1e-12}))
+    before = module(given).detach()
+    torch.testing.assert_close(network(privgrad_torch.as_input(rows[0])).detach(), before, atol=1e-5, rtol=1e-5)
+
+    run = privgrad.run("text.yaml")
+    privgrad.export(run, "private.safetensors", format="state_dict")
+    assert load_file("private.safetensors").keys() == module.state_dict().keys()
+    module.load_state_dict(load_file("private.safetensors"))
+    after = module(given).detach()
+    assert (after - before).abs().max() > 0.01
+    np.testing.assert_allclose(after.softmax(1), privgrad.predict(run, split="train").probabilities, atol=1e-5)
