@@ -63,8 +63,7 @@ def suggest(
     loaded = framework(plugin_dirs)
     with lent(given, as_columns=not is_file and is_table(features)) as named:
         made = json.loads(loaded.suggest(yaml_text(plain(named, "data"))))
-    looked = ("types, ranges, values and labels were read off all rows (read_off_rows): of private rows,"
-              " declare what you know without them")
+    looked = ("types, ranges, values and labels were read off all rows (read_off_rows): for private rows, declare only what you know without them")
     for note in [looked, *made["notes"]]:
         warnings.warn(note, PrivgradWarning, stacklevel=2)
     return {**given, **made["data"]}

@@ -374,7 +374,7 @@ def run(
         A ``KeyboardInterrupt`` that says how to continue the run.
     """
     if (manifest is None) == (resume is None):
-        raise ConfigError("give a manifest, or resume: the directory of a run that was cut off")
+        raise ConfigError("give a manifest, or resume: the directory of an interrupted run")
     if resume is not None and (overrides or out is not None or locked is not None):
         raise ConfigError("resume continues a run unchanged; overrides, out and locked do not fit")
     if finish and resume is None:

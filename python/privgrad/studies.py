@@ -191,7 +191,7 @@ def audit(
     """
     directory = _run_directory(manifest)
     if directory is not None and overrides:
-        raise ConfigError("overrides change a manifest, and that of a run stays as it was")
+        raise ConfigError("overrides cannot change the manifest of a run")
     lines = override_lines(overrides)
     with lent_manifest(manifest, lines) as lent:
         made, stopped_by = framework(plugin_dirs).audit(

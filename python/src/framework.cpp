@@ -100,7 +100,7 @@ Json notes_of(const core::Plan& plan, const core::RunResult& result) {
     for (const std::string& remark : plan.setting->info.remarks) notes.push_back(remark);
   }
   if (!result.data.why_not.empty())
-    notes.push_back("the run is bound to no data: " + result.data.why_not);
+    notes.push_back("the run has no commitment to its data: " + result.data.why_not);
   if (!result.no_checkpoints.empty())
     notes.push_back("the run left no checkpoints to resume it from: " + result.no_checkpoints);
   return notes;

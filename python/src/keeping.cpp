@@ -24,8 +24,8 @@ Keeping::Keeping(const std::optional<std::string>& folder) : notes_(std::make_sh
   folder_ = folder->empty() ? core::user_feature_folder() : fs::absolute(*folder);
   if (folder_.empty()) {
     throw ConfigError(
-        "cache: no folder is known to keep features in (neither XDG_CACHE_HOME nor HOME is given); "
-        "name one");
+        "cache: there is no default folder to keep features in, as neither XDG_CACHE_HOME nor HOME "
+        "is set; name one");
   }
   features_ = std::make_unique<const core::FeatureCache>(
       folder_, [notes = notes_](const std::string& text) { notes->add(text); });

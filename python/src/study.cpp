@@ -152,8 +152,7 @@ void tell_of(const Keeping& keeping, const core::StudyPlan& plan, Json& notes) {
     return core::has_features_to_keep(*arm.plan.setting) || arm.manifest->streaming;
   });
   notes.push_back(
-      any ? "what frozen layers and costly transforms make of the data, and rows that are "
-            "streamed, are kept in " +
+      any ? "the outputs of frozen layers and costly transforms, and streamed rows, are kept in " +
                 keeping.folder().string() + ", as private as the data, until privgrad cache delete"
           : "cache keeps the outputs of frozen layers and of costly transforms, and no arm has "
             "either");

@@ -167,7 +167,7 @@ def test_what_is_said_of_an_estimator_fits_its_model(small: dict[str, Any], comm
         Path("around.json").write_text(json.dumps({**good, **wrong}))
         code, said = command.fails("export", run.run_dir, "--out", "e.onnx", "--estimator", "around.json")
         assert code == 2
-        assert "around.json: is not that of an estimator of this model: " in said
+        assert "around.json: does not describe an estimator of this model: " in said
         assert said.count("\n") == 1
     Path("around.json").write_text(json.dumps(good))
     assert command.fails("export", run.run_dir, "--out", "e.onnx", "--estimator", "around.json") == (0, "")
@@ -175,7 +175,7 @@ def test_what_is_said_of_an_estimator_fits_its_model(small: dict[str, Any], comm
     of_table = privgrad.run({**small, "data": {"kind": "csv", "train": "t.csv", "target": "y"}})
     code, said = command.fails("export", of_table.run_dir, "--out", "e.onnx", "--estimator", "around.json")
     assert code == 2
-    assert "not that of an estimator" in said
+    assert "does not describe an estimator" in said
     Path("around.json").write_text(json.dumps({**good, "low": [0, 0], "high": [1, 1], "classes": ["0", "1"]}))
     code, said = command.fails("export", of_table.run_dir, "--out", "e.onnx", "--estimator", "around.json")
     assert code == 2

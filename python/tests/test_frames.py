@@ -105,7 +105,7 @@ def test_what_does_not_fit_is_said_as_of_files(small: dict[str, Any]) -> None:
         ({"columns": COLUMNS[:-1]}, "no entry names the column 'notes'"),
         ({"target": "outcom"}, "did you mean 'outcome'"),
         ({"features": ["age"]}, "columns says what each column becomes"),
-        ({"feature_fill": 0}, "columns says it of each"),
+        ({"feature_fill": 0}, "columns sets it for each column"),
         ({"train": np.zeros((3, 2), dtype=np.float32)}, "is of type ndarray; columns declares those of a table"),
         ({"train": (table, table["outcome"])}, "the table has a column 'outcome'"),
     ):

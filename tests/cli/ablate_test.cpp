@@ -264,7 +264,7 @@ TEST_CASE(
   CHECK_THAT(again.err,
              Catch::Matchers::StartsWith(
                  "privgrad: note: reduced seed 1: cannot be resumed, and begins anew: ") &&
-                 ContainsSubstring("cannot make again with the same bits"));
+                 ContainsSubstring("cannot repeat with the same bits"));
   CHECK(work.csv("s") == work.csv("whole"));
   CHECK(run_folders(work.state()).empty());
 }
@@ -500,8 +500,8 @@ TEST_CASE("runs that diverge are counted and said", "[ablate]") {
   const Outcome outcome = work.ablate({"--out", "s", "--quiet"});
   INFO(outcome.err);
   CHECK(outcome.exit_code == 0);
-  CHECK_THAT(outcome.out, ContainsSubstring("2 of 2 runs ended as diverged; the arm takes part in "
-                                            "no mean, comparison or choice"));
+  CHECK_THAT(outcome.out, ContainsSubstring("2 of 2 runs ended as diverged; the arm is left out of "
+                                            "every mean, comparison and choice"));
   CHECK_THAT(work.csv("s"), ContainsSubstring(",diverged,") && Catch::Matchers::EndsWith(",,,,\n"));
 }
 

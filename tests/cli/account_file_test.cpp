@@ -202,7 +202,7 @@ TEST_CASE("by hand, a run is settled for what its ledger shows if that ends in i
   lose_last_line(cli.out(kFile));
   const Outcome unmarked = cli(close);
   CHECK(unmarked.exit_code == 0);
-  CHECK_THAT(unmarked.err, ContainsSubstring("may have gone further"));
+  CHECK_THAT(unmarked.err, ContainsSubstring("may have spent more"));
   CHECK(shown(cli).at("epsilon") == open.at("epsilon"));
 
   // An early copy of that ledger.

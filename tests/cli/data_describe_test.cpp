@@ -51,7 +51,7 @@ TEST_CASE("data describe says that what it prints is private of private examples
   CHECK(outcome.exit_code == 0);
   CHECK_THAT(outcome.out, ContainsSubstring("examples of 1 x 2, 2 classes"));
   CHECK_THAT(outcome.out, ContainsSubstring("\n    1      2     1\n"));  // class, train, test
-  CHECK_THAT(outcome.out, ContainsSubstring("of private examples they are private."));
+  CHECK_THAT(outcome.out, ContainsSubstring("for private examples they are private."));
 }
 
 TEST_CASE("data describe takes one file of an IDX pair and finds the other") {

@@ -96,7 +96,7 @@ TEST_CASE("a state_dict has the trained weights, and behind them those that bega
   REQUIRE(other.on_manifest("run", {"--out", "run", "-q"}).exit_code == 0);
   const Outcome refused = other({"export", "run", "--format", "state_dict", "--out", "x"});
   check_one_error_line(refused, 2);
-  CHECK_THAT(refused.err, ContainsSubstring("was not begun from weights"));
+  CHECK_THAT(refused.err, ContainsSubstring("did not begin from weights"));
 }
 
 }  // namespace export_weights_test

@@ -58,7 +58,7 @@ TEST_CASE("a plan that takes long says on a terminal how far the search for its 
        "--set", "schedules.noise_multiplier={kind: exponential, rate: -1e-9}"});
   plan.terminal = true;
   Process process(plan);
-  REQUIRE(process.says(" of a scale of noise\033[K"));
+  REQUIRE(process.says(" of the calibration\033[K"));
   process.send(SIGKILL);
   CHECK_THAT(process.finish().err, ContainsSubstring("\rplanning: "));
 }

@@ -29,7 +29,8 @@ TEST_CASE("run: a crash in a plugin ends as the crash that it is, and names the 
        {std::tuple("crash", SIGSEGV, "Segmentation fault in plugin test.dies_in_a_rule"),
         std::tuple("overflow_the_stack", SIGSEGV,
                    "Segmentation fault in plugin test.dies_in_a_rule"),
-        std::tuple("abort_it", SIGABRT, "Aborted in what plugin test.dies_in_a_rule had called")}) {
+        std::tuple("abort_it", SIGABRT,
+                   "Aborted in code that plugin test.dies_in_a_rule had called")}) {
     INFO(optimizer);
     const Outcome outcome = run_with(optimizer);
     CHECK(outcome.signal == signal);
@@ -44,8 +45,8 @@ TEST_CASE("run: a plugin that ends the process has not made the run succeed") {
     const Outcome outcome = run_with(optimizer);
     check_one_error_line(outcome, 1);
     CHECK_THAT(outcome.err,
-               ContainsSubstring("the process was ended in what plugin test.dies_in_a_rule had "
-                                 "called, before the command was done"));
+               ContainsSubstring("the process was ended in code that plugin test.dies_in_a_rule "
+                                 "had called, before the command was done"));
   }
 }
 
@@ -82,8 +83,8 @@ TEST_CASE("a plugin that does not come back from being loaded is named, and the 
   asked.environment["PRIVGRAD_LOADING_SECONDS"] = "1";
   const Outcome outcome = call(asked);
   check_one_error_line(outcome, 1);
-  CHECK_THAT(outcome.err, ContainsSubstring("test_hangs_when_loaded.privgrad.so has not come back "
-                                            "from being loaded for 1 seconds"));
+  CHECK_THAT(outcome.err, ContainsSubstring(
+                              "test_hangs_when_loaded.privgrad.so has been loading for 1 seconds"));
 }
 
 TEST_CASE("plugins list continues without a plugin that does not come back from being loaded") {
@@ -96,7 +97,7 @@ TEST_CASE("plugins list continues without a plugin that does not come back from 
   CHECK_THAT(outcome.out, ContainsSubstring("privgrad.zcdp"));
   CHECK(outcome.err ==
         "privgrad: warning: " + cli.out("plugins/test_hangs_when_loaded.privgrad.so").string() +
-            ": not loaded: it has not come back from being loaded\n");
+            ": not loaded: it did not finish loading in time\n");
 }
 
 TEST_CASE("a plugin that ends the process while it is loaded is named by its file") {

@@ -173,7 +173,7 @@ TEST_CASE("plugins install holds a file to the signature beside it, and to the k
   REQUIRE(fs::exists(user.cli().out(file + ".sig")));
   CHECK_THAT(user.install(file).out, ContainsSubstring("signed by the key "));
   const Outcome asked = user.install(file, {"--replace", "--signer", "her.key.pub"});
-  CHECK_THAT(asked.out, ContainsSubstring("signed by the key asked for"));
+  CHECK_THAT(asked.out, ContainsSubstring("signed by the requested key"));
 
   SECTION("a changed file is refused, whoever is asked for") {
     write_file(user.cli().out(file), read_file(user.cli().out(file)) + "x");
@@ -185,7 +185,7 @@ TEST_CASE("plugins install holds a file to the signature beside it, and to the k
     REQUIRE(user({"plugins", "sign", file, "--key", "his.key", "--new-key"}).exit_code == 0);
     const Outcome outcome = user.install(file, {"--replace", "--signer", "her.key.pub"});
     check_one_error_line(outcome, 1);
-    CHECK_THAT(outcome.err, ContainsSubstring("not of the one asked for"));
+    CHECK_THAT(outcome.err, ContainsSubstring("not of the requested key"));
   }
   SECTION("and none, where one is asked for") {
     fs::remove(user.cli().out(file + ".sig"));

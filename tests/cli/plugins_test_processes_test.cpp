@@ -73,7 +73,7 @@ TEST_CASE("plugins test: a rule that takes its process with it has failed, and t
   check("exit_0", "it ended the process, with exit code 0");
   check("exit_at_once", "it ended the process, with exit code 0");
   check("exit_quickly", "it ended the process, with exit code 0");
-  check("loop", "it was not done after 2 s");
+  check("loop", "it had not ended after 2 s");
   check("take_all_memory", "it ran out of memory");
   check("throw_silence",
         "an exception that is not a privgrad::Error was thrown ((anonymous "

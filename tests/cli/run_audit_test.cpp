@@ -93,7 +93,7 @@ TEST_CASE("anybody can make the audit of a run again, without its data") {
 
 TEST_CASE("verify finds an audit that was changed, or is of another run") {
   CHECK_THAT(problems_after("epsilon_lower", 0.5),
-             ContainsSubstring("says 'epsilon_lower' otherwise than its guesses make it"));
+             ContainsSubstring("has another 'epsilon_lower' than follows from its guesses"));
   CHECK_THAT(problems_after("epsilon_upper", 0.5),
              ContainsSubstring("says another epsilon or delta than the run proves"));
   CHECK_THAT(problems_after("confidence", 7), ContainsSubstring("numbers that no audit writes"));
@@ -104,7 +104,7 @@ TEST_CASE("verify finds an audit that was changed, or is of another run") {
   // Other guesses that lead to the same bound contradict nothing in the files, but repeating the
   // audit shows the difference.
   CHECK_THAT(problems_after("correct", 0, {"--audit"}),
-             ContainsSubstring("is not the audit that is made again"));
+             ContainsSubstring("differs from the repeated audit"));
 }
 
 TEST_CASE("a page does not show the audit of another run") {
@@ -130,7 +130,8 @@ TEST_CASE("a run that cannot be audited gets no audit.json") {
     return outcome.err;
   };
   REQUIRE(cli.on_manifest("run", {"--out", "out", "--quiet"}).exit_code == 0);
-  CHECK_THAT(refusal(2, {"--set", "steps=1"}), ContainsSubstring("--set changes a manifest"));
+  CHECK_THAT(refusal(2, {"--set", "steps=1"}),
+             ContainsSubstring("--set cannot change the manifest"));
   const std::string model = read_file(cli.out("out/model.safetensors"));
   write_file(cli.out("out/model.safetensors"), model + " ");
   CHECK_THAT(refusal(3), ContainsSubstring("does not verify (model.safetensors"));

@@ -29,7 +29,8 @@ TEST_CASE("arms that train the same model are run once, and are one test", "[abl
                    "  fast-also: {schedules.learning_rate: 1.0, privacy.also: [{kind: pld}]}\n"));
   const Outcome plan = work.ablate({"--dry-run"});
   REQUIRE(plan.exit_code == 0);
-  CHECK_THAT(plan.out, ContainsSubstring("2 arms (4 with those that train the same) x 3 seeds"));
+  CHECK_THAT(plan.out,
+             ContainsSubstring("2 arms (4 counting arms that share their runs) x 3 seeds"));
   CHECK_THAT(plan.out, ContainsSubstring("the runs of plain"));
   REQUIRE(work.ablate({"--out", "s", "--quiet"}).exit_code == 0);
   CHECK(work.finished("s") == 6);

@@ -250,7 +250,8 @@ TEST_CASE("verify: a rule of seeds was followed", "[ablate][verify]") {
   const auto seeds = [&](const std::string& rule) { return head + "seeds: " + rule + "\n"; };
   SECTION("more seeds than it would have taken") {
     const Forged work(seeds("6"), seeds("{until: {test_loss: 1000}, at_least: 3, at_most: 6}"));
-    CHECK_THAT(work.problems(), ContainsSubstring("seed-4: is of no arm and seed of the study"));
+    CHECK_THAT(work.problems(),
+               ContainsSubstring("seed-4: does not belong to an arm and seed of the study"));
   }
   SECTION("fewer") {
     const Forged work(seeds("3"), seeds("{until: {test_loss: 1e-9}, at_least: 3, at_most: 6}"));
@@ -298,7 +299,7 @@ TEST_CASE("what was compared stays in the comparison", "[ablate][verify]") {
           "the metric test_loss as the first");
   // A run that was removed by other means is detected.
   fs::copy(work.out("s/runs/1+sgd/seed-2"), work.out("s/runs/1+sgd/seed-3"));
-  CHECK(work.problems() == "runs/1+sgd/seed-3: is of no arm and seed of the study\n");
+  CHECK(work.problems() == "runs/1+sgd/seed-3: does not belong to an arm and seed of the study\n");
 }
 
 namespace {
@@ -363,7 +364,7 @@ TEST_CASE("a search that reads the same rows otherwise is not said to have seen 
   CHECK(work.results().at("search").at("rows").at("read_alike") == false);
   CHECK_THAT(work.said(), !ContainsSubstring("none of which"));
   CHECK_THAT(work.said(), !ContainsSubstring("costs these nothing"));
-  CHECK_THAT(work.said(), ContainsSubstring("reads its rows otherwise than the search"));
+  CHECK_THAT(work.said(), ContainsSubstring("reads its rows in another way than the search"));
   CHECK_THAT(work.said(), ContainsSubstring("costs up to epsilon "));
   CHECK(work.problems() == "");
   for (const char* file : {"study.json", "results.json"})

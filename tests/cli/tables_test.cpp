@@ -205,7 +205,7 @@ TEST_CASE("tables: release mode takes what is declared, whatever stands in the r
   CHECK(odd.err.find("fit") == odd.err.npos);
   // Research mode reports how many there are, but only on standard error.
   const Outcome research = run_on(cli, kDeclared);
-  CHECK_THAT(research.err, ContainsSubstring("'smoker': 1 of 61 rows have no value that fits"));
+  CHECK_THAT(research.err, ContainsSubstring("'smoker': 1 of 61 rows have no valid value"));
   CHECK_THAT(research.err, ContainsSubstring("'notes' is text"));
   for (const char* file : {"summary.json", "statement.json", "facts.json"})
     CHECK(read_file(cli.out("out") / file).find("of 61 rows") == std::string::npos);
@@ -424,7 +424,7 @@ TEST_CASE("tables: what describe suggests is a section that a run takes") {
       cli({"data", "describe", "t.csv", "--set", "target=outcome", "--suggest"});
   INFO(suggested.out << suggested.err);
   REQUIRE(suggested.exit_code == 0);
-  CHECK_THAT(suggested.out, ContainsSubstring("# Made by looking at all rows"));
+  CHECK_THAT(suggested.out, ContainsSubstring("# Drafted from all rows"));
   const Json section =
       printed_json(cli, {"data", "describe", "t.csv", "--set", "target=outcome", "--suggest"})
           .at("data");

@@ -116,14 +116,14 @@ TEST_CASE("verify: a commitment tells two neighbouring data sets apart, with its
   // nobody can test guesses about the data.
   CHECK(run("two") != first);
   CHECK_THAT(problems(cli, {"two", "--data", "--opening", opening}),
-             ContainsSubstring("is not bound to this data with this opening"));
+             ContainsSubstring("its commitment does not match this data and this opening"));
   // A neighbour: another target, or two exchanged rows.
   for (const char* other :
        {"a,y\n1,1\n2,1\n3,0\n4,1\n5,0\n6,1\n", "a,y\n2,1\n1,0\n3,0\n4,1\n5,0\n6,1\n"}) {
     write_file(cli.out("rows.csv"), other);
     verified(cli, {"one"}, 0);  // from its files alone
     CHECK_THAT(problems(cli, {"one", "--data", "--opening", opening}),
-               ContainsSubstring("is not bound to this data with this opening"));
+               ContainsSubstring("its commitment does not match this data and this opening"));
   }
   check_one_error_line(cli({"verify", "one", "--opening", opening}), 2);
   check_one_error_line(cli({"verify", "one", "--data"}), 2);
@@ -147,13 +147,15 @@ TEST_CASE("run: where the opening cannot be kept, the run is bound to no data an
   const Outcome outcome =
       cli.on_manifest("run", {"--out", "out", "--quiet", "--state", "file/below"});
   CHECK(outcome.exit_code == 0);
-  CHECK_THAT(outcome.err, ContainsSubstring("privgrad: note: the run is bound to no data: "));
+  CHECK_THAT(outcome.err,
+             ContainsSubstring("privgrad: note: the run has no commitment to its data: "));
   CHECK_THAT(outcome.err, ContainsSubstring("privgrad: note: the run left no checkpoints"));
   CHECK(line_count(outcome.err) == 2);
   const Json statement = Json::parse(read_file(cli.out("out/statement.json")));
   CHECK(statement.at("data_commitment").is_null());
   CHECK(statement.contains("no_data_commitment"));
-  CHECK_THAT(verified(cli, {"out"}, 0).at("notes").dump(), ContainsSubstring("bound to no data"));
+  CHECK_THAT(verified(cli, {"out"}, 0).at("notes").dump(),
+             ContainsSubstring("no commitment to its data"));
   REQUIRE(cli.on_manifest("run", {"--out", "kept", "--quiet", "--state", "mine"}).exit_code == 0);
   CHECK_FALSE(fs::is_empty(cli.out("mine")));
 }
@@ -231,7 +233,8 @@ metrics: [test_accuracy]
   const Edit edits[] = {
       {"results.json", "\"epsilon\": 0.99", "\"epsilon\": 0.89", "results.json: says 'arms'"},
       {"results.json", "\"mean\": ", "\"mean\": 1", "results.json: says 'arms'"},
-      {"results.csv", ",completed,12,", ",completed,13,", "results.csv: is not what the runs make"},
+      {"results.csv", ",completed,12,", ",completed,13,",
+       "results.csv: does not follow from the runs"},
       {"study.json", "\"seeds\": [\n    1,", "\"seeds\": [\n    3,", "study.json: says 'seeds'"},
       {"study.yaml", "seeds: [1, ", "seeds: [3, ", "runs/slow/seed-3"},
       {"study.yaml", "learning_rate: 0.2", "learning_rate: 0.3",

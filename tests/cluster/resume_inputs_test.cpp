@@ -192,7 +192,7 @@ std::vector<std::string> levels(const Cli& cli) {
 /// \param size_is_real  whether a number of rows other than data.size is an error in the manifest.
 std::vector<Change> changes(const Stopped& stopped, bool size_is_real, std::size_t steps) {
   const std::string data = "the training data has changed since the start of the run";
-  const std::string test = "the test rows, which measurements are of, are others";
+  const std::string test = "the test rows, which are measured, are others";
   const std::string other = "is not what the run began with",
                     manifest = "the manifest as resolved is not what the run began with";
   const auto in_rows = [](const std::string& file, const std::string& was, const std::string& is) {

@@ -438,10 +438,10 @@ struct NoRho final : Filter {
 TEST_CASE("the rule of missing hardware can fail") {
   const std::string rule = "says_what_hardware_is_missing";
   check_passes<Backend, Elsewhere>(rule);
-  check_noticed<Backend, ChangesItsMind>(rule, "otherwise the second time");
+  check_noticed<Backend, ChangesItsMind>(rule, "differs at the second call");
   check_noticed<Backend, Verbose>(rule, "one line");
   check_noticed<Backend, Sentence>(rule, "one line");
-  check_noticed<Backend, OtherWords>(rule, "other words");
+  check_noticed<Backend, OtherWords>(rule, "another message");
   check_noticed<Backend, RunsAllTheSame>(rule, "says that it cannot");
 }
 
@@ -498,7 +498,7 @@ TEST_CASE("the rule of foreseen facts can fail") {
   check_noticed<DataSource, ForeseesTooMuch>(rule, "lists 1 unaccounted facts, and info() 0");
   check_noticed<DataSource, ForeseesOtherRows>(rule, "which rows are chosen");
   check_noticed<DataSource, ForeseesOtherFiles>(rule, "where the rows are from");
-  check_noticed<DataSource, ForeseesOtherShape>(rule, "of which shape the rows are");
+  check_noticed<DataSource, ForeseesOtherShape>(rule, "in the shape of the rows");
   check_noticed<DataSource, ForeseesNoTargets>(rule, "whether the rows have targets");
 }
 
@@ -521,7 +521,7 @@ TEST_CASE("the rule of kept columns can fail") {
 TEST_CASE("the rule of privacy filters can fail") {
   const std::string rule = "a_privacy_filter_takes_rho_and_grows_with_it";
   check_passes<Accountant, Filter>(rule);
-  check_noticed<Accountant, Flat>(rule, "no more than that of less rho");
+  check_noticed<Accountant, Flat>(rule, "not above the epsilon of a smaller rho");
   check_noticed<Accountant, NoRho>(rule, "refuses zcdp");
 }
 
@@ -578,7 +578,7 @@ TEST_CASE("what holds once and not again is a broken promise of the suite as a w
              [&](const privgrad::testing::Finding& finding) { found.push_back(finding); })) {
   }
   CHECK(not_caught(found, std::string(privgrad::testing::kWholeSuite),
-                   "accepts_a_horizon held at first, and not when it was run again") == "");
+                   "accepts_a_horizon held at first, but not when it was repeated") == "");
 }
 
 }  // namespace ability_rules_test

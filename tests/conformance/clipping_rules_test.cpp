@@ -189,7 +189,7 @@ TEST_CASE("each rule of clippings can fail") {
       {{"accepts_a_network", "1, 2, 3 and 7 layers", findings<NoNetwork>()},
        {"accepts_a_network", "NumericError", findings<WrongError>()},
        {"fills_every_factor", "left a factor", findings_on("clipping/writes_the_first")},
-       {"fills_every_factor", "wrote beside", findings<WritesBeside>()},
+       {"fills_every_factor", "wrote outside", findings<WritesBeside>()},
        {"factors_are_finite_and_not_negative", "a factor is inf",
         findings_on("clipping/divides_by_zero")},
        {"factors_are_finite_and_not_negative", "a factor is -1", findings_on("clipping/negative")},

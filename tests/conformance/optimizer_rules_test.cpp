@@ -259,7 +259,7 @@ TEST_CASE("each rule of optimizers can fail") {
        {"refuses_non_finite_gradients", "not ConfigError", findings<RefusesOddly>()},
        {"refuses_non_finite_gradients", "at place 8 but changed the parameters",
         findings<ChecksWhileWriting>()},
-       {"parts_move_as_the_whole_does", "moved otherwise than as one",
+       {"parts_move_as_the_whole_does", "move differently than as one part",
         findings<LooksAtAllOfThem>()},
        {"parts_move_as_the_whole_does", "put together are not the state of one",
         findings<CountsBeside>()},
@@ -271,7 +271,7 @@ TEST_CASE("each rule of optimizers can fail") {
        {"resumes_as_if_uninterrupted", "after 1 step", findings<ForgetsSome>()},
        {"resumes_as_if_uninterrupted", "does not list all that it remembers",
         findings<ListsNothing>()},
-       {"anchor_is_copied", "looked at later", findings<BorrowsItsAnchor>()},
+       {"anchor_is_copied", "read after the call", findings<BorrowsItsAnchor>()},
        {"a_new_round_forgets_the_last_one", "an earlier round", findings<KeepsItsFirstAnchor>()}});
 }
 
@@ -280,7 +280,7 @@ TEST_CASE("the rule of optimizers that step by a rule can fail") {
   const Findings right = findings<ByRule>();
   CHECK(findings_text(right, Verdict::failed) == "");
   REQUIRE(find_rule(right, rule) != nullptr);
-  CHECK(not_caught(findings<SaysOneRate>(), rule, "moves parameters otherwise") == "");
+  CHECK(not_caught(findings<SaysOneRate>(), rule, "does not move parameters") == "");
   CHECK(not_caught(findings<AnotherKindOfRule>(), rule, "of another kind than rule()") == "");
   CHECK(not_caught(findings<TooFewVectors>(), rule, "other vectors than a rule of its kind") == "");
   CHECK(not_caught(findings<StepsOtherwise>(), rule, "the state is another by its rule") == "");
@@ -298,7 +298,7 @@ TEST_CASE("without a maker of released values, optimizers are skipped and not pa
   catalog.add(std::make_shared<PluginIdentity>(), nullptr, registrar.factories());
   const Findings findings = testing::check_component(catalog.components().front(), {});
   CHECK(findings_text(findings, Verdict::skipped) ==
-        "takes_steps: there is no maker of released values here\n");
+        "takes_steps: released values cannot be made here\n");
   CHECK(find_rule(findings, "is_deterministic") == nullptr);
 }
 

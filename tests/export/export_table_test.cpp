@@ -266,7 +266,7 @@ TEST_CASE("columns that cannot be inputs, or are not those of the model, are one
   with(R"(\"type\":\"number\")", R"(\"type\":\"nomber\")");
   refused(4, "the model's columns are not valid: ");
   with(R"({\"name\":\"b\",\"type\":\"number\"})", R"({\"name\":\"c\",\"type\":\"number\"})");
-  refused(4, "the model's columns do not make its features");
+  refused(4, "the model's columns do not yield its features");
   const auto train = [&](const std::string& more, const std::string& rows) {
     write_file(exporting.out("t.csv"), rows);
     std::filesystem::remove_all(exporting.out("run"));

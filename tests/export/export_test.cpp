@@ -505,7 +505,7 @@ TEST_CASE("what cannot be exported is one line, and a file that was there stays"
   write_file(exporting.out("m.safetensors"), model);
   refused({"m.safetensors", "--format", "pmml", "--out", "m.onnx"}, 2, "expected onnx");
   refused({"m.safetensors", "--format", "huggingface", "--out", "folder"}, 2,
-          "is for models that were begun from a public model's folder");
+          "is for models whose training began from a public model's folder");
   refused({"m.safetensors"}, 2, "needs --out FILE");
   refused({"--out", "m.onnx"}, 2, "MODEL");
   refused({"nowhere", "--out", "m.onnx"}, 4, "nowhere");

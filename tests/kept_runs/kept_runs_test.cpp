@@ -139,7 +139,7 @@ TEST_CASE("a run with a component that was removed: its events add up, or it doe
              }),
              ContainsSubstring("ledger.jsonl:4: is a release that is not planned"));
   CHECK_THAT(problems_of([](auto& lines) { lines.at(7).at("releases_charged") = 5; }),
-             ContainsSubstring("does not say what the lines before it add up to"));
+             ContainsSubstring("does not state the total of the lines before it"));
   CHECK_THAT(problems_of([](auto& lines) { lines[0].at("target_epsilon") = 9.0; }),
              ContainsSubstring("says 'target_epsilon' otherwise"));
   // A statement that promises more than the events prove, bound by a forged ledger.

@@ -534,6 +534,6 @@ TEST_CASE("what cannot be audited is refused in one line", "[audit]") {
                      {}),
              ContainsSubstring("aggregator.tree_reduced: releases differences of gradients"));
   CHECK(refusal({}, {.canaries = 201}) ==
-        "canaries: is 201, allowed are at most the 200 training examples, which they stand in for");
+        "canaries: is 201, allowed are at most the 200 training examples, which they replace");
   CHECK(refusal({}, {.confidence = 1.0}) == "confidence: is 1, allowed is (0, 1)");
 }

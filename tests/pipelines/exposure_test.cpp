@@ -79,7 +79,7 @@ TEST_CASE("exposure is of whole models of tokens", "[audit][transformer]") {
     options.exposure = true;
     CHECK_THROWS_WITH(core::audit(experiment.plan(), options), ContainsSubstring(why));
   };
-  refused({.kind = core::AuditKind::repeated}, "exposure: is of one run");
+  refused({.kind = core::AuditKind::repeated}, "exposure: is measured in one run");
   refused({.canaries = 61}, "there are 60");
   Experiment other(
       "privgrad: 1\nseed: 1\ndata: {kind: synthetic, rows: 20, dimensions: 2}\n"
@@ -87,7 +87,7 @@ TEST_CASE("exposure is of whole models of tokens", "[audit][transformer]") {
       "schedules: {noise_multiplier: 4, clip_norm: 1, learning_rate: 0.1}\n"
       "privacy: {target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}\nsteps: 1\n");
   CHECK_THROWS_WITH(core::audit(other.plan(), {.exposure = true}),
-                    ContainsSubstring("exposure: is of the loss next_token"));
+                    ContainsSubstring("exposure: needs the loss next_token"));
 }
 
 TEST_CASE("the perplexity of private rows is not released, and says why", "[report][transformer]") {

@@ -113,6 +113,6 @@ std::string ended_by() {
 TEST_CASE("a client that is a program of its own looks at what follows from releases twice",
           "[federated][privacy]") {
   CHECK(ended_by<false>() == "");
-  CHECK_THAT(ended_by<true>(), ContainsSubstring("a process that was shown no row finds another "
-                                                 "clip norm"));
+  CHECK_THAT(ended_by<true>(),
+             ContainsSubstring("a process that was shown no row computes another clip norm"));
 }

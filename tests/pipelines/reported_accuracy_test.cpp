@@ -254,7 +254,7 @@ TEST_CASE("verification finds a report that is missing, and an end that none led
   Json& values = other.at("reported").at("train_accuracy").at("between").at("value");
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.1 + 0.01 * static_cast<double>(i);
   forge(experiment, lines, other.dump(2) + "\n");
-  CHECK_THAT(problems_of(experiment), ContainsSubstring("do not lead to where the run ended"));
+  CHECK_THAT(problems_of(experiment), ContainsSubstring("do not explain where the run ended"));
 }
 
 TEST_CASE("an account gets back what a run that ended early was not charged for",

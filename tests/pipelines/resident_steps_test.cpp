@@ -391,7 +391,7 @@ TEST_CASE("a program whose noise is not the one that was paid for ends the run",
   is_ended("less_noise", words);
   is_ended("wrong_element", words);
   is_ended("noise_beside", words);
-  is_ended("open_chunk", "leaves a chunk of noise open that there is not");
+  is_ended("open_chunk", "leaves open a chunk of noise that does not exist");
 }
 
 TEST_CASE("a program whose sum is not that of its cells ends the run", "[resident][privacy]") {
@@ -403,7 +403,7 @@ TEST_CASE("a program whose sum is not that of its cells ends the run", "[residen
 
 TEST_CASE("a program that leaves other parameters than a step made ends the run", "[resident]") {
   is_ended("stale", "gave other parameters than the last step left");
-  is_ended("twice_the_rate", "moved parameters otherwise than by the optimizer's rule");
+  is_ended("twice_the_rate", "moved parameters against the optimizer's rule");
   is_ended("forgets", "has other parameters than the last step left");
   // From a checkpoint, which is written after every second step.
   const std::vector<std::string> often = {"evaluate_every=12", "checkpoint={every_steps: 2}"};

@@ -198,7 +198,7 @@ TEST_CASE("minimum separation: what is not proved is refused, by name", "[federa
   }
   CHECK_THAT(refusal({"aggregator={kind: matrix, strategy: coefficients, coefficients: [1, -9]}",
                       "federated.rounds=2000", "steps=6000"}),
-             ContainsSubstring("nothing finite is proved"));
+             ContainsSubstring("no finite cost is proved"));
 }
 
 TEST_CASE("minimum separation: who takes part stays secret where a client may not be there",

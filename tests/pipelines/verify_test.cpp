@@ -177,7 +177,8 @@ TEST_CASE("ledgers of clients are those of one run, and the fullest is what is s
   CHECK_THAT(problems_with("data_commitment", std::string(64, 'a')),
              ContainsSubstring("client-1.jsonl:1: is bound to other data than the ledger before"));
   fs::copy_file(file, ledgers / "client-3.jsonl");
-  CHECK_THAT(problems_of(experiment), ContainsSubstring("ledgers: holds ledgers of no client"));
+  CHECK_THAT(problems_of(experiment),
+             ContainsSubstring("ledgers: holds ledgers of clients that the run does not have"));
   fs::rename(ledgers / "client-3.jsonl", ledgers / "client-01.jsonl");
   CHECK_THAT(problems_of(experiment),
              ContainsSubstring("ledgers/client-01.jsonl: is not a ledger of a run"));
@@ -279,7 +280,7 @@ TEST_CASE("a ledger that is chained anew is held against the manifest", "[verify
   CHECK_THAT(problems([](auto& all) { all.erase(all.begin() + 5); }),
              ContainsSubstring("ledger.jsonl:6: is not the release that the plan charges"));
   CHECK_THAT(problems([](auto& all) { all.erase(all.begin() + 20); }),
-             ContainsSubstring("ledger.jsonl:21: does not say what the lines before it add up to"));
+             ContainsSubstring("ledger.jsonl:21: does not state the total of the lines before it"));
   CHECK_THAT(problems([](auto& all) { all.insert(all.begin() + 20, all[20]); }),
              ContainsSubstring("ledger.jsonl:22: is a release that is not planned"));
   CHECK_THAT(problems([](auto& all) { all[20]["epsilon"] = 1.0; }),
@@ -375,7 +376,7 @@ TEST_CASE("the mean of gradient norms along a run is made again by verify", "[ve
   CHECK(check(run).verified());
   summary["metrics"]["mean_gradient_norm"] = measured[1].at("gradient_norm");
   write_file(run / "summary.json", summary.dump(2) + "\n");
-  CHECK_THAT(all_of(check(run).problems), ContainsSubstring("says 'mean_gradient_norm' otherwise"));
+  CHECK_THAT(all_of(check(run).problems), ContainsSubstring("has another 'mean_gradient_norm'"));
 }
 
 TEST_CASE("the mean along a run is of norms behind its steps, and none where one is not finite",

@@ -162,8 +162,8 @@ TEST_CASE("csv: a target that is not there names the nearest that is", "[data_so
   CHECK_THROWS_AS(files.open({{"target", "lable", {}}})->info(), ConfigError);
   CHECK_THROWS_WITH(
       files.open({{"target", "lable", {}}})->info(),
-      ContainsSubstring("'lable', which the table lacks; did you mean 'label'? Rows that "
-                        "have none, to be predicted, are unlabelled: true"));
+      ContainsSubstring("'lable', which the table lacks; did you mean 'label'? For rows without a "
+                        "target, to be predicted, say unlabelled: true"));
   CHECK_THROWS_WITH(files.open({{"header", false, {}}}), ContainsSubstring("counted from 0"));
   CHECK_THROWS_WITH(files.open({{"header", false, {}}, {"target", "-1", {}}}),
                     ContainsSubstring("counted from 0"));

@@ -228,7 +228,7 @@ TEST_CASE("table: columns that nobody names, and names that nothing has", "[data
   CHECK_THAT(says(list({column("y", "number"), column("*", "number")})),
              ContainsSubstring("'y' is the target"));
   CHECK_THAT(says(list({column("age", "number"), column("*", "drop"), column("weight", "number")})),
-             ContainsSubstring("'weight': entries before it name all the columns that it fits"));
+             ContainsSubstring("'weight': earlier entries name all the columns that it matches"));
   const TableFile accents("gr\u00f6\u00dfe,y\n1,0\n");
   CHECK_THAT(message<ConfigError>([&] {
                accents.read({{"columns", list({column("y", "number")}), {}}});
@@ -252,14 +252,14 @@ TEST_CASE("table: declarations that contradict themselves", "[data_source]") {
   says("number", {{"fill", 1e39, {}}}, "beyond float32");
   says("number", {{"unit", true, {}}}, "needs both");
   says("number", {{"indicator", true, {}}}, "indicator needs fill");
-  says("number", {{"values", list({"a"}), {}}}, "values says nothing of a column of type number");
+  says("number", {{"values", list({"a"}), {}}}, "values does not apply to a column of type number");
   says("category", {}, "a category needs its values");
   says("category", {{"values", list({"a", "a"}), {}}}, "'a' is there twice");
   says("category", {{"values", list({"a"}), {}}, {"fill", 1, {}}}, "fill says nothing");
   says("category", {{"values", list({"a"}), {}}, {"indicator", true, {}}}, "indicator needs other");
   says("boolean", {{"values", list({"a"}), {}}}, "are two");
   says("boolean", {{"fill", 2, {}}}, "expected 0 (false) to 1 (true)");
-  says("drop", {{"fill", 0, {}}}, "fill says nothing of a column of type drop");
+  says("drop", {{"fill", 0, {}}}, "fill does not apply to a column of type drop");
   says("nmuber", {}, "did you mean 'number'?");
   const auto target = [&](Value::Object keys, const std::string& what) {
     CHECK_THAT(message<ConfigError>([&] { file.open(keys); }), ContainsSubstring(what));
@@ -268,7 +268,7 @@ TEST_CASE("table: declarations that contradict themselves", "[data_source]") {
   target({{"labels", list({"a", "b"}), {}}, {"classes", 3, {}}}, "classes is 3");
   target({{"labels", list({"a", "b"}), {}}, {"task", "regression", {}}}, "task is regression");
   target({{"labels", list({"yes", "no"}), {}}, {"other_label", "yess", {}}}, "did you mean 'yes'?");
-  target({{"labels", list({"a", "b"}), {}}, {"target_fill", 0, {}}}, "it is other_label");
+  target({{"labels", list({"a", "b"}), {}}, {"target_fill", 0, {}}}, "the key is other_label");
   target({{"target_fill", 0.5, {}}}, "target_fill is 0.5, expected a class index");
   target({{"decimal", ",", {}}}, "cut in two");
 }
@@ -368,7 +368,7 @@ TEST_CASE("table: declarations of dates that contradict themselves", "[data_sour
   says({{"parts", day, {}}, {"format", "%Y-%m-%d %d", {}}}, "format has %d twice");
   says({{"parts", day, {}}, {"format", "%Y-%b-%d", {}}}, "a % before none of");
   says({{"parts", day, {}}, {"format", "%Y-%m-%d%", {}}}, "a % before none of");
-  says({{"parts", day, {}}, {"fill", 0, {}}}, "fill says nothing of a column of type date");
+  says({{"parts", day, {}}, {"fill", 0, {}}}, "fill does not apply to a column of type date");
   says({{"parts", list({"hour"}), {}}}, "allowed are days, day, month, weekday");
 }
 
@@ -545,7 +545,7 @@ TEST_CASE("table: remarks count all rows, of both sides", "[data_source]") {
           ->info()
           .remarks;
   REQUIRE(remarks.size() == 1);
-  CHECK_THAT(remarks[0], ContainsSubstring("'a': 3 of 5 rows have no value that fits"));
+  CHECK_THAT(remarks[0], ContainsSubstring("'a': 3 of 5 rows have no valid value"));
 }
 
 TEST_CASE("table: where a split moves rows, a changed row is known to change sides",

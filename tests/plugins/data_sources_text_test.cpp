@@ -189,7 +189,7 @@ TEST_CASE("text: records of one value of split.by are on one side, in every form
           ->info(),
       ContainsSubstring("texts.csv:1:1: the object has no member 'whom', by which rows are split"));
   CHECK_THROWS_WITH(place.open("a\nb\n", {{"format", "lines", {}}, {"split", typo, {}}})->info(),
-                    ContainsSubstring("data.split.by is 'whom', which no column is called"));
+                    ContainsSubstring("data.split.by is 'whom', but no column has this name"));
 }
 
 TEST_CASE("text: no record changes another, or whether there is a run", "[data_source]") {

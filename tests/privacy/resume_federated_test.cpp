@@ -223,7 +223,7 @@ TEST_CASE("a federated run whose bits nobody promises goes on from an orderly st
   REQUIRE(charges.find("\"release\"") != charges.npos);
   CHECK(killed.resume().code == 3);
   CHECK_THAT(killed.last_words(),
-             ContainsSubstring("a second release that the budget does not pay"));
+             ContainsSubstring("a second release, which the budget does not pay"));
   CHECK(whole_lines(killed) == charges);
 }
 

@@ -169,14 +169,14 @@ const std::vector<Input>& inputs() {
        [](const fs::path& folder, bool is_other) {
          write_file(folder / "test.csv", table(is_other ? 9 : 10));
        },
-       "the test rows, which measurements are of, are others"},
+       "the test rows, which are measured, are others"},
       {"the weights that training begins with",
        Part::weights,
        {"model.weights={file: begin.safetensors}"},
        [](const fs::path& folder, bool is_other) {
          write_file(folder / "begin.safetensors", weights_file(is_other ? 0.001f : 0.002f));
        },
-       "is not as facts.json says"},
+       "does not match facts.json"},
       {"the file that the noise follows",
        Part::plan,
        // After the first step the model does not change.

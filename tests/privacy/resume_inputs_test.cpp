@@ -52,13 +52,13 @@ TEST_CASE("a copied state goes on with the inputs that it began with, or not at 
     std::string text = table(20, 3);
     text[text.size() - 2] ^= 1;
     was = edit(file = "test.csv", text);
-    says = "the test rows, which measurements are of, are others";
+    says = "the test rows, which are measured, are others";
   }
   SECTION("a feature of the test rows") {
     std::string text = table(20, 3);
     text.replace(text.find("\n3,") + 1, 1, "4");
     was = edit(file = "test.csv", text);
-    says = "the test rows, which measurements are of, are others";
+    says = "the test rows, which are measured, are others";
   }
   SECTION("a label of the training rows") {
     std::string text = table(40, 0);

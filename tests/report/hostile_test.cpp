@@ -35,7 +35,7 @@ TEST_CASE("a broken record is refused in one line that names the file, and the p
       {"metrics.jsonl", "{\"step\": \"1\"}\n", "metrics.jsonl:1: 'step' is not a number"},
       {"metrics.jsonl", "{\"step\": 1, \"test_loss\": {}}\n", "'test_loss' is not a number"},
       {"metrics.jsonl", "{\"step\": 1, \"test_loss\": 1e999}\n", "holds no JSON object"},
-      {"metrics.jsonl", "{\"step\": 2}\n{\"step\": 1}\n", "metrics.jsonl:2: goes back in steps"},
+      {"metrics.jsonl", "{\"step\": 2}\n{\"step\": 1}\n", "metrics.jsonl:2: has an earlier step"},
       {"metrics.jsonl", "{\"step\": 1, \"a\": \"" + std::string(70'000, 'a') + "\"}\n",
        "metrics.jsonl:1: is longer"},
       {"metrics.jsonl", "{\"step\": " + deep + "\n", "metrics.jsonl:1: is nested deeper than"},
@@ -58,7 +58,7 @@ TEST_CASE("a broken record is refused in one line that names the file, and the p
       {"schedules.json", "{\"slots\": {\"a\": {\"step\": [0], \"value\": [null]}}}",
        "not a number"},
       {"schedules.json", "{\"slots\": {\"a\": {\"step\": [3, 1], \"value\": [1, 2]}}}",
-       "goes back in steps"},
+       "has steps that do not ascend"},
   };
   for (const Broken& broken : all) {
     const std::string before = read_file(cli.out("run") / broken.file);

@@ -129,8 +129,8 @@ TEST_CASE("a federated run says how many clients came early and were refused") {
               "--set", "aggregator={kind: matrix, bands: 2}"});
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
-  CHECK_THAT(run.out,
-             ContainsSubstring("4 of 4, 3 clients, 0 drop-outs, 9 refused, who came early"));
+  CHECK_THAT(run.out, ContainsSubstring(
+                          "4 of 4, 3 clients, 0 drop-outs, 9 refused because they came too early"));
   CHECK_THAT(visible(page_of(cli, "run")),
              ContainsSubstring("drop-outs</dt><dd>0 of 3; 9 more came early and were refused"));
 }
@@ -241,7 +241,7 @@ TEST_CASE("a run that was killed gets an honest page") {
   REQUIRE(outcome.exit_code == 0);
   CHECK(outcome.out == "run/report.html\n");
   const std::string seen = visible(page_of(cli, "run"));
-  CHECK_THAT(seen, ContainsSubstring("This run was cut off, or it is still going on"));
+  CHECK_THAT(seen, ContainsSubstring("This run was interrupted, or it is still running"));
   CHECK_THAT(seen, ContainsSubstring("of the charges in the ledger"));
   CHECK_THAT(seen, ContainsSubstring("This run has not come to its end"));
   CHECK(seen.find("Completed") == std::string::npos);
@@ -257,8 +257,8 @@ TEST_CASE("half a line at the end of a file that grows is left out, and said") {
   fs::remove(cli.out("run/summary.json"));
   REQUIRE(cli({"report", "run"}).exit_code == 0);
   const std::string page = page_of(cli, "run");
-  CHECK_THAT(visible(page), ContainsSubstring("The last line of metrics.jsonl was cut off"));
-  CHECK_THAT(visible(page), ContainsSubstring("The last line of ledger.jsonl was cut off"));
+  CHECK_THAT(visible(page), ContainsSubstring("The last line of metrics.jsonl is truncated"));
+  CHECK_THAT(visible(page), ContainsSubstring("The last line of ledger.jsonl is truncated"));
   CHECK(chart(page, "loss").at("series").at(0).at("points").size() == 3);
 }
 

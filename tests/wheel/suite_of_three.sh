@@ -33,7 +33,7 @@ privgrad plugins sign "$suite/other/$file" --key "$suite/other.key" --new-key
 
 # The user trusts the author's key, and nobody else's.
 signer=$suite/author.key.pub
-refused "not of the one asked for" privgrad plugins install "$suite/other/$file" --signer "$signer"
+refused "not of the requested key" privgrad plugins install "$suite/other/$file" --signer "$signer"
 rm "$suite/other/$file.sig"
 refused "asks for a signature" privgrad plugins install "$suite/other/$file" --signer "$signer"
 cp "$suite/shipped/$file.sig" "$suite/other/"

@@ -34,7 +34,7 @@ bool begins_with(const Words& given, const Words& name) {
 std::string overview() {
   std::string text =
       "usage: privgrad COMMAND ...\n\n"
-      "Trains models under differential privacy, from plugins that a manifest puts together.\n\n"
+      "Trains models under differential privacy, with plugins that a manifest combines.\n\n"
       "commands:\n";
   for (const Command& command : commands()) {
     std::string summary = command.usage.summary;

@@ -172,7 +172,8 @@ void check_abilities(Checker& checker, const Accountant& accountant) {
       filter->compose(Event::zcdp(rho), 1);
       const double epsilon = filter->epsilon(1e-6).value;
       require(epsilon > last, "epsilon of rho = " + format_number(rho) + " is " +
-                                  format_number(epsilon) + ", no more than that of less rho");
+                                  format_number(epsilon) +
+                                  ", not above the epsilon of a smaller rho");
       last = epsilon;
     }
   });
@@ -218,18 +219,18 @@ void check_foreseen_info(Checker& checker, const DataInfo& told) {
   require(foreseen.first_rows_only == told.first_rows_only &&
               foreseen.rows_chosen_by_value == told.rows_chosen_by_value &&
               foreseen.has_test_split == told.has_test_split,
-          "foreseen_info() says otherwise which rows are chosen");
+          "foreseen_info() and info() differ in which rows are chosen");
   require(foreseen.has_targets == told.has_targets,
-          "foreseen_info() says otherwise whether the rows have targets");
+          "foreseen_info() and info() differ in whether the rows have targets");
   const auto same = [](const RowOrigin& a, const RowOrigin& b) {
     return a.file == b.file && a.part == b.part && a.first == b.first && a.end == b.end;
   };
   require(std::ranges::equal(foreseen.train_origins, told.train_origins, same) &&
               std::ranges::equal(foreseen.test_origins, told.test_origins, same),
-          "foreseen_info() says otherwise where the rows are from");
+          "foreseen_info() and info() differ in where the rows are from");
   require(foreseen.shape.features.empty() || (foreseen.shape.features == told.shape.features &&
                                               foreseen.shape.classes == told.shape.classes),
-          "foreseen_info() says otherwise of which shape the rows are");
+          "foreseen_info() and info() differ in the shape of the rows");
 }
 
 }  // namespace
@@ -253,7 +254,7 @@ void check_abilities(Checker& checker, DataSource& source) {
       const auto with = checker.make<DataSource>(
           Params::make(checker.component().factory.info.name, checker.specs(), params));
       require(with->info().train_rows == source.info().train_rows,
-              "with what it suggests it has other rows");
+              "with its suggested parameters it has other rows");
     });
   }
   if (!source.columns().empty())
@@ -268,7 +269,7 @@ void check_abilities(Checker& checker, DataSource& source) {
       require(std::filesystem::is_regular_file(file, failure),
               "files() names " + file.string() + ", which is not a file");
     }
-    require(files == source.files(), "files() answers otherwise the second time");
+    require(files == source.files(), "files() differs at the second call");
   });
 }
 

@@ -519,7 +519,7 @@ void check_answers(Checker& checker, const std::vector<Supported>& events, Fresh
         const Answers& more = fresh.after(one, count);
         const std::string where = disorder(less, more);
         require(where.empty(), std::to_string(count) + " x " + in_words(event, adjacency) +
-                                   " cost less than fewer: " + where);
+                                   " cost less than fewer releases: " + where);
         less = more;
       }
     }
@@ -548,7 +548,7 @@ void check_answers(Checker& checker, const std::vector<Supported>& events, Fresh
     require(close(asked->epsilon(1e-5).value, unasked->epsilon(1e-5).value, kSlack, 1e-15) &&
                 close(asked->delta(1.0).value, unasked->delta(1.0).value, kSlack, 1e-15),
             "asked between " + in_words(event, adjacency) +
-                " and two more, it answers otherwise than one that was not");
+                " and two more, it gives other answers than an instance that was not asked");
   });
   checker.rule("answers_are_the_same_on_every_thread", [&] {
     for (const auto& [adjacency, event] : events) {
@@ -648,7 +648,7 @@ void check_instances(Checker& checker, const std::vector<Supported>& events, Fre
       accountant->compose(event, 1);
       require(
           same(answers(*accountant), fresh.after(one, 1)),
-          "started again, it still knows what was spent before, for " + in_words(event, adjacency));
+          "after start(), it still remembers earlier charges, for " + in_words(event, adjacency));
     }
   });
   checker.rule("instances_are_independent", [&] {

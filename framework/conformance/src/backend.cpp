@@ -260,8 +260,7 @@ std::vector<Network> sample_networks() {
 void require_words_for_what_is_missing(const Checker& checker) {
   const auto backend = checker.make<Backend>();
   const std::string missing = backend->missing_hardware();
-  require(missing == backend->missing_hardware(),
-          "missing_hardware() answers otherwise the second time");
+  require(missing == backend->missing_hardware(), "missing_hardware() differs at the second call");
   require(missing.find('\n') == missing.npos && (missing.empty() || missing.back() != '.'),
           "missing_hardware() is not one line without a full stop");
   if (missing.empty()) return;
@@ -271,7 +270,7 @@ void require_words_for_what_is_missing(const Checker& checker) {
     static_cast<void>(backend->compile(network, executor));
   } catch (const ConfigError& error) {
     require(std::string(error.what()).find(missing) != std::string::npos,
-            "compile() throws other words than missing_hardware() has");
+            "compile() throws another message than missing_hardware() returns");
     return;
   }
   require(false, "compile() does what missing_hardware() says that it cannot");

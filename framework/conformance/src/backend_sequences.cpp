@@ -92,7 +92,7 @@ void require_padding_to_change_nothing(Network (*make_network)(std::size_t),
     const Said plain = said_of(network, parameters, examples, make);
     const Said with_more = said_of(longer, parameters_of_longer(network, longer, parameters),
                                    padded(examples, 16), make);
-    const std::string where = "in " + text_of(network) + ", 16 empty places more change ";
+    const std::string where = "in " + text_of(network) + ", 16 more empty places change ";
     require(same_bits(plain.losses, with_more.losses), where + "a loss");
     for (std::size_t i = 0; i < plain.tensors.size(); ++i) {
       const std::vector<float>&own = plain.tensors[i], &other = with_more.tensors[i];

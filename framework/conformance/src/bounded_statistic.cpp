@@ -53,7 +53,7 @@ void require_request(const Checker& checker, const Shape& shape) {
   const StatisticRequest one = request_for(learner(*transform), shape);
   const StatisticRequest again = request_for(learner(*made(checker)), shape);
   require(one.size == again.size && one.l2_bound == again.l2_bound && one.what == again.what,
-          "request() answers otherwise in another instance");
+          "request() differs in another instance");
   require(one.size > 0 && !one.what.empty(),
           "request() asks for no numbers, or does not say which");
   require(std::isfinite(one.l2_bound) && one.l2_bound > 0.0,
@@ -81,7 +81,8 @@ std::vector<float> contribution_of(const BoundedStatistic& learner, const Shape&
   const auto inner = std::span(out).subspan(offset + 1, size);
   std::fill(inner.begin(), inner.end(), std::numeric_limits<float>::quiet_NaN());
   learner.contribution(shape, std::span(in).subspan(offset), inner);
-  require(out[offset] == kGuard && out.back() == kGuard, "contribution() writes beside its output");
+  require(out[offset] == kGuard && out.back() == kGuard,
+          "contribution() writes outside its output");
   return {inner.begin(), inner.end()};
 }
 
@@ -152,7 +153,7 @@ std::vector<float> in_pieces_of(const Contribution& contribution, std::size_t si
     const auto inner = std::span(out).subspan(1, end - begin);
     std::fill(inner.begin(), inner.end(), std::numeric_limits<float>::quiet_NaN());
     contribution.piece(begin, inner);
-    require(out.front() == kGuard && out.back() == kGuard, "piece() writes beside its output");
+    require(out.front() == kGuard && out.back() == kGuard, "piece() writes outside its output");
     std::copy(inner.begin(), inner.end(), whole.begin() + static_cast<std::ptrdiff_t>(begin));
     end = begin;
   }
@@ -201,7 +202,7 @@ std::vector<FittedTensor> learnt_from(const Checker& checker, const Shape& shape
 
 /// Learns from sums that noise may have changed in any way.
 void require_learns(const Checker& checker, const Shape& shape) {
-  if (!checker.setup().make_released) throw NotChecked{"nobody makes released values"};
+  if (!checker.setup().make_released) throw NotChecked{"released values cannot be made here"};
   const auto transform = made(checker);
   const StatisticRequest request = request_for(learner(*transform), shape);
   const std::size_t size = request.size;
@@ -228,7 +229,7 @@ void require_learns(const Checker& checker, const Shape& shape) {
 /// The learnt result does not depend on the rows that were contributed before: rows affect it only
 /// through the release and its noise.
 void require_learns_from_release(const Checker& checker, const Shape& shape) {
-  if (!checker.setup().make_released) throw NotChecked{"nobody makes released values"};
+  if (!checker.setup().make_released) throw NotChecked{"released values cannot be made here"};
   const StatisticRequest request = request_for(learner(*made(checker)), shape);
   const std::vector<float> mean = normal_values(7, request.size, 0.1 * request.l2_bound);
   const std::vector<FittedTensor> without = learnt_from(checker, shape, mean, 0.5);

@@ -100,7 +100,7 @@ bool Checker::check(std::string_view name, const std::function<void()>& body, bo
     if (!kept || !prepares) return kept;
     const Finding again = judge(name, body);
     if (again.verdict != Verdict::passed) {
-      broken(std::string(name) + " held at first, and not when it was run again: " + again.detail);
+      broken(std::string(name) + " held at first, but not when it was repeated: " + again.detail);
     }
     return true;
   }

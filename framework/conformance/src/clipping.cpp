@@ -72,7 +72,7 @@ std::vector<double> factors(const Clipping& clipping, const Example& example, do
   std::vector<double> out(groups + 2, rubbish);
   out.front() = out.back() = kGuard;
   clipping.factors(example.squared_norms, example.clip_norm, std::span(out).subspan(1, groups));
-  require(out.front() == kGuard && out.back() == kGuard, "factors() wrote beside the factors");
+  require(out.front() == kGuard && out.back() == kGuard, "factors() wrote outside the factors");
   return {out.begin() + 1, out.end() - 1};
 }
 

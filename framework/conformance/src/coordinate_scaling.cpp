@@ -99,7 +99,7 @@ void check_restoring(Checker& checker, const std::vector<ParameterGroup>& groups
 void check_coordinate_scaling(Checker& checker,
                               const std::vector<std::vector<ParameterGroup>>& layouts) {
   if (!checker.setup().make_released) {
-    checker.skip("scaling_stays_finite_and_above_0", "there is no maker of released values here");
+    checker.skip("scaling_stays_finite_and_above_0", "released values cannot be made here");
     return;
   }
   checker.rule("scaling_stays_finite_and_above_0", [&] {

@@ -161,9 +161,9 @@ void check_data_source(Checker& checker) {
         if (!source->files().empty()) {
           require(!info.train_origins.empty(),
                   "info() does not say which files its training rows are from (train_origins), so "
-                  "that nobody sees where test rows are training rows");
+                  "test rows that are training rows go unnoticed");
         }
-        require(same(info, source->info()), "info() answers otherwise the second time");
+        require(same(info, source->info()), "info() differs at the second call");
         for (const std::string& fact : info.unaccounted) {
           require(std::any_of(checker.specs().begin(), checker.specs().end(),
                               [&](const ParamSpec& spec) {
@@ -194,7 +194,7 @@ void check_data_source(Checker& checker) {
       Dataset elsewhere = other->read(split);
       require(same(first, elsewhere), "read(" + word_of(split) + ") differs in another instance");
     }
-    require(same(info, source->info()), "info() answers otherwise after read()");
+    require(same(info, source->info()), "info() differs after read()");
   });
   check_broken_files(checker);
   check_abilities(checker, *checker.make<DataSource>());

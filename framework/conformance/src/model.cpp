@@ -51,7 +51,7 @@ void require_good_start(const Model& model, const Network& network) {
   parameters.front() = parameters.back() = 42.0f;
   model.initialise(network, random, std::span(parameters).subspan(1, count));
   require(parameters.front() == 42.0f && parameters.back() == 42.0f,
-          "initialise() wrote beside the parameters");
+          "initialise() wrote outside the parameters");
   for (const ParameterBlock& block : parameter_blocks(network)) {
     for (std::size_t i = 0; i < element_count(block.shape); ++i) {
       const float value = parameters[1 + block.offset + i];

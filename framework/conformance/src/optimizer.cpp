@@ -93,10 +93,10 @@ void check_state(Checker& checker) {
       resumed.parameters() = uninterrupted.parameters();
       uninterrupted.run(stop, kSteps);
       resumed.run(stop, kSteps);
-      require(same_bits(uninterrupted.parameters(), resumed.parameters()),
-              "with the state of another one after " + std::to_string(stop) +
-                  " step(s), it goes on otherwise than that: state() does not list all that it "
-                  "remembers");
+      require(
+          same_bits(uninterrupted.parameters(), resumed.parameters()),
+          "with the state of another one after " + std::to_string(stop) +
+              " step(s), it continues differently: state() does not list all that it remembers");
     }
   });
 }
@@ -150,7 +150,7 @@ void check_parts(Checker& checker, const std::vector<std::size_t>& sizes) {
   const std::string where = std::to_string(sizes.size()) + " parts, the first of " +
                             std::to_string(sizes.front()) + " parameter(s),";
   require(same_bits(parameters, whole.parameters()),
-          "the parameters of " + where + " are moved otherwise than as one");
+          "the parameters of " + where + " move differently than as one part");
   require_state_of_parts(*one, parts, where);
 }
 
@@ -197,7 +197,7 @@ void check_rule(Checker& checker) {
       require(rule.kind == kind, "next_rule() gives a rule of another kind than rule()");
       apply(rule, parameters, vector(0), vector(1), gradient);
       require(same_bits(parameters, training.parameters()),
-              "step " + std::to_string(step) + " moves parameters otherwise than its rule");
+              "step " + std::to_string(step) + " does not move parameters as its rule does");
       // The vectors belong to the caller that makes the steps; everything else belongs to the
       // optimizer.
       for (std::size_t i = 0; i < own.size(); ++i) *own[i] = ahead[i];
@@ -229,7 +229,7 @@ void check_anchors(Checker& checker) {
     optimizer->anchor(anchor);
     std::fill(anchor.begin(), anchor.end(), std::numeric_limits<float>::quiet_NaN());
     require(same_bits(trained(checker, *optimizer), round(1)),
-            "what was given to anchor() is looked at later");
+            "the argument of anchor() is read after the call");
   });
   checker.rule("a_new_round_forgets_the_last_one", [&] {
     const auto optimizer = checker.make<Optimizer>();
@@ -247,7 +247,7 @@ void check_anchors(Checker& checker) {
 // NOLINTNEXTLINE(readability-function-size): it is one list
 void check_optimizer(Checker& checker) {
   if (!checker.setup().make_released) {
-    checker.skip("takes_steps", "there is no maker of released values here");
+    checker.skip("takes_steps", "released values cannot be made here");
     return;
   }
   const auto fresh = [&](std::uint64_t seed = 1) {

@@ -149,7 +149,7 @@ void require_filled(Program& program, const Network& network) {
   rows.front() = rows.back() = 42.0f;
   program.gradient_rows(examples.all(), std::span(rows).subspan(1, count));
   require(rows.front() == 42.0f && rows.back() == 42.0f,
-          "in " + text_of(network) + ", gradient_rows() wrote beside its output");
+          "in " + text_of(network) + ", gradient_rows() wrote outside its output");
   require(std::all_of(rows.begin(), rows.end(), [](float value) { return std::isfinite(value); }),
           "in " + text_of(network) + ", gradient_rows() left a value that is not finite");
 }
@@ -230,7 +230,7 @@ std::vector<float> outputs_of(const Program& program, const Network& network,
   std::fill(inner.begin(), inner.end(), std::numeric_limits<float>::quiet_NaN());
   outputs_ability(program).outputs(features, rows, inner);
   require(memory.front() == kGuard && memory.back() == kGuard,
-          "in " + text_of(network) + ", outputs() wrote beside its memory");
+          "in " + text_of(network) + ", outputs() wrote outside its memory");
   return {inner.begin(), inner.end()};
 }
 
@@ -284,7 +284,7 @@ void require_rows_as_alone(Program& program, const Network& network) {
     ability->evaluate_rows(examples.all(), std::span(memory).subspan(1, examples.rows()));
     for (const Evaluation& guard : {memory.front(), memory.back()}) {
       require(guard.loss == 12345.0 && guard.correct == 7,
-              "in " + text_of(network) + ", evaluate_rows() wrote beside its memory");
+              "in " + text_of(network) + ", evaluate_rows() wrote outside its memory");
     }
     for (std::size_t row = 0; row < examples.rows(); ++row) {
       if (row == spoilt) continue;
@@ -292,7 +292,7 @@ void require_rows_as_alone(Program& program, const Network& network) {
       const Evaluation& among = memory[row + 1];
       require(same_bits({alone.loss}, {among.loss}) && alone.correct == among.correct,
               "in " + text_of(network) + ", example " + std::to_string(row) +
-                  " is evaluated otherwise among 300 than alone");
+                  " is evaluated differently among 300 than alone");
     }
   };
   compare(examples.rows());

@@ -191,7 +191,7 @@ void release_all(Checker& checker, Bench& bench, ResidentSteps::Memory& memory,
   const std::vector<std::uint64_t> open = bench.resident().release(memory, order);
   // Checked before a chunk is looked up, because a wrong chunk would crash this process.
   require(std::is_sorted(open.begin(), open.end()) && (open.empty() || open.back() < sums.size()),
-          bench.where() + "release() leaves chunks open that there are not");
+          bench.where() + "release() leaves open chunks that do not exist");
   for (const std::uint64_t chunk : open) {
     CellList cells(sums[chunk].size());
     checker.setup().release(order, chunk * ResidentSteps::kChunk, sums[chunk], cells);
@@ -213,7 +213,7 @@ void require_noise(Checker& checker, Program& program, const Network& network) {
     CellList expected(bench.size());
     setup.release(order, 0, sum, expected);
     require(bench.cells(*memory, ResidentSteps::Cells::released) == expected,
-            words(network) + "a release has not the noise that was ordered, of sigma " +
+            words(network) + "a release does not have the ordered noise, of sigma " +
                 format_number(noise.sigma) + " and shift " + std::to_string(noise.shift));
     require(bench.cells(*memory, ResidentSteps::Cells::sum) == sum,
             words(network) + "release() changes the sum");
@@ -358,7 +358,7 @@ void check_resident_steps(Checker& checker, const std::vector<Network>& networks
   const bool has_noise = static_cast<bool>(checker.setup().make_noise_order);
   const auto each = [&](std::string_view name, bool needs_noise, const auto& check) {
     if (!able) return checker.skip(name, "programs do not offer it");
-    if (needs_noise && !has_noise) return checker.skip(name, "nobody makes orders of noise here");
+    if (needs_noise && !has_noise) return checker.skip(name, "orders of noise cannot be made here");
     checker.rule(name, [&] {
       require(exact, "its programs offer ResidentSteps, and no ExactClipping");
       SerialExecutor serial;

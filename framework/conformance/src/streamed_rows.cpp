@@ -28,14 +28,14 @@ struct Streamed {
     float scale = 1.0f;
     bool is_first = true;
     info = streams->stream([&](const RowBlock& block) {
-      require(!block.targets.empty(), "it hands on a block without rows");
+      require(!block.targets.empty(), "it passes on a block without rows");
       require(block.done >= done && block.done <= 1.0,
               "it hands on a block with which " + format_number(block.done) +
                   " of the reading is done, after " + format_number(done));
       done = block.done;
       const bool is_alike =
           is_first || (block.features.index() == type && same_bits(block.scale, scale));
-      require(is_alike, "it hands on blocks of different types or scales");
+      require(is_alike, "it passes on blocks of different types or scales");
       type = block.features.index();
       scale = block.scale;
       is_first = false;
@@ -130,7 +130,7 @@ void check_streamed_rows(Checker& checker, DataSource& source, StreamedRows& str
     } catch (const Enough&) {
       has_stopped = true;
     }
-    require(has_stopped, "it goes on where the function that takes the rows has thrown");
+    require(has_stopped, "it continues after the function that takes the rows has thrown");
   });
   checker.rule("streams_rows_of_files_that_it_names",
                [&] { require(!source.files().empty(), "files() names none"); });

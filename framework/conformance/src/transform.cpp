@@ -106,7 +106,7 @@ void require_as_told(const Checker& checker, Dataset data) {
           "the number of classes changed" + where);
   require(same_bits(targets, targets_of(data)), "apply() changed targets" + where);
   require(transform->output_shape(before).features == told.features,
-          "output_shape() answers otherwise after fit()" + where);
+          "output_shape() changes its answer after fit()" + where);
   const std::vector<float> features = features_of(data);
   require(std::all_of(features.begin(), features.end(), [](float x) { return std::isfinite(x); }),
           "apply() gave a feature that is not finite" + where);
@@ -136,7 +136,7 @@ void require_row_by_row(const Checker& checker, const Shape& shape) {
 ComponentPtr<Transform> by_row(const Checker& checker, const Shape& shape) {
   const bool before = checker.make<Transform>()->is_by_row();
   auto transform = fitted(checker, varied(shape, 7));
-  require(transform->is_by_row() == before, "is_by_row() answers otherwise after fit()");
+  require(transform->is_by_row() == before, "is_by_row() changes its answer after fit()");
   if (!before) throw NotChecked{"it is not given one row at a time"};
   return transform;
 }
@@ -153,7 +153,7 @@ std::vector<float> row_of(const Transform& transform, const Shape& shape,
   const auto inner = std::span(out).subspan(offset + 1, width);
   std::fill(inner.begin(), inner.end(), std::numeric_limits<float>::quiet_NaN());
   transform.apply_row(shape, std::span(in).subspan(offset), inner);
-  require(out[offset] == kGuard && out.back() == kGuard, "apply_row() writes beside its output");
+  require(out[offset] == kGuard && out.back() == kGuard, "apply_row() writes outside its output");
   return {inner.begin(), inner.end()};
 }
 
@@ -227,7 +227,7 @@ void require_rows_at_once(const Checker& checker, const Shape& shape) {
     std::vector<float> out(count * width + 1, std::numeric_limits<float>::quiet_NaN());
     out.back() = 12345.0f;
     transform->apply_rows(shape, count, in, std::span(out).first(count * width));
-    require(out.back() == 12345.0f, "apply_rows() writes beside its output");
+    require(out.back() == 12345.0f, "apply_rows() writes outside its output");
     for (std::size_t i = 0; i < count; ++i) {
       if (count > 1 && i == bad) continue;
       const auto begin = out.begin() + static_cast<std::ptrdiff_t>(i * width);
@@ -245,8 +245,8 @@ void require_rows_at_once(const Checker& checker, const Shape& shape) {
 ComponentPtr<Transform> restorable(const Checker& checker, const Shape& shape) {
   auto transform = fitted(checker, varied(shape, 7));
   require(transform->is_restorable() == checker.make<Transform>()->is_restorable(),
-          "is_restorable() answers otherwise after fit()");
-  if (!transform->is_restorable()) throw NotChecked{"what it has learnt cannot be taken out"};
+          "is_restorable() changes its answer after fit()");
+  if (!transform->is_restorable()) throw NotChecked{"its learnt values cannot be saved"};
   if (transform->statistic() == Statistic::none && transform->fitted_values().empty())
     throw NotChecked{"it uses no numbers"};
   return transform;
@@ -289,9 +289,9 @@ void require_restored(const Checker& checker, const Shape& shape) {
   const auto copy = checker.make<Transform>();
   copy->restore(values);
   for (const Dataset& data : {varied(shape, 8), images(shape, 3)}) {
-    require(
-        same_bits(applied(*original, data), applied(*copy, data)),
-        "examples of " + to_text(shape) + " become other bits by what was taken out and put back");
+    require(same_bits(applied(*original, data), applied(*copy, data)),
+            "examples of " + to_text(shape) +
+                " become other bits after its learnt values were saved and restored");
   }
   for (const auto& given : {original->fitted_values(), copy->fitted_values()}) {
     require(std::equal(values.begin(), values.end(), given.begin(), given.end(), same_tensor),
@@ -463,7 +463,7 @@ void check_statistics(Checker& checker, const Shape& shape) {
             "statistic() is none of its three values");
     Dataset train = varied(shape, 7);
     transform->fit(train);
-    require(transform->statistic() == before, "statistic() answers otherwise after fit()");
+    require(transform->statistic() == before, "statistic() changes its answer after fit()");
   });
   checker.rule("statistics_of_private_rows_are_declared", [&] {
     if (!learns_from_examples(checker, shape))
@@ -554,7 +554,7 @@ void check_transform(Checker& checker) {
   checker.rule("its_operations_are_what_it_does", [&] {
     const auto told = std::ranges::count_if(
         shapes, [&](const Shape& shape) { return require_told(checker, shape); });
-    if (told == 0) throw NotChecked{"what it does is not told in operations"};
+    if (told == 0) throw NotChecked{"it does not offer row operations"};
   });
   checker.rule("a_given_partition_moves_no_example", [&] {
     const auto transform = checker.make<Transform>();

@@ -91,7 +91,7 @@ std::string audit_paragraph(const AuditShown& audit) {
   const std::string how =
       audit.runs > 1.0
           ? whole(audit.runs) + " runs with a canary that was there in about half of them"
-          : whole(audit.canaries) + " canaries in one run, each there or not by a coin";
+          : whole(audit.canaries) + " canaries in one run, each present or absent by a coin";
   std::string words =
       "Audit. By an attack on the " +
       std::string(audit.of_the_same_files ? "code that ran, "

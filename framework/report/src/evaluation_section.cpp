@@ -104,8 +104,8 @@ class EvaluationSection {
     headings.insert(headings.end(), names_.begin(), names_.end());
     std::vector<bool> is_number(headings.size(), true);
     is_number[0] = false;
-    HtmlTable table("Confusion: how many rows of a class were taken for which", headings,
-                    is_number);
+    HtmlTable table("Confusion: how many rows of each class were predicted as which class",
+                    headings, is_number);
     for (std::size_t i = 0; i < matrix.size(); ++i) {
       if (!matrix[i].is_array() || matrix[i].size() != names_.size())
         throw IoError(source_ + ": 'confusion' is not a square of counts");

@@ -92,8 +92,8 @@ std::string client_table(const RunRecord& record) {
   std::vector<std::string> headings{"client", "examples", "steps", "epsilon charged"};
   for (std::size_t label = 0; label < shown; ++label)
     headings.push_back("label " + std::to_string(label));
-  HtmlTable table(shown > 0 ? "The clients, and how many examples of each label they have (counted "
-                              "exactly, and charged to nobody)."
+  HtmlTable table(shown > 0 ? "The clients, and how many examples of each label they have (exact "
+                              "counts, for which nothing was charged)."
                             : "The clients.",
                   headings, std::vector<bool>(headings.size(), true));
   for (std::size_t i = 0; i < std::min(clients.size(), kMostClients); ++i) {

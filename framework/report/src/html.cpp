@@ -152,10 +152,9 @@ std::string unverified_banner(const std::vector<std::string>& problems) {
   if (problems.empty()) return "";
   std::string text = "This record does not verify. " + problems.front() + ".";
   if (problems.size() > 1)
-    text += " There are " + std::to_string(problems.size() - 1) + " problems more.";
+    text += " There are " + std::to_string(problems.size() - 1) + " more problems.";
   return "<p class=\"warning\" role=\"alert\"><strong>" + escaped(text) +
-         "</strong> What this page says of privacy is not to be relied on: see privgrad "
-         "verify.</p>\n";
+         "</strong> Do not rely on what this page says of privacy: see privgrad verify.</p>\n";
 }
 
 }  // namespace privgrad::report

@@ -42,8 +42,8 @@ std::string noise_error_page(const Json& comparison) {
               .x = "step",
               .y = "standard deviation",
               .says =
-                  "All at one guarantee: the lowest curve pays best. Trees rise where many "
-                  "blocks make up the sum so far; what restarts falls back."};
+                  "All have the same guarantee: the lowest curve is best. Trees rise where the sum "
+                  "so far consists of many blocks, and fall after a restart."};
   for (const Json& mechanism : comparison.at("mechanisms")) {
     if (!mechanism.at("refused").is_null()) {
       refusals += paragraph(mechanism.at("name").get<std::string>() + ": " +

@@ -102,7 +102,7 @@ void read_lines(const fs::path& file, RunRecord& record, const Use& use) {
   for (std::size_t begin = 0; begin < content.size();) {
     const std::size_t end = content.find('\n', begin);
     if (end == content.npos) {
-      record.notes.push_back("The last line of " + name + " was cut off and is left out.");
+      record.notes.push_back("The last line of " + name + " is truncated and is left out.");
       return;
     }
     const std::string source = file.string() + ":" + std::to_string(++number_of_line);
@@ -118,7 +118,7 @@ void read_measurements(const fs::path& file, RunRecord& record) {
     record.measurements.push_back(measurement(json, source));
     const auto& all = record.measurements;
     if (all.size() > 1 && all.back().step < all[all.size() - 2].step) {
-      fail(source, "goes back in steps");
+      fail(source, "has an earlier step than the line before it");
     }
   });
 }
@@ -128,7 +128,7 @@ void read_rounds(const fs::path& file, RunRecord& record) {
     record.rounds.push_back(federated_round(json, source));
     const auto& all = record.rounds;
     if (all.size() > 1 && all.back().round <= all[all.size() - 2].round) {
-      fail(source, "goes back in rounds");
+      fail(source, "has an earlier round than the line before it");
     }
   });
 }
@@ -147,8 +147,7 @@ void read_spending(const fs::path& file, RunRecord& record) {
   const core::LedgerContents ledger = core::read_ledger(file);
   if (ledger.torn_tail) {
     record.notes.push_back(
-        "The last line of ledger.jsonl was cut off; nothing was released for it, and it counts "
-        "for nothing.");
+        "The last line of ledger.jsonl is truncated and is ignored; nothing was released for it.");
   }
   for (std::size_t i = 0; i < ledger.releases.size(); ++i) {
     const double epsilon = ledger.releases[i].epsilon;
@@ -178,7 +177,7 @@ void read_client_spending(const fs::path& folder, RunRecord& record) {
       const core::LedgerContents ledger = core::read_ledger(entry.path());
       if (ledger.torn_tail) {
         record.notes.push_back("The last line of " + entry.path().filename().string() +
-                               " was cut off; nothing was released for it.");
+                               " is truncated; nothing was released for it.");
       }
       if (ledger.releases.empty()) continue;
       const double epsilon = ledger.releases.back().epsilon;

@@ -104,7 +104,7 @@ std::string statement(const fs::path& directory, const std::string& form) {
       record.problems.empty()
           ? ""
           : "This record does not verify. " + record.problems.front() +
-                ". What this statement says is not to be relied on: see privgrad verify.";
+                ". Do not rely on what this statement says: see privgrad verify.";
   if (form != "text" && !doubt.empty()) throw IoError(directory.string() + ": " + doubt);
   if (form == "registry") return registry_entry(*record.statement, file.string(), audit);
   if (form == "json") {

@@ -96,7 +96,7 @@ class RunPage {
   std::string what_happened() const {
     const std::string planned = planned_steps() ? whole(*planned_steps()) : "unknown";
     if (!ended()) {
-      return "This run was cut off, or it is still going on: it has no summary. " +
+      return "This run was interrupted, or it is still running: it has no summary. " +
              (record_.has_ledger ? whole(static_cast<double>(record_.charged_steps)) + " of " +
                                        planned + " planned steps had been paid for by then."
                                  : "It was planned to make " + planned + " steps.");
@@ -118,8 +118,8 @@ class RunPage {
              ": parameters or losses were not finite; the model is the last whose parameters were.";
     }
     if (status == "untrained") {
-      return "No client's model ever arrived: the model is the one before the first round. What "
-             "clients paid is spent.";
+      return "No client's model ever arrived: the model is the initial one, and the clients' "
+             "charges stand.";
     }
     return "Ended with status '" + status + "'" + after + ".";
   }
@@ -445,12 +445,12 @@ class RunPage {
       }
     }
     if (html.empty()) {
-      html = ended() || record_.statement
-                 ? paragraph(
-                       "Nothing that PrivGrad read: each use that it made of private rows was "
-                       "charged. Where the numbers come from that the author declares, it cannot "
-                       "know.")
-                 : paragraph("Unknown: the run left neither a statement nor a summary.");
+      html =
+          ended() || record_.statement
+              ? paragraph(
+                    "Nothing that PrivGrad read: each use that it made of private rows was "
+                    "charged. It cannot know where the numbers that the author declares come from.")
+              : paragraph("Unknown: the run left neither a statement nor a summary.");
     } else {
       html = paragraph("Private rows could be seen in these, and nothing was charged for them:") +
              "<ul>\n" + html + "</ul>\n";

@@ -58,7 +58,7 @@ std::vector<Point> listed_points(const Json& entry, const std::string& name,
     }
     const Point point{steps[i].get<double>(), values[i].get<double>()};
     if (!points.empty() && point.x <= points.back().x) {
-      throw IoError(who + "goes back in steps");
+      throw IoError(who + "has steps that do not ascend");
     }
     points.push_back(point);
   }

@@ -97,7 +97,7 @@ class StudyPage {
     for (const auto& remark : texts(study_, "remarks", study_file_)) html += warning(remark);
     html += warning(
         "None of the models is for release: the runs of a study have seeds, so that arms can be "
-        "compared in pairs, and whoever knows a seed can take the noise of its run away. The "
+        "compared in pairs, and anyone who knows a seed can remove the noise of its run. The "
         "epsilons are those of the same runs with random keys.");
     return html + guarantee();
   }
@@ -431,7 +431,7 @@ class StudyPage {
                 .y = "epsilon",
                 .says =
                     "When each arm spends its privacy. All seeds of an arm spend the "
-                    "same, unless its noise adapts; then it is the first seed that is drawn."};
+                    "same, unless its noise adapts; then the first seed is drawn."};
     spent.from_zero = true;
     std::map<std::string, std::vector<Series>> slots;
     for (const Arm* shown : record_.curves()) {

@@ -113,7 +113,7 @@ class Audit {
     if (options.canaries > std::min(rows, kMostCanaries)) {
       throw ConfigError("canaries: is " + std::to_string(options.canaries) +
                         ", allowed are at most the " + std::to_string(rows) +
-                        " training examples, which they stand in for");
+                        " training examples, which they replace");
     }
     return options.canaries;
   }

@@ -130,7 +130,7 @@ void evaluate(AuditResult& result, std::vector<AuditGuess> guesses,
 
 void check_not_stopped(const AuditOptions& options) {
   if (options.stop != nullptr && options.stop->load())
-    throw Error("interrupted: an audit that is not whole says nothing");
+    throw Error("interrupted: an incomplete audit proves nothing");
 }
 
 AuditBound bound_by(const std::string& method, const Guesses& guesses, double delta,

@@ -54,15 +54,15 @@ void rotate(std::vector<double>& a, std::size_t n, std::size_t p, std::size_t q)
 
 [[noreturn]] void refuse(const std::string& what) {
   throw ConfigError(
-      "the Hessian is constant, and its eigenvalues say it all, for one dense layer "
-      "with squared loss under gradient descent, with or without momentum; " +
+      "the method hessian needs a constant Hessian: one dense layer with squared loss under "
+      "gradient descent, with or without momentum; " +
       what + "; use --method retraining");
 }
 
 const Dense& dense_layer_of(const Plan& plan) {
   const Network& network = plan.setting->network;
   if (plan.setting->lora) refuse("this model has adapters (model.lora)");
-  if (network.loss != Loss::squared) refuse("this loss is another one");
+  if (network.loss != Loss::squared) refuse("this loss is not the squared loss");
   if (!network.class_weights.empty() || plan.manifest->largest_class_weight)
     refuse("its classes have weights");
   const auto* dense = std::get_if<Dense>(&network.nodes.front().layer);

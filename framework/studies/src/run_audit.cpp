@@ -87,7 +87,7 @@ void check_record(const Json& record, const RecordDirectory& directory, Verifica
       !nearly_equal(record.at("delta"), verified.delta ? Json(*verified.delta) : Json()))
     return problem("says another epsilon or delta than the run proves");
   if (!nearly_equal(lower, bound_again(record, verified).epsilon))
-    return problem("says 'epsilon_lower' otherwise than its guesses make it");
+    return problem("has another 'epsilon_lower' than follows from its guesses");
   if (lower > upper)
     return problem("contradicts the proof: epsilon is at least " + format_number(lower));
   if (record.value("versions", Json()) !=
@@ -96,7 +96,7 @@ void check_record(const Json& record, const RecordDirectory& directory, Verifica
         "audit.json: the plugins or the program that it attacked are not the "
         "files that the run had");
   verified.notes.emplace_back(
-      "audit.json: its bound follows from its guesses, at which --audit alone looks; no ledger "
+      "audit.json: its bound follows from its guesses, which only --audit checks; no ledger "
       "binds it, and a lower bound proves nothing about privacy");
 }
 
@@ -104,9 +104,9 @@ void check_record(const Json& record, const RecordDirectory& directory, Verifica
 
 RunAudit audit_run(const RecordDirectory& directory, const Catalog& catalog, AuditOptions options) {
   if (options.neighbours != AuditNeighbours::canary)
-    throw ConfigError("neighbours: those of a run's audit differ in a canary");
+    throw ConfigError("neighbours: the neighbours in the audit of a run differ in a canary");
   if (options.exposure)
-    throw ConfigError("exposure: is of a manifest, whose model is trained; a run's audit has none");
+    throw ConfigError("exposure: is measured only for a manifest, whose model is trained");
   const Verification verified = verify_run(directory, catalog);
   if (!verified.verified()) {
     throw PrivacyError(directory.path().string() + ": does not verify (" +
@@ -163,10 +163,10 @@ void repeat_audit(const RecordDirectory& directory, const Catalog& catalog, int 
   // Rebuilt plugins are different files, but give the same numbers.
   if (record.contains("versions")) again["versions"] = record.at("versions");
   if (nearly_equal(record, again)) {
-    verified.notes.emplace_back("audit.json: was made again, and is the same");
+    verified.notes.emplace_back("audit.json: was repeated with the same result");
     return;
   }
-  verified.problems.push_back(std::string(kFile) + ": is not the audit that is made again");
+  verified.problems.push_back(std::string(kFile) + ": differs from the repeated audit");
 }
 
 }  // namespace privgrad::core

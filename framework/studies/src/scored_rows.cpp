@@ -141,8 +141,8 @@ std::string words_of(const ScoredRows& rows) {
       "Candidates were scored on " + most + std::to_string(rows.rows) + " rows";
   if (!rows.read_alike) {
     return text +
-           ". The comparison reads its rows otherwise than the search, so nobody can say how many "
-           "of these it tests on or trains on.";
+           ". The comparison reads its rows in another way than the search, so it is not known how "
+           "many of these it tests on or trains on.";
   }
   if (rows.also_tested_on == 0 && rows.also_trained_on == 0)
     return text + ", none of which the comparison tests on or trains on.";

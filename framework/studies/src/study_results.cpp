@@ -463,8 +463,8 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
   Json words = Json::array();
   if (references > 0)
     words.push_back(
-        "Arms without privacy are no candidates; whoever sees what they gave sees private rows "
-        "that nothing protects.");
+        "Arms without privacy are not candidates; their results disclose private rows that nothing "
+        "protects.");
   words.push_back(
       "An arm's epsilon is that of one run. Choosing among arms that were trained on private data "
       "costs more, also where the score is public.");

@@ -110,7 +110,7 @@ Json search(const Json& metric) {
                           map_of(axes()))},
        {"seeds", described("Seeds that the comparison does not use.", seed_list())},
        {"score", described("What the best candidate is the best in.", metric)},
-       {"set", described("Changes of the base in the search alone, such as other rows to score on.",
+       {"set", described("Changes of the base only in the search, such as other rows to score on.",
                          by_key())}},
       {"seeds"});
 }

@@ -158,7 +158,7 @@ Study search_study(const Study& study) {
       one.changes.insert(one.changes.end(), candidate.set.begin(), candidate.set.end());
       if (!names.insert(one.name).second) {
         throw ConfigError(study.file.string() + ": two candidates of the search are called '" +
-                          one.name + "'; call an arm or a value otherwise");
+                          one.name + "'; rename an arm or a value");
       }
       made.arms.push_back(std::move(one));
     }

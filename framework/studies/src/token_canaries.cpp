@@ -26,12 +26,12 @@ constexpr std::uint64_t kDefaultCanaries = 1000;
 
 std::string exposure_refusal(const Plan& plan, const AuditOptions& options) {
   if (plan.setting->network.loss != Loss::next_token)
-    return "is of the loss next_token; this model's is " +
+    return "needs the loss next_token; this model's is " +
            std::string(to_text(plan.setting->network.loss));
   if (plan.setting->frozen_layers > 0)
     return "compares losses of rows of tokens, and here they pass frozen layers first; train all "
            "layers";
-  if (options.kind != AuditKind::one_run) return "is of one run";
+  if (options.kind != AuditKind::one_run) return "is measured in one run";
   if (options.canaries > plan.setting->info.train_rows)
     return "replaces training rows, of which there are " +
            std::to_string(plan.setting->info.train_rows) + ", by " +

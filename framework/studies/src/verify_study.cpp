@@ -180,7 +180,7 @@ class StudyVerifier {
       for (const std::string& run : directory_.names("runs/" + arm, kMostRuns)) {
         const std::string folder = std::string("runs/").append(arm).append("/").append(run);
         if (!used.contains(folder) && directory_.has(folder + "/summary.json"))
-          problem(folder + ": is of no arm and seed of the study");
+          problem(folder + ": does not belong to an arm and seed of the study");
       }
     }
   }
@@ -200,7 +200,7 @@ class StudyVerifier {
     } catch (const IoError& failure) {
       problem(failure.what());
     } catch (const Error& failure) {
-      problem(file + ": cannot be derived again: " + failure.what());
+      problem(file + ": cannot be recomputed: " + failure.what());
     } catch (const Json::exception& failure) {
       problem(file + ": is not what a study writes: " + failure.what());
     }
@@ -332,7 +332,7 @@ class StudyVerifier {
     for (const std::string& what : found.problems) problem("search/" + what);
     for (const std::string& what : found.notes) note(what);
     if (!found.problems.empty())
-      throw IoError("search: does not verify, and so nothing chosen by it");
+      throw IoError("search: does not verify, so neither does anything chosen by it");
     auto choices = choices_of(study, search_->plan_, search_->runs_);
     study = with_choices(std::move(study), std::move(choices));
     plan_.search = std::shared_ptr<const StudyPlan>(search_, &search_->plan_);
@@ -363,7 +363,7 @@ class StudyVerifier {
     is_possible = is_possible && rows.read_alike == all_are_read_alike;
     if (!is_possible)
       problem("study.json: search.rows are not those of a search on this study's data");
-    note("the rows that the search was scored on are not looked at again");
+    note("the rows that the search was scored on are not checked again");
   }
 
   void check_results() {
@@ -379,12 +379,12 @@ class StudyVerifier {
     if (!said.contains("factors")) results.erase("factors");
     compare("results.json", said, results);
     if (directory_.read("results.csv", kMostDocument) != results_csv(plan_, runs_))
-      problem("results.csv: is not what the runs make");
+      problem("results.csv: does not follow from the runs");
   }
 
   void compare(const std::string& file, const Json& said, const Json& derived) {
     if (const std::string key = first_difference(said, derived); !key.empty())
-      return problem(file + ": says '" + key + "' otherwise than the arms and their runs");
+      return problem(file + ": has another '" + key + "' than the arms and their runs");
     if (said.size() != derived.size()) problem(file + ": says more than a study does");
   }
 
@@ -423,9 +423,8 @@ class StudyVerifier {
 Verification verify_study(const RecordDirectory& directory, const Catalog& catalog) {
   if (!directory.has("study.yaml")) {
     throw IoError(
-        "study.yaml: is missing, which says what the study was to be; a search is verified with "
-        "the study that it is for, and a study that an older program made is completed by the "
-        "same call of ablate");
+        "study.yaml: is missing, which defines the study; a search is verified together with its "
+        "study, and a study that an older program made is completed by the same call of ablate");
   }
   try {
     const std::string text = directory.read("study.yaml", kMaxYamlBytes);

@@ -155,7 +155,7 @@ std::string kept_schedules(const fs::path& directory, const fs::path& state) {
   std::optional<std::string> text = CheckpointFolder::kept(state, name, kKeptSchedules);
   if (text) return *std::move(text);
   throw IoError((state / ("run-" + name) / kKeptSchedules).string() +
-                ": is not there, and the run's schedules are not known to the last digit");
+                ": is missing, and no other file has the run's schedules to the last digit");
 }
 
 std::string why_no_checkpoints(const fs::path& state) {
@@ -249,9 +249,8 @@ bool is_charged(const fs::path& directory) {
 }
 
 constexpr std::string_view kCutOffEarly =
-    ": the run was cut off before its first checkpoint, and was charged for nothing; start it "
-    "again "
-    "here (a reservation that it made in an account is given back by privgrad account --close)";
+    ": the run was interrupted before its first checkpoint, and was charged nothing; start it "
+    "again here (privgrad account --close returns a reservation that it made in an account)";
 
 /// Whether the directory contains only files that a run makes before its first charge, and there is
 /// no checkpoint from which it could continue.
@@ -331,7 +330,7 @@ std::string discard_state(const RunOptions& options) {
   if (home == here) return "";
   return (options.state / ("run-" + name)).string() + " is named by " +
          (options.directory / kResumeFile).string() + ", and is of the run in " + home +
-         "; it was left as it is";
+         "; it was not changed";
 }
 
 Checkpoints Checkpoints::take_up(const Plan& plan, const RunOptions& options) {

@@ -22,7 +22,7 @@ class Receipts {
 
   /// \throws PrivacyError if there is no receipt.
   void need_one() const {
-    if (left_.empty()) throw PrivacyError("a step is about to be made that was not charged");
+    if (left_.empty()) throw PrivacyError("a step that was not charged is about to be made");
   }
   /// \returns the receipt of the next step.
   /// \throws as need_one()

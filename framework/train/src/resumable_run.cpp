@@ -170,7 +170,7 @@ void ResumableRun::take_up() {
   if (const std::string id = plain_text(in); manifest_.account) reservation_.emplace(plan_, id);
   output_.set_date(plain_text(in));
   const DataCommitment data = read_data_again(plain_text(in));
-  if (in.bytes() != data.test_rows) refuse("the test rows, which measurements are of, are others");
+  if (in.bytes() != data.test_rows) refuse("the test rows, which are measured, are others");
   take_up_statistics(in);
   bind(data);
   know_rows_made();
@@ -264,11 +264,10 @@ void ResumableRun::take_up_statistics(StateReader& in) {
 void ResumableRun::reopen(bool was_orderly) {
   const bool may_repeat = steps_are_repeatable(plan_);
   if (!may_repeat && !was_orderly && receipts_to_take_up() > 0) {
-    throw PrivacyError(
-        options_.directory.string() +
-        ": the run was killed, and its steps cannot be made again with the same bits "
-        "(floating_point is unaccounted): to make those that it had paid for would be a second "
-        "release that the budget does not pay for");
+    throw PrivacyError(options_.directory.string() +
+                       ": the run was killed, and its steps cannot be repeated with the same bits "
+                       "(floating_point is unaccounted): repeating those that it had paid for "
+                       "would be a second release, which the budget does not pay for");
   }
   if (reservation_) reservation_->resume(bound_for_account());
   reopen_records(may_repeat);

@@ -16,8 +16,8 @@ Plan make_resumed_plan(const Manifest& manifest, const std::filesystem::path& di
                                kept_numbers(directory, recorded, kept_schedules(directory, state)));
   if (to_json(facts_of(plan)) == to_json(recorded)) return plan;
   throw PrivacyError(directory.string() +
-                     ": the manifest or the data is not what the run began with: what the plan "
-                     "knows of both is not as facts.json says");
+                     ": the manifest or the data is not what the run began with: the plan that "
+                     "follows from them does not match facts.json");
 }
 
 }  // namespace privgrad::core

@@ -212,7 +212,8 @@ class SecondLook::Child {
 
  private:
   [[noreturn]] static void fail() {
-    throw IoError("no second process can be begun, which looks at what components make public");
+    throw IoError(
+        "the second process, which checks what components make public, cannot be started");
   }
 
   std::mutex mutex_;
@@ -229,9 +230,9 @@ SecondLook::~SecondLook() = default;
 void SecondLook::compare(const std::string& who, const StateWriter& question,
                          const std::string& here, const char* what) {
   if (child_->answer_to(question.text()) == here) return;
-  throw PluginError(who + ": a process that was shown no row finds another " + what +
-                    " of the same releases, or none; what is made public must follow from releases "
-                    "alone");
+  throw PluginError(
+      who + ": a process that was shown no row computes another " + what +
+      " from the same releases, or none; public values must follow only from releases");
 }
 
 void SecondLook::check_learnt(std::size_t number, const ExampleShape& input, const Released& mean,

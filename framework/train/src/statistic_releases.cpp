@@ -130,7 +130,7 @@ const Released& StatisticReleases::release(const PlannedStatistic& planned, Boun
     own.push_back(mechanism.release_without_noise(std::move(sum), divisor));
   } else {
     if (receipts_.empty())
-      throw PrivacyError("a statistic is about to be released that was not charged");
+      throw PrivacyError("a statistic that was not charged is about to be released");
     Receipt receipt = std::move(receipts_.back());
     receipts_.pop_back();
     own.push_back(mechanism.release(std::move(sum), std::move(receipt), divisor));
@@ -174,7 +174,7 @@ void StatisticReleases::teach(std::size_t number, Transform& transform, const Da
   const auto* contributes = dynamic_cast<const BoundedStatistic*>(shown_rows.get());
   auto* learner = dynamic_cast<BoundedStatistic*>(&transform);
   if (learner == nullptr || contributes == nullptr)
-    throw PluginError(planned.name + " asks for no statistic, and planned to");
+    throw PluginError(planned.name + " asks for no statistic, but the plan has one");
   std::vector<Released> own;
   const Released& released =
       release(planned, sum(planned, *contributes, train), divisor_of(plan_, counts_), mechanism_,
@@ -234,7 +234,8 @@ KeptStatistics::KeptStatistics(StateReader& in, const Plan& plan)
 
 void KeptStatistics::teach(std::size_t number, Transform& transform, const Dataset&) {
   if (!transform.is_restorable() || number >= learnt_.size())
-    throw IoError("what was kept has not what transform " + std::to_string(number) + " has learnt");
+    throw IoError("the kept statistics lack what transform " + std::to_string(number) +
+                  " has learnt");
   try {
     transform.restore(learnt_[number].values);
   } catch (const ConfigError& problem) {

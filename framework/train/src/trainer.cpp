@@ -181,7 +181,7 @@ void Trainer::expect_receipts() {
 void Trainer::take_over(std::uint64_t step, std::uint64_t count) {
   if (!is_paid_elsewhere_ || state_->receipts.size() > 0 || step > plan_.charges.size() ||
       count > plan_.charges.size() - step)
-    throw PrivacyError("steps were paid for elsewhere that are not those of the plan");
+    throw PrivacyError("the steps that were paid for elsewhere are not the steps of the plan");
   for (Receipt& receipt : PaidElsewhere::receipts(std::span(plan_.charges).subspan(step, count)))
     state_->receipts.add(std::move(receipt));
 }
@@ -201,8 +201,8 @@ void Trainer::forget_clip_norm() { state_->clip_norm = plan_.clip_norm.front(); 
 void Trainer::show_steps_to(std::function<void(const StepSeen&)> witness) {
   if (state_->made.scaling != nullptr) {
     throw ConfigError("under " + plan_.manifest->clipping.name() +
-                      " clipping a row without a gradient is not one without a contribution, as "
-                      "audits take it to be; audit the plan with another clipping");
+                      " clipping a row without a gradient may still contribute, but audits rely on "
+                      "it to contribute nothing; audit the plan with another clipping");
   }
   state_->witness = std::move(witness);
 }

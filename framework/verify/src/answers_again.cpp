@@ -74,7 +74,7 @@ std::vector<std::string> learnt_otherwise(const Plan& plan, const ReleasedCounts
     const ReleasedStatistic& said = released.statistics[next++];
     const double stddev = one.noise_multiplier * one.l2_bound / divisor_of(plan, released);
     if (!is_near(said.noise_stddev, stddev, stddev))
-      problems.push_back("summary.json: says 'reported.statistics' with other noise than the plan");
+      problems.push_back("summary.json: its 'reported.statistics' have other noise than the plan");
     if (one.transform >= model.preprocessing.size()) {
       problems.push_back("model.safetensors: lacks transform " + std::to_string(one.transform) +
                          " (" + one.name + "), which the plan has");
@@ -90,10 +90,9 @@ std::vector<std::string> learnt_otherwise(const Plan& plan, const ReleasedCounts
                              [&](const FittedTensor& other) { return are_alike(tensor, other); });
         });
     if (!is_it) {
-      problems.push_back("model.safetensors: transform " + std::to_string(one.transform) + " (" +
-                         one.name +
-                         ") has learnt something else than it learns of the release that "
-                         "summary.json records");
+      problems.push_back(
+          "model.safetensors: transform " + std::to_string(one.transform) + " (" + one.name +
+          ") has learnt other values than follow from the release that summary.json records");
     }
   }
   return problems;

@@ -95,9 +95,9 @@ Verification verify_by_events(const RecordDirectory& directory, const Catalog& c
     result.problems.emplace_back("statement.json: is not what a run writes");
   }
   for (const RemovedComponent* one : removed) {
-    result.notes.push_back("the plan cannot be made again: " + to_text(*one) +
-                           "; what was charged is what the ledgers say, and what it adds up to was "
-                           "derived again");
+    result.notes.push_back(
+        "the plan cannot be recomputed: " + to_text(*one) +
+        "; the charges were taken from the ledgers, and only their total was recomputed");
   }
   return result;
 }

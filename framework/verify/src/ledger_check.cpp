@@ -74,7 +74,7 @@ class Check {
       if (key == "privgrad") continue;
       const auto found = said.find(key);
       if (found != said.end() && nearly_equal(*found, value)) continue;
-      return fail(":1", "says '" + key + "' otherwise than manifest.yaml and facts.json");
+      return fail(":1", "has another '" + key + "' than manifest.yaml and facts.json");
     }
   }
 
@@ -226,15 +226,15 @@ class Check {
           first_difference({{"epsilon", epsilon}}, {{"epsilon", json_number(account_.spent.value)}})
               .empty() &&
           nearly_equal(contents.close.at("delta"), manifest_.target_delta);
-      if (!is_it) return fail(place, "does not say what the lines before it add up to");
+      if (!is_it) return fail(place, "does not state the total of the lines before it");
     } catch (const Json::exception&) {
-      return fail(place, "is not what a run ends with");
+      return fail(place, "is not the last line that a run writes");
     }
     if (account_.steps_done > account_.steps)
       return fail(place, "says that steps were made which were not paid for");
     if (plan_ == nullptr) return;
     if (*status == RunStatus::stopped_early && !can_stop_here())
-      return fail(place, "says that a report ended the run, where the plan has none that could");
+      return fail(place, "says that a report ended the run, but no report of the plan can");
     const bool all = plan_->federated == nullptr || plan_->federated->at_server;
     if (*status == RunStatus::completed && all &&
         ledger_.contents.facts.contains("client") == false && account_.steps_done != plan_->steps())

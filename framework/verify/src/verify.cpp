@@ -109,7 +109,7 @@ class Verifier {
     } catch (const IoError& failure) {
       problem(first_line(failure.what()));
     } catch (const Error& failure) {
-      problem(file + ": cannot be derived again: " + first_line(failure.what()));
+      problem(file + ": cannot be recomputed: " + first_line(failure.what()));
     } catch (const Json::exception&) {
       problem(file + ": is not what a run writes");
     }
@@ -155,7 +155,7 @@ class Verifier {
       check_ledger(*it, i);
     }
     if (evidence.ledgers.size() > found)
-      problem("ledgers: holds ledgers of no client that the run has");
+      problem("ledgers: holds ledgers of clients that the run does not have");
     return found == wanted && accounts_.size() == wanted;
   }
 
@@ -169,7 +169,7 @@ class Verifier {
       check_ledger(ledger, i);
       return accounts_.size() == 1;
     }
-    problem(ledger.name + ": is the ledger of no client that the run has");
+    problem(ledger.name + ": is the ledger of a client that the run does not have");
     return false;
   }
 
@@ -250,7 +250,7 @@ class Verifier {
   void derive(const Evidence& evidence) {
     for (const LedgerAccount& one : accounts_) {
       if (one.status != accounts_.front().status)
-        problem("ledgers: say of one run that it ended in different ways");
+        problem("ledgers: name different endings of the same run");
     }
     if (is_client_alone_) return derive_for_client();
     Outcome made = outcome();
@@ -386,14 +386,14 @@ class Verifier {
     if (files_of(said) == files_of(now)) return true;
     note(
         "the plugins or the program are not the files that the run had (statement.json, "
-        "versions); what was derived again was derived by those that are loaded now");
+        "versions); everything was recomputed with those that are loaded now");
     return true;
   }
 
   void check_schedules(const Outcome& made) {
     const Json said = object_of(directory_, "schedules.json");
     if (const std::string key = difference(said, schedule_record(*plan_, made)); !key.empty())
-      problem("schedules.json: says '" + key + "' otherwise than the plan, made again");
+      problem("schedules.json: has another '" + key + "' than the recomputed plan");
   }
 
   void check_summary(const Outcome& made) {
@@ -415,7 +415,7 @@ class Verifier {
     const Json counts = to_json(*plan_, made.counts);
     for (const auto& [key, value] : counts.items()) {
       if (!reported.contains(key) || !nearly_equal(reported.at(key), value))
-        problem("summary.json: says 'reported." + key + "' otherwise than the plan");
+        problem("summary.json: has another 'reported." + key + "' than the plan");
     }
     summary_ = said;
     check_reports(said, made);
@@ -440,7 +440,7 @@ class Verifier {
       is_it = steps[i] == (i + 1) * planned.every && (stops == stopped || may_differ);
     }
     if (!is_it || (made.status == RunStatus::stopped_early && steps.empty()))
-      problem("summary.json: its released accuracies do not lead to where the run ended");
+      problem("summary.json: its released accuracies do not explain where the run ended");
   }
 
   /// Lets transforms learn again from the releases, in this process, which sees no rows.
@@ -468,16 +468,16 @@ class Verifier {
     const bool has_clip_norm = plan_->clip_norm_adapts() && !plan_->federated && json.is_object() &&
                                json.value("step", Json()) == summary_.value("steps", Json());
     if (has_clip_norm && json.value("clip_norm", Json()) != summary_.value("clip_norm", Json()))
-      problem("summary.json: says 'clip_norm' otherwise than the last line of metrics.jsonl");
+      problem("summary.json: has another 'clip_norm' than the last line of metrics.jsonl");
     const Json metrics = summary_.value("metrics", Json());
     for (const auto& [key, value] : metrics.items()) {
       if (key == "mean_gradient_norm") {
         if (value == json_number(mean_gradient_norm_along(lines))) continue;
-        problem("summary.json: says 'mean_gradient_norm' otherwise than metrics.jsonl");
+        problem("summary.json: has another 'mean_gradient_norm' than metrics.jsonl");
         return;
       }
       if (json.is_object() && json.value(key, Json()) == value) continue;
-      problem("summary.json: says '" + key + "' otherwise than the last line of metrics.jsonl");
+      problem("summary.json: has another '" + key + "' than the last line of metrics.jsonl");
       return;
     }
   }
@@ -517,9 +517,9 @@ class Verifier {
           "steps and estimates that were planned");
     }
     if (commitment_ && !commitment_->value) {
-      note("the run is bound to no data: " + (commitment_->why_not.empty()
-                                                  ? std::string("it does not say why")
-                                                  : commitment_->why_not));
+      note("the run has no commitment to its data: " + (commitment_->why_not.empty()
+                                                            ? std::string("it does not say why")
+                                                            : commitment_->why_not));
     }
   }
 

@@ -14,7 +14,7 @@ std::vector<std::string> verify_data(const RecordDirectory& directory, const Cat
                                      const std::filesystem::path& opening) {
   const Manifest manifest = manifest_of(directory, catalog, DataFiles::are_there);
   if (opening.empty() && !manifest.seed)
-    throw ConfigError("the run has no seed: its data is checked with --opening FILE");
+    throw ConfigError("the run has no seed, so checking its data needs --opening FILE");
   const Opening secret = opening.empty() ? opening_of_seed(*manifest.seed) : read_opening(opening);
   const auto setting = make_setting(manifest);
   const RunData data = read_rows(manifest, *setting);
@@ -24,9 +24,10 @@ std::vector<std::string> verify_data(const RecordDirectory& directory, const Cat
   for (const NamedLedger& ledger : evidence.ledgers) {
     const nlohmann::json value = ledger.contents.facts.value("data_commitment", nlohmann::json());
     if (value == now) continue;
-    problems.push_back(
-        ledger.name + ":1: " +
-        (value.is_null() ? "is bound to no data" : "is not bound to this data with this opening"));
+    problems.push_back(ledger.name + ":1: " +
+                       (value.is_null()
+                            ? "has no commitment to data"
+                            : "its commitment does not match this data and this opening"));
     break;
   }
   if (evidence.ledgers.empty()) problems.emplace_back("ledger.jsonl: is missing");

@@ -507,22 +507,22 @@ void register_components(Registrar& registrar) {
                    "pairs); Gopi, Lee and Wutschitz 2021 (composition by Fourier transforms); "
                    "Chua et al. 2025 (random allocation); Koskela, Redberg and Wang 2024 (the best "
                    "of a random number of runs)",
-      .params = {param::real("relative_width",
-                             "How wide the interval between the lower and the upper bound may "
-                             "be, relative to epsilon; ten times that relative to delta where "
-                             "delta is asked for. The grid is refined until it is, and until it is "
-                             "twenty times narrower for up to four distinct steps of which few "
-                             "frequencies matter.")
-                     .at_least(1e-6)
-                     .at_most(0.5)
-                     .defaults_to(0.00001),
-                 param::integer(
-                     "most_points",
-                     "How many points the grid may have where all of it is transformed; if "
-                     "that is not enough, the interval is wider and says so.")
-                     .at_least(4096)
-                     .at_most(4194304)
-                     .defaults_to(1048576)},
+      .params =
+          {param::real(
+               "relative_width",
+               "Largest width of the interval between the lower and the upper bound, relative to "
+               "epsilon; ten times as much relative to delta, where delta is computed. The grid is "
+               "refined until the interval is as narrow, and twenty times narrower for up to four "
+               "distinct steps of which few frequencies matter.")
+               .at_least(1e-6)
+               .at_most(0.5)
+               .defaults_to(0.00001),
+           param::integer("most_points",
+                          "How many points the grid may have where all of it is transformed; if "
+                          "that is not enough, the interval is wider and says so.")
+               .at_least(4096)
+               .at_most(4194304)
+               .defaults_to(1048576)},
   });
 }
 

@@ -172,8 +172,8 @@ void register_components(Registrar& registrar) {
   using namespace param;
   registrar.add<Aggregator, Matrix>({
       .name = "matrix",
-      .summary = "Gradients with noise that is correlated between steps: each step takes part of "
-                 "the last steps' noise back, which is drawn again and costs no memory.",
+      .summary = "Gradients with noise that is correlated between steps: each step subtracts a "
+                 "part of the last steps' noise, which is redrawn and takes no memory.",
       .reference =
           "Kalinin, McKenna, Upadhyay and Lampert 2025 (BISR); Kalinin, McKenna, Pagh and "
           "Lampert 2026 (lambda-CGD); Kalinin and Lampert 2024 (BSR); Choquette-Choo et al. "
@@ -188,15 +188,15 @@ void register_components(Registrar& registrar) {
                .one_of({"learned", "cgd", "bisr", "bsr", "coefficients"})
                .defaults_to("learned"),
            text("form",
-                "inverse: the bands are of the matrix that noise is multiplied by, for examples on "
-                "a "
-                "public order. banded: they are of the strategy C that the noise takes back, "
-                "nearly; "
-                "with sampler cyclic_poisson each step's draw amplifies. A release has then the "
-                "noise of twice as many steps, at most 16.")
+                "inverse: the bands belong to the matrix that the noise is multiplied by, for "
+                "examples in a public order. banded: they belong to the strategy C, which the "
+                "noise nearly inverts; with sampler cyclic_poisson the draw of each step amplifies "
+                "privacy. A release then has the noise of twice as many steps, at most 16.")
                .one_of({"inverse", "banded"})
                .defaults_to("inverse"),
-           integer("bands", "Steps whose noise a release has, with its own; or of the strategy.")
+           integer("bands",
+                   "Number of steps whose noise a release has, including its own; of form banded, "
+                   "the bands of the strategy.")
                .at_least(2)
                .at_most(16)
                .defaults_to(4),

@@ -55,7 +55,8 @@ class Tree final : public Aggregator {
     if (params.has("restart_every"))
       tree_steps_ = static_cast<std::uint64_t>(params.integer("restart_every"));
     if (completion_ && tree_steps_ == 0) {
-      throw ConfigError("tree: completion is about trees that others follow; give restart_every");
+      throw ConfigError(
+          "tree: completion needs trees that are followed by others; give restart_every");
     }
     if (!is_auto_) set_keep(is_momentum_ ? params.real("momentum") : 1.0);
   }
@@ -221,7 +222,7 @@ void register_components(Registrar& registrar) {
                .or_auto()
                .optional(),
            integer("restart_every",
-                   "Steps after which a new tree begins; by default never. Sums go on.")
+                   "Steps after which a new tree begins; by default never. Sums continue.")
                .in_unit("steps")
                .at_least(1)
                .optional(),

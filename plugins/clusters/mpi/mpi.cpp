@@ -345,7 +345,7 @@ void register_components(Registrar& registrar) {
       .reference =
           "Message Passing Interface Forum: MPI, a message-passing interface standard, 3.1",
       .params = {param::real("timeout_seconds",
-                             "How long a process waits for another before it gives the run up.")
+                             "How long a process waits for another before it ends the run.")
                      .at_least(1)
                      .defaults_to(600)},
   });

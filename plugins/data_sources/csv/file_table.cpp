@@ -36,7 +36,7 @@ Paths files_of(const std::filesystem::path& pattern) {
         ::fnmatch(name.c_str(), entry.path().filename().c_str(), FNM_PERIOD) == 0)
       found.push_back(entry.path());
   }
-  if (found.empty()) throw IoError(pattern.string() + ": no file has a name that fits");
+  if (found.empty()) throw IoError(pattern.string() + ": no file name matches");
   std::ranges::sort(found);
   return found;
 }
@@ -185,20 +185,21 @@ std::vector<ParamSpec> csv_form_params() {
       param::text("decimal", "The decimal mark of numbers.").one_of({".", ","}).defaults_to("."),
       param::boolean("trim", "Whether blanks around a field are not part of it.")
           .defaults_to(false),
-      param::text("row",
-                  "What a row is, declared, since nothing in the file tells. line: each line, "
-                  "whatever quotes stand in it; a value that had a line end would make one person "
-                  "two rows. record: a field in quotes may have line ends; the program that wrote "
-                  "the file must have closed each quote and doubled those inside of fields, as "
-                  "RFC 4180 says, or one person would join the rows of others. Without it record, "
-                  "and malformed cannot be fill.")
+      param::text(
+          "row",
+          "What a row is; declared, because the file does not say it. line: each line, whatever "
+          "quotes it has; a value with a line end would split one person's row in two. record: a "
+          "field in quotes may have line ends; the program that wrote "
+          "the file must have closed each quote and doubled those inside of fields, as "
+          "RFC 4180 says, or one person's row could swallow the rows of others. Without it record, "
+          "and malformed cannot be fill.")
           .one_of({"line", "record"})
           .optional(),
       param::text("malformed",
-                  "What becomes of a malformed row: one with another number of fields than the "
-                  "header, a misplaced quote, or more than 16 MiB. error: it ends the run, so "
-                  "that a run that does not end tells that every row is well formed (listed as "
-                  "unaccounted). fill: it is a row of empty fields, which columns and "
+                  "How a malformed row is treated: one with another number of fields than the "
+                  "header, a misplaced quote, or more than 16 MiB. error: it ends the run, so a "
+                  "run that completes discloses that every row is well formed (listed as "
+                  "unaccounted). fill: it counts as a row of empty fields, which columns and "
                   "other_label or target_fill must fill.")
           .one_of({"error", "fill"})
           .defaults_to("error"),

@@ -84,7 +84,7 @@ H5Id H5Array::open_data() const {
   if (!links || H5Pset_elink_cb(links.get(), refuse_link, nullptr) < 0)
     fail("cannot be opened: there is no memory");
   const hid_t data = H5Dopen2(file_.get(), name_.c_str(), links.get());
-  if (data < 0) fail("cannot be opened: there is none, it is damaged, or it lies in another file");
+  if (data < 0) fail("cannot be opened: it does not exist, is damaged, or lies in another file");
   return H5Id(data, H5Dclose);
 }
 

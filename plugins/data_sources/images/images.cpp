@@ -88,7 +88,7 @@ void read_image(const fs::path& path, const Form& form, std::span<std::uint8_t> 
       throw BadPicture("has " + std::to_string(picture.height) + " x " +
                        std::to_string(picture.width) + " pixels, expected " +
                        std::to_string(form.height) + " x " + std::to_string(form.width) +
-                       "; say resize: true if others are to become so");
+                       "; say resize: true to resize images of other sizes");
     }
     if (!fits) picture = resized(picture, form.height, form.width);
     std::ranges::copy(picture.pixels, to.begin());
@@ -358,9 +358,9 @@ void register_components(Registrar& registrar) {
                              "of counting as bad.")
                   .defaults_to(false),
               param::text("bad_image",
-                          "What becomes of a file that cannot be read as such an image. error: "
-                          "it ends the run, so that a run that does not end tells that every "
-                          "image is valid (listed as unaccounted). blank: it is black.")
+                          "How a file that cannot be read as such an image is treated. error: it "
+                          "ends the run, so a run that completes discloses that every image is "
+                          "valid (listed as unaccounted). blank: it counts as a black image.")
                   .one_of({"error", "blank"})
                   .defaults_to("error"),
           },

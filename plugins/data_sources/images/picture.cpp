@@ -205,7 +205,7 @@ Picture decode_picture(std::span<const std::uint8_t> bytes, std::size_t channels
   };
   if (begins_with(kPng)) return with_channels(PngReader(bytes).read(), channels);
   if (begins_with(kJpeg)) return with_channels(decode_jpeg(bytes), channels);
-  throw BadPicture("is neither a PNG nor a JPEG file: it begins otherwise");
+  throw BadPicture("is neither a PNG nor a JPEG file by its first bytes");
 }
 
 Picture resized(const Picture& picture, std::size_t height, std::size_t width) {

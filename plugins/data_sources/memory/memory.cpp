@@ -113,7 +113,8 @@ class Arrays final : public LentRows {
         feature_names_(names(params, "feature_names")) {
     for (const char* key : {"target", "other_label", "split"}) {
       if (params.has(key))
-        throw ConfigError(std::string("memory: ") + key + " is of a table whose columns are given");
+        throw ConfigError(std::string("memory: ") + key +
+                          " is only for a table whose columns are given");
     }
     if (!class_names_.empty()) {
       if (const std::string wrong = task_.state_classes(class_names_.size()); !wrong.empty())
@@ -331,7 +332,8 @@ class Columns final : public LentRows, private TableParts {
       throw ConfigError("memory: columns is given, but not target, which column to predict");
     for (const char* key : {"feature_names", "feature_fill", "scale"}) {
       if (params.has(key))
-        throw ConfigError(std::string("memory: ") + key + " is given, but columns says it of each");
+        throw ConfigError(std::string("memory: ") + key +
+                          " is given, but columns sets it for each column");
     }
     return params;
   }

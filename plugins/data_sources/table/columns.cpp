@@ -195,7 +195,7 @@ ColumnRule column_rule(const Params& params) {
   for (const char* key :
        {"values", "other", "min", "max", "unit", "fill", "indicator", "format", "parts", "since"}) {
     if (params.has(key) && !takes(rule.type, key))
-      throw ConfigError(who + key + " says nothing of a column of type " + params.text("type"));
+      throw ConfigError(who + key + " does not apply to a column of type " + params.text("type"));
   }
   const auto real = [&](const char* key) {
     return params.has(key) ? std::optional(params.real(key)) : std::nullopt;
@@ -437,10 +437,10 @@ void refuse_idle(const ColumnRule& rule, const std::vector<std::string>& names,
   const std::string who =
       (rule.encoder ? "data.column: " : "data.columns: ") + in_quotes(rule.name);
   if (target < names.size() && rule.name == names[target])
-    throw ConfigError(who + " is the target, which labels, target_fill and task speak of");
+    throw ConfigError(who + " is the target, which labels, target_fill and task describe");
   const bool is_there =
       std::ranges::any_of(names, [&](const std::string& name) { return matches(rule.name, name); });
-  if (is_there) throw ConfigError(who + ": entries before it name all the columns that it fits");
+  if (is_there) throw ConfigError(who + ": earlier entries name all the columns that it matches");
   const std::string nearest = nearest_name(rule.name, names);
   throw ConfigError(who + ": the table has no such column" +
                     (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?"));

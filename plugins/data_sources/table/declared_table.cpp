@@ -280,8 +280,8 @@ std::vector<std::string> DeclaredTable::remarks(const Table& table) const {
   for (const Column& column : table.columns.features)
     if (column.rule().type == ColumnType::date && !time_directive(column.rule().format).empty())
       all.push_back(file + "the dates of " + in_quotes(column.name()) +
-                    " have a time of day, with which no model can be exported as ONNX: write days "
-                    "alone if it is to be");
+                    " have a time of day, with which no model can be exported as ONNX; for an "
+                    "export, write only days");
   const std::string rows =
       " of " + std::to_string(table.train_facts.rows + table.test_facts.rows) + " rows ";
   for (std::size_t i = 0; i < table.filled.size(); ++i) {
@@ -289,7 +289,7 @@ std::vector<std::string> DeclaredTable::remarks(const Table& table) const {
     if (table.filled[i] == 0) continue;
     std::string text = file;
     text.append(in_quotes(column.name())).append(": ").append(std::to_string(table.filled[i]));
-    text.append(rows).append("have no value that fits, and count as ");
+    text.append(rows).append("have no valid value, and count as ");
     text.append(column.rule().fill ? privgrad::format_number(*column.rule().fill)
                                    : "other or missing");
     all.push_back(std::move(text));
@@ -300,7 +300,7 @@ std::vector<std::string> DeclaredTable::remarks(const Table& table) const {
                   "record, or each of these lines is a row of its own");
   if (table.filled_targets > 0)
     all.push_back(file + "the target: " + std::to_string(table.filled_targets) + rows +
-                  "have none that fits, and count as the one that is declared for them");
+                  "have no valid target, and count as the declared one");
   return all;
 }
 

@@ -41,8 +41,8 @@ std::vector<ParamSpec> RowSplit::params() {
           .at_most(0.99)
           .example(0.2),
       param::text("by",
-                  "A column whose rows of one value stay together, such as that of a "
-                  "patient's number. Without it the whole row is hashed.")
+                  "A column, such as a patient's number: rows with the same value stay together. "
+                  "Without it the whole row is hashed.")
           .optional(),
       param::integer("seed", "Public: another one makes another split.").at_least(0).defaults_to(1),
   };
@@ -64,7 +64,7 @@ void RowSplit::use(const std::vector<std::string>& names) {
     const auto found = std::ranges::find(names, *by_);
     if (found == names.end()) {
       const std::string nearest = nearest_name(*by_, names);
-      throw ConfigError("data.split.by is " + in_quotes(*by_) + ", which no column is called" +
+      throw ConfigError("data.split.by is " + in_quotes(*by_) + ", but no column has this name" +
                         (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?"));
     }
     fields_.push_back(static_cast<std::size_t>(found - names.begin()));

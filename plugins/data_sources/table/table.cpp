@@ -233,7 +233,7 @@ void refuse_target(const std::string& target, const std::vector<std::string>& na
   const std::string nearest = nearest_name(target, names);
   throw ConfigError("data.target is " + in_quotes(target) + ", which the table lacks" +
                     (nearest.empty() ? "." : "; did you mean " + in_quotes(nearest) + "?") +
-                    " Rows that have none, to be predicted, are unlabelled: true");
+                    " For rows without a target, to be predicted, say unlabelled: true");
 }
 
 std::vector<std::string> TableColumns::feature_names() const {

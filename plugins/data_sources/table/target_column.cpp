@@ -69,7 +69,7 @@ TargetColumn::TargetColumn(const privgrad::Params& params, bool decimal_comma)
   }
   if (!params.has("target_fill")) return;
   if (!labels_.empty())
-    throw ConfigError("data.target_fill is given, but with labels it is other_label");
+    throw ConfigError("data.target_fill is given, but with labels the key is other_label");
   const double fill = params.real("target_fill");
   if (const std::string wrong = task_.problem(fill); !wrong.empty())
     throw ConfigError("data.target_fill " + wrong);

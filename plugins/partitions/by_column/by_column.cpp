@@ -95,11 +95,12 @@ void register_components(Registrar& registrar) {
                      .example(0),
                  list("values",
                       "The feature's value of each client, in their order; public. A client whose "
-                      "value no example has is one without examples.",
+                      "value no example has gets no examples.",
                       real("value", "One value."))
                      .at_least_items(1)
                      .example(Value(Value::List{0, 1, 2})),
-                 integer("other", "The client, from 0, with whom examples of any other value lie.")
+                 integer("other",
+                         "The client, counted from 0, that gets the examples of any other value.")
                      .at_least(0)
                      .at_most(99999)
                      .defaults_to(0)},

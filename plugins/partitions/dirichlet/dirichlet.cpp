@@ -115,8 +115,8 @@ void register_components(Registrar& registrar) {
   using namespace param;
   registrar.add<Transform, Dirichlet>({
       .name = "dirichlet",
-      .summary = "Partition of a federated run: of every label, the clients get shares that are "
-                 "drawn from a Dirichlet distribution.",
+      .summary = "Partition of a federated run: the clients' shares of every label are drawn from "
+                 "a Dirichlet distribution.",
       .reference = "Hsu, Qi, Brown 2019, with a draw per label as in Yurochkin et al. 2019",
       .params = {real("alpha",
                       "Concentration: small values give clients of few labels, large ones alike "
@@ -124,7 +124,8 @@ void register_components(Registrar& registrar) {
                      .above(0)
                      .at_most(1e6)
                      .example(0.5),
-                 integer("at_least", "Drawn anew until every client has so many examples.")
+                 integer("at_least",
+                         "The draw is repeated until every client has this many examples.")
                      .in_unit("examples")
                      .at_least(1)
                      .at_most(4294967295.0)

@@ -123,9 +123,8 @@ class Allocation final : public Sampler {
 void register_components(Registrar& registrar) {
   registrar.add<Sampler, Allocation>({
       .name = "allocation",
-      .summary =
-          "Each example once an epoch, in a step that it draws by itself (random allocation, "
-          "balls and bins).",
+      .summary = "Each example takes part once an epoch, in a random step of its own (random "
+                 "allocation, balls and bins).",
       .reference = "Chua et al. 2025 (Balls-and-Bins Sampling for DP-SGD); proof in "
                    "docs/accounting.md",
       .params =

@@ -85,10 +85,9 @@ void register_components(Registrar& registrar) {
                  "sampled once a cycle.",
       .reference = "Choquette-Choo et al. 2023, Algorithm 2 and Theorem 4",
       .params = {real("batch_size", "Expected number of examples in a batch.").above(0).example(1),
-                 integer(
-                     "cycle",
-                     "Steps from one in which an example may be drawn to the next. Of aggregator "
-                     "matrix, at least its bands.")
+                 integer("cycle",
+                         "Number of steps from a step that may draw an example to the next such "
+                         "step. With aggregator matrix, at least its bands.")
                      .at_least(1)
                      .defaults_to(4)},
   });

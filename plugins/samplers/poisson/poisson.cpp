@@ -114,7 +114,7 @@ void register_components(Registrar& registrar) {
       .summary = "Each example by its own coin; accounted as Poisson sampled, or un-amplified.",
       .reference = "Abadi et al. 2016, Section 3.1; Mironov, Talwar and Zhang 2019",
       .params =
-          {real("sample_rate", "Probability of each example to be in a batch.")
+          {real("sample_rate", "Probability that an example is in a batch.")
                .above(0)
                .at_most(1)
                .optional()

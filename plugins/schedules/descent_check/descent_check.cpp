@@ -41,8 +41,8 @@ class DescentCheck final : public Adaptive {
             .in_unit("steps")
             .defaults_to(10),
         real("raise",
-             "By which share the budget of a step, rho = 1 / (2 sigma^2), grows after a check "
-             "that saw no descent. The paper's gamma.")
+             "The share by which the budget of a step, rho = 1 / (2 sigma^2), grows after a check "
+             "without descent. The paper's gamma.")
             .above(0)
             .at_most(100)
             .defaults_to(0.1),
@@ -51,8 +51,8 @@ class DescentCheck final : public Adaptive {
             .in_unit("loss")
             .defaults_to(0),
         real("loss_bound",
-             "What the loss of an example counts as at most in a check, and what one that is "
-             "not finite counts as. An example moves the sum of the changes by at most this "
+             "The largest loss that an example counts with in a check; a loss that is not finite "
+             "counts as this. An example moves the sum of the changes by at most this "
              "(twice this under replace_one).")
             .above(0)
             .in_unit("loss")

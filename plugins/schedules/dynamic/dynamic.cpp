@@ -123,8 +123,8 @@ class Dynamic final : public Schedule {
             "How much each step's noise matters at the end, q_t. exponential: gamma^(T-t), of "
             "gradient descent. momentum: its exact weights under bias-corrected momentum. "
             "two_exponential: share falling_gamma^(t-1) + (1 - share) gamma^(T-t). file: a table "
-            "with every step. estimated: the exponential that fits the table that privgrad "
-            "influence wrote best.",
+            "with every step. estimated: the exponential that best fits the table that privgrad "
+            "influence wrote.",
             {param::text("kind", "Where the influence comes from.").one_of(names),
              param::real("gamma",
                          "By what factor a step shrinks the loss, or its noise is forgotten.")

@@ -56,7 +56,7 @@ void register_components(Registrar& registrar) {
                    "true: only the proportions are meant, and the values, all above 0, are scaled "
                    "to the privacy budget (noise_multiplier only).")
                .defaults_to(false),
-           boolean("hold", "Whether the last value is that of all steps after it, too.")
+           boolean("hold", "Whether the last value also holds for all later steps.")
                .defaults_to(false)},
   });
 }

@@ -31,23 +31,25 @@ class Validation final : public Adaptive {
 
   static std::vector<privgrad::ParamSpec> params() {
     using namespace privgrad::param;
-    return {initial_param(),
-            integer("every", "Number of steps between two measurements; the paper's period.")
-                .at_least(1)
-                .in_unit("steps")
-                .defaults_to(10),
-            text("metric", "What is to improve, on the test examples, which must be public.")
-                .one_of({"accuracy", "loss"})
-                .defaults_to("accuracy"),
-            real("threshold",
-                 "By how much it has to improve between two measurements for the noise to stay: a "
-                 "share of the examples, or of the loss, in its unit.")
-                .at_least(0)
-                .defaults_to(0.01),
-            real("factor", "What the noise multiplier is multiplied by where it did not.")
-                .above(0)
-                .below(1)
-                .defaults_to(0.7)};
+    return {
+        initial_param(),
+        integer("every", "Number of steps between two measurements; the paper's period.")
+            .at_least(1)
+            .in_unit("steps")
+            .defaults_to(10),
+        text("metric", "The metric that must improve, on the test examples, which must be public.")
+            .one_of({"accuracy", "loss"})
+            .defaults_to("accuracy"),
+        real("threshold",
+             "How much it must improve between two measurements to keep the noise: a "
+             "share of the examples, or of the loss, in its unit.")
+            .at_least(0)
+            .defaults_to(0.01),
+        real("factor",
+             "Factor that the noise multiplier is multiplied by after too small an improvement.")
+            .above(0)
+            .below(1)
+            .defaults_to(0.7)};
   }
 
  private:

@@ -34,7 +34,7 @@ class Center final : public privgrad::Transform, public privgrad::BoundedStatist
       throw ConfigError(noise_
                             ? "center: statistic: private needs a public bound on the norm of an "
                               "example; give max_norm"
-                            : "center: max_norm is of statistic: private");
+                            : "center: max_norm is only for statistic: private");
     }
     if (noise_) max_norm_ = params.real("max_norm");
     if (!given_) return;
@@ -57,7 +57,7 @@ class Center final : public privgrad::Transform, public privgrad::BoundedStatist
 
   void fit(Dataset& train) override {
     if (given_) return;
-    if (noise_) throw privgrad::PluginError("center: learns from a released statistic alone");
+    if (noise_) throw privgrad::PluginError("center: learns only from a released statistic");
     if (train.rows() == 0) throw ConfigError("center: there are no training examples");
     std::vector<double> mean(train.row_size());
     const auto features = train.features();
@@ -107,7 +107,7 @@ class Center final : public privgrad::Transform, public privgrad::BoundedStatist
   }
 
   void restore(const std::vector<FittedTensor>& values) override {
-    if (values.size() != 1) throw ConfigError("center: expected the fitted tensor mean alone");
+    if (values.size() != 1) throw ConfigError("center: expected only the fitted tensor mean");
     const FittedTensor& mean = privgrad::find_fitted(values, "center", "mean", {0});
     if (given_ && mean.values != mean_)
       throw ConfigError("center: the fitted tensor mean is not the one that was given");
@@ -133,7 +133,7 @@ class Center final : public privgrad::Transform, public privgrad::BoundedStatist
 void register_components(privgrad::Registrar& registrar) {
   registrar.add<privgrad::Transform, Center>({
       .name = "center",
-      .summary = "Takes the mean of the training examples from every example.",
+      .summary = "Subtracts the mean of the training examples from every example.",
       .reference = "Tramer and Boneh 2021, section 2.2 (data normalization)",
       .params = privgrad::private_statistic_params({
           param::real("max_norm",

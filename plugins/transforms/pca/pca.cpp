@@ -46,7 +46,7 @@ class Pca final : public privgrad::Transform, public privgrad::BoundedStatistic 
     if (params.has("max_norm") != noise_.has_value()) {
       throw ConfigError(noise_ ? "pca: statistic: private needs a public bound on the norm of an "
                                  "example; give max_norm"
-                               : "pca: max_norm is of statistic: private");
+                               : "pca: max_norm is only for statistic: private");
     }
     if (noise_) max_norm_ = params.real("max_norm");
   }
@@ -65,7 +65,7 @@ class Pca final : public privgrad::Transform, public privgrad::BoundedStatistic 
   }
 
   void fit(Dataset& train) override {
-    if (noise_) throw privgrad::PluginError("pca: learns from a released statistic alone");
+    if (noise_) throw privgrad::PluginError("pca: learns only from a released statistic");
     output_shape(train.shape());
     if (dimensions_ + 1 > train.rows()) {
       throw ConfigError("pca: dimensions is " + std::to_string(dimensions_) + ", but " +

@@ -44,7 +44,7 @@ class RobustScale final : public privgrad::Transform, public privgrad::BoundedSt
     if (params.has("range") != noise_.has_value()) {
       throw ConfigError(noise_ ? "robust_scale: statistic: private needs the public range of the "
                                  "features; give range: [low, high]"
-                               : "robust_scale: range is of statistic: private");
+                               : "robust_scale: range is only for statistic: private");
     }
     if (!noise_) return;
     const std::vector<double> range = params.reals("range");
@@ -57,7 +57,7 @@ class RobustScale final : public privgrad::Transform, public privgrad::BoundedSt
   ExampleShape output_shape(const ExampleShape& input) const override { return input; }
 
   void fit(Dataset& train) override {
-    if (noise_) throw privgrad::PluginError("robust_scale: learns from a released statistic alone");
+    if (noise_) throw privgrad::PluginError("robust_scale: learns only from a released statistic");
     if (train.rows() == 0) throw ConfigError("robust_scale: there are no training examples");
     const std::size_t features = train.row_size();
     const auto values = train.features();
@@ -195,7 +195,8 @@ class RobustScale final : public privgrad::Transform, public privgrad::BoundedSt
 void register_components(privgrad::Registrar& registrar) {
   registrar.add<privgrad::Transform, RobustScale>({
       .name = "robust_scale",
-      .summary = "Every feature less its median, over the distance between two of its quantiles.",
+      .summary =
+          "Every feature minus its median, divided by the distance between two of its quantiles.",
       .reference = "Dwork and Roth 2014, section 3.3 (noised histograms), for a private statistic",
       .params = privgrad::private_statistic_params({
           param::list("range",
@@ -205,7 +206,8 @@ void register_components(privgrad::Registrar& registrar) {
               .at_least_items(2)
               .optional()
               .example(privgrad::Value::List{-4.0, 4.0}),
-          param::integer("bins", "Of a feature's histogram, for a private statistic.")
+          param::integer("bins",
+                         "Number of bins of a feature's histogram, for a private statistic.")
               .at_least(2)
               .at_most(65536)
               .defaults_to(64),

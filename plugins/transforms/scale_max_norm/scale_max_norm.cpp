@@ -70,7 +70,7 @@ class ScaleMaxNorm final : public privgrad::Transform {
 
   void restore(const std::vector<FittedTensor>& values) override {
     if (values.size() != 1)
-      throw ConfigError("scale_max_norm: expected the fitted tensor max_norm alone");
+      throw ConfigError("scale_max_norm: expected only the fitted tensor max_norm");
     const double norm =
         privgrad::find_fitted(values, "scale_max_norm", "max_norm", {1}).values.front();
     if (!(norm > 0.0))

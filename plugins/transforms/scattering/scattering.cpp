@@ -141,7 +141,8 @@ void register_components(privgrad::Registrar& registrar) {
                   .at_most(32)
                   .defaults_to(8),
               param::integer("max_order",
-                             "1: moduli of wavelet transforms; 2: moduli of those of these, too.")
+                             "1: moduli of wavelet transforms; 2: also moduli of the wavelet "
+                             "transforms of these moduli.")
                   .at_least(1)
                   .at_most(2)
                   .defaults_to(2),

@@ -109,7 +109,7 @@ class Standardize final : public privgrad::Transform, public privgrad::BoundedSt
 
   void fit(Dataset& train) override {
     if (given_) return;
-    if (noise_) throw privgrad::PluginError("standardize: learns from a released statistic alone");
+    if (noise_) throw privgrad::PluginError("standardize: learns only from a released statistic");
     if (train.rows() == 0) throw ConfigError("standardize: there are no training examples");
     const std::size_t width = train.row_size();
     const auto features = train.features();
@@ -191,7 +191,7 @@ class Standardize final : public privgrad::Transform, public privgrad::BoundedSt
       throw ConfigError(std::string("standardize: ") +
                         (noise_ ? "statistic: private needs the public range of the features; give "
                                   "range: [low, high]"
-                                : "range is of statistic: private"));
+                                : "range is only for statistic: private"));
     }
     if (!noise_) return;
     ranges_ = params.reals("range");

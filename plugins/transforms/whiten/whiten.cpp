@@ -46,7 +46,7 @@ class Whiten final : public privgrad::Transform, public privgrad::BoundedStatist
       throw ConfigError(noise_
                             ? "whiten: statistic: private needs a public bound on the norm of an "
                               "example; give max_norm"
-                            : "whiten: max_norm is of statistic: private");
+                            : "whiten: max_norm is only for statistic: private");
     }
     if (noise_) max_norm_ = params.real("max_norm");
   }
@@ -61,7 +61,7 @@ class Whiten final : public privgrad::Transform, public privgrad::BoundedStatist
   }
 
   void fit(Dataset& train) override {
-    if (noise_) throw privgrad::PluginError("whiten: learns from a released statistic alone");
+    if (noise_) throw privgrad::PluginError("whiten: learns only from a released statistic");
     output_shape(train.shape());
     if (train.rows() == 0) throw ConfigError("whiten: there are no training examples");
     const second_moments::Vectors vectors = vectors_of(train.shape().features);
@@ -143,7 +143,7 @@ class Whiten final : public privgrad::Transform, public privgrad::BoundedStatist
   }
 
   void restore(const std::vector<FittedTensor>& values) override {
-    if (values.size() != 1) throw ConfigError("whiten: expected the fitted tensor matrix alone");
+    if (values.size() != 1) throw ConfigError("whiten: expected only the fitted tensor matrix");
     const FittedTensor& matrix = privgrad::find_fitted(values, "whiten", "matrix", {0, 0});
     if (matrix.shape.front() != matrix.shape.back())
       throw ConfigError("whiten: the fitted tensor matrix is not square");

@@ -141,7 +141,7 @@ TEST_CASE("a target that noise which protects nobody meets is refused", "[guard]
         noise);
   };
   CHECK_THROWS_WITH(search(2.0, 1.0),
-                    ContainsSubstring("noise which protects nobody who takes part"));
+                    ContainsSubstring("noise that protects no unit that takes part"));
   CHECK_THROWS_AS(search(2.0, 1.0), PrivacyError);
   // Without a noise that is known, any scale will do; and a real cost of 1/s^2 is met at s = 1.
   CHECK_NOTHROW(search(2.0, 0.0));

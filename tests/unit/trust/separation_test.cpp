@@ -199,10 +199,10 @@ TEST_CASE("many rounds: what is charged is right to the digits, and what has no 
     }
     return std::string();
   };
-  CHECK_THAT(refusal({1.0, -3.0}), ContainsSubstring("nothing finite is proved"));
+  CHECK_THAT(refusal({1.0, -3.0}), ContainsSubstring("no finite cost is proved"));
   CHECK_THAT(refusal({1.0, -3.0}, 420),
-             ContainsSubstring("nothing finite is proved"));  // of squares
-  CHECK_THAT(refusal({1.0, 3.0, -4.0}), ContainsSubstring("nothing finite is proved"));
+             ContainsSubstring("no finite cost is proved"));  // of squares
+  CHECK_THAT(refusal({1.0, 3.0, -4.0}), ContainsSubstring("no finite cost is proved"));
   const auto without = CorrelatedRecipes::of(
       [](std::uint64_t step) {
         ReleaseRecipe recipe;

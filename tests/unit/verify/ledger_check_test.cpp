@@ -185,7 +185,7 @@ TEST_CASE("another delta, bound or first line is found", "[ledger_check]") {
   CHECK(problem_of([](CheckedRun& run) { run.ledger.contents.releases[2].bound = "exact"; }) ==
         other);
   CHECK(problem_of([](CheckedRun& run) { run.facts["target_delta"] = 1e-6; }) ==
-        "ledger.jsonl:1: says 'target_delta' otherwise than manifest.yaml and facts.json");
+        "ledger.jsonl:1: has another 'target_delta' than manifest.yaml and facts.json");
   CHECK_FALSE(problem_of([](CheckedRun& run) { run.facts["adjacency"] = "zero_out"; }).empty());
   // Another version of the program is no contradiction.
   CHECK(problem_of([](CheckedRun& run) { run.facts["privgrad"] = "9.9"; }).empty());
@@ -201,11 +201,11 @@ TEST_CASE("a last line that does not follow from the lines before it is found",
   CHECK_THAT(closed("unfinished", 4), ContainsSubstring("status that no run ends with"));
   CHECK_THAT(closed("completed", 3), ContainsSubstring("not all of its steps were made"));
   CHECK_THAT(closed("interrupted", 5), ContainsSubstring("which were not paid for"));
-  CHECK_THAT(closed("completed", 4, 2.4), ContainsSubstring("what the lines before it add up to"));
+  CHECK_THAT(closed("completed", 4, 2.4), ContainsSubstring("the total of the lines before it"));
   CHECK_THAT(problem_of([](CheckedRun& run) { run.ledger.contents.close["releases_charged"] = 6; }),
-             ContainsSubstring("what the lines before it add up to"));
+             ContainsSubstring("the total of the lines before it"));
   CHECK_THAT(problem_of([](CheckedRun& run) { run.ledger.contents.close.erase("delta"); }),
-             ContainsSubstring("is not what a run ends with"));
+             ContainsSubstring("is not the last line that a run writes"));
 }
 
 TEST_CASE("a run stops early only at a report that can have ended it", "[ledger_check]") {

@@ -166,7 +166,7 @@ Event spent_by(const fs::path& directory, const AccountEntry& entry) {
         "that continued");
   }
   if (entry.resumed || !entry.begun)
-    return in_full("the run was resumed, or may have been, and a copy may have gone further");
+    return in_full("the run was or may have been resumed, so a copy of it may have spent more");
   std::vector<Event> costs;
   for (const auto& release : ledger.releases)
     costs.push_back(core::event_from_json(release.event.dump(), file.string()));

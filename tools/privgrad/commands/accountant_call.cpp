@@ -11,8 +11,8 @@ Option accountant_option() {
   return {.name = "accountant",
           .value = "NAME",
           .doc =
-              "Who accounts: a name, or with parameters '{kind: zcdp, conversion: classic}'; "
-              "default the one that proves most."};
+              "The accountant: a name, or with parameters '{kind: zcdp, conversion: classic}'; "
+              "default: the one that proves the least cost."};
 }
 
 Option adjacency_option() {

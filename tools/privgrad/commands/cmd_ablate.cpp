@@ -42,7 +42,9 @@ int show_dry_run(const api::StudyCourse& course, const Arguments& arguments, int
   if (course.search) {
     print(study_plan_page(*course.search, run_seconds(*course.search), course.search->run_count(),
                           jobs));
-    print("\nThen, each arm at its best candidate (below, at the first):\n\n");
+    print(
+        "\nAfter the search, each arm runs with its best candidate (shown here with the "
+        "first):\n\n");
   }
   print(study_plan_page(course.plan, seconds, course.plan.run_count(), jobs));
   return 0;
@@ -126,21 +128,21 @@ Command ablate_command() {
       .usage =
           {.name = "ablate",
            .summary = "Compares variants of a manifest at the same privacy: runs every arm of a "
-                      "study with every\nseed, and leaves tables, paired differences and what "
-                      "choosing the best arm costs.",
+                      "study with every\nseed, and leaves tables, paired differences and the cost "
+                      "of choosing the best arm.",
            .operands = {"STUDY"},
            .options =
                {set_option(),
                 {.name = "out",
                  .value = "DIR",
-                 .doc = "The study's directory; default studies/NAME. One that was begun is "
+                 .doc = "The study's directory; default studies/NAME. An interrupted study is "
                         "continued."},
                 jobs_option(),
                 shard_option(),
                 cache_option(),
                 {.name = "dry-run",
                  .value = "",
-                 .doc = "Plan and calibrate every arm, show that, and stop."},
+                 .doc = "Plan and calibrate every arm, show the plan, and stop."},
                 {.name = "json",
                  .value = "",
                  .doc = "Print the results (with --dry-run, the plan) as JSON and nothing else on "

@@ -121,10 +121,9 @@ Command account_command() {
   return {
       .usage =
           {.name = "account",
-           .summary =
-               "Tells what an event costs: epsilon at a delta, delta at an epsilon, or what a "
-               "test for\nmembership finds at most. Opens and shows accounts that all runs on "
-               "the same private\ndata share.",
+           .summary = "Computes the cost of an event: epsilon at a delta, delta at an epsilon, or "
+                      "how much a test for\nmembership can find. Opens and shows accounts that all "
+                      "runs on the same private data share.",
            .operands = {},
            .options =
                {accountant_option(),
@@ -135,22 +134,22 @@ Command account_command() {
                 {.name = "epsilon", .value = "E", .doc = "At least 0; delta is computed."},
                 {.name = "curve",
                  .value = "",
-                 .doc = "What a test for membership finds at most, for shares of 0.001 to 0.5 of "
-                        "outsiders that it wrongly accuses."},
+                 .doc = "The most members that a test for membership can find, where it wrongly "
+                        "accuses 0.001 to 0.5 of all outsiders."},
                 adjacency_option(),
                 {.name = "dp-accounting",
                  .value = "",
                  .doc = "Only print the event as the Python package dp_accounting writes it."},
                 {.name = "ledger",
                  .value = "FILE",
-                 .doc = "Show an account: what is left, and who has spent the rest."},
+                 .doc = "Show an account: what is left, and which runs have spent the rest."},
                 {.name = "close",
                  .value = "ID",
                  .doc = "With --ledger: settle the reservation of a run that was killed."},
                 {.name = "run",
                  .value = "DIR",
-                 .doc = "With --close: count what the ledger of this run says, if it ended and "
-                        "was never resumed."},
+                 .doc = "With --close: charge only what the ledger of this run says, if the run "
+                        "ended and was never resumed."},
                 {.name = "open",
                  .value = "FILE",
                  .doc = "Open an account, kept by --accountant: a privacy filter."},
@@ -161,7 +160,7 @@ Command account_command() {
                 {.name = "unit", .value = "U", .doc = "With --open: example (default) or client."},
                 {.name = "name",
                  .value = "NAME",
-                 .doc = "With --open: what to call the data; default the file's name."},
+                 .doc = "With --open: a name for the data; default the file's name."},
                 {.name = "json", .value = "", .doc = "Print one JSON document."},
                 plugin_dir_option()},
            .details = "An event is what a mechanism did to the data, e.g. 1000 steps of DP-SGD:\n"

@@ -37,13 +37,15 @@ core::AuditOptions options_of(const Arguments& arguments) {
   }
   if (arguments.has("neighbours")) {
     if (arguments.has("canaries"))
-      throw UsageError("--neighbours are two data sets, --canaries are for others");
+      throw UsageError(
+          "--neighbours rounding and lattice fix both data sets, so --canaries cannot be used with "
+          "them");
     options.kind = core::AuditKind::repeated;
     options.neighbours = api::neighbours_of(arguments.text("neighbours"), "--neighbours");
   }
   if (arguments.has("exposure")) {
     if (arguments.has("runs") || arguments.has("neighbours"))
-      throw UsageError("--exposure is of one run; --runs and --neighbours are of others");
+      throw UsageError("--exposure audits one run; it cannot be used with --runs or --neighbours");
     options.exposure = true;
   }
   if (arguments.has("confidence"))
@@ -119,8 +121,7 @@ int audit_manifest(const Arguments& arguments, const core::AuditOptions& options
 
 /// Writes audit.json, and rewrites report.html, which shows the audit.
 int audit_directory(const Arguments& arguments, const core::AuditOptions& options) {
-  if (arguments.has("set"))
-    throw UsageError("--set changes a manifest, and that of a run stays as it was");
+  if (arguments.has("set")) throw UsageError("--set cannot change the manifest of a run");
   const core::RecordDirectory directory{fs::path(arguments.operand(0))};
   const host::PluginHost host = load_plugins(arguments);
   const core::RunAudit made = api::audit_directory(directory, host.catalog(), options);
@@ -161,17 +162,17 @@ Command audit_command() {
                                "two thirds of the runs choose one."},
                        {.name = "runs",
                         .value = "N",
-                        .doc = "Train N times instead, with one canary that is there in about half "
-                               "of the runs; default 1000 where --neighbours is given."},
+                        .doc = "Train N times instead, with one canary that is present in about "
+                               "half of the runs; default 1000 with --neighbours."},
                        {.name = "neighbours",
                         .value = "WHICH",
-                        .doc = "Of repeated runs: canary (the default), or rows crafted against "
-                               "floating point, for the model linear: rounding or lattice."},
+                        .doc = "For repeated runs: canary (the default) or, for the model linear, "
+                               "rows crafted to exploit floating point: rounding or lattice."},
                        {.name = "exposure",
                         .value = "",
-                        .doc = "For loss: next_token: canaries are rows of random tokens, and what "
-                               "the model after the last step says of them is compared with rows "
-                               "that it was not trained on."},
+                        .doc = "For loss: next_token: canaries are rows of random tokens, and "
+                               "their losses under the last step's model are compared with those "
+                               "of rows that it was not trained on."},
                        {.name = "confidence",
                         .value = "P",
                         .doc = "Of the lower bound; default 0.99."},
@@ -182,9 +183,9 @@ Command audit_command() {
                        {.name = "json", .value = "", .doc = "Print one JSON document."},
                        plugin_dir_option()},
            .details =
-               "The canaries decide between neighbours under the manifest's adjacency. No account "
-               "is charged and no\nfile is left; do not publish the result for private rows "
-               "unless one more run of the manifest would be\nyours to publish.\n\n"
+               "Data sets that differ in one canary are neighbours under the manifest's adjacency. "
+               "No account is charged\nand no file is left; do not publish the result for private "
+               "rows unless you could also publish one more\nrun of the manifest.\n\n"
                "MANIFEST may be the directory of a run: its plan is audited on rows that are drawn "
                "from a public law,\nno data is read, and audit.json in the directory has the "
                "result, which the run's page and statement\nshow. docs/audit.md says how bounds "

@@ -252,7 +252,7 @@ Json risk_probability(const Numbers& numbers) {
         number(core::true_risk_in_probability(facts, schedule["bound"].get<double>(), p));
   }
   json["theorem"] = "Hong et al. 2022, Eq. 15, of the best of several runs that share the budget";
-  json["note"] = "finding the best of the runs is not paid for by the budget";
+  json["note"] = "the budget does not pay for choosing the best of the runs";
   return json;
 }
 
@@ -310,7 +310,7 @@ Json tree(const Numbers& numbers) {
 Json reduced_tree(const Numbers& numbers) {
   return answer_of(core::norm_bound_of_reduced_tree(norm_facts(numbers)),
                    "Tran and Cutkosky 2022, Theorem 9, and what Lemmas 5 and 11, mended, and 7 "
-                   "give; its proof is not whole");
+                   "give; its proof is incomplete");
 }
 
 struct Kind {
@@ -389,8 +389,8 @@ std::string page_of(const Json& json) {
 
 /// The premise of every bound that divides a budget among steps.
 constexpr const char* kPremise =
-    "a step costs 1/sigma^2, as with full batches; a sampled step does not, so that with sampling "
-    "neither the bound nor the number of steps that is best by it holds";
+    "each step is charged 1/sigma^2, as for full batches; sampled steps cost differently, so with "
+    "sampling neither the bound nor its best number of steps holds";
 
 int do_bound(const Arguments& arguments) {
   const Kind& kind = kind_named(arguments.operand(0));
@@ -416,13 +416,13 @@ Command bound_command() {
   return {
       .usage =
           {.name = "bound",
-           .summary = "Utility bounds for concrete numbers: what private training is promised to "
-                      "reach with uniform\nand with dynamic noise, and the number of steps at "
-                      "which the promise is best.",
+           .summary = "Utility bounds for concrete numbers: the loss that private training is "
+                      "proved to reach with uniform\nand with dynamic noise, and the number of "
+                      "steps with the best bound.",
            .operands = {"KIND"},
            .options = {option("kappa", "K",
                               "Smoothness over the Polyak-Lojasiewicz constant; or give both."),
-                       option("alpha", "A", "D G^2 / (2 R M N^2 gap); or give what it is made of."),
+                       option("alpha", "A", "D G^2 / (2 R M N^2 gap); or give its factors."),
                        option("parameters", "D", "Number of parameters."),
                        option("clip-norm", "G",
                               "Clip norm, or Lipschitz constant of an example's loss."),
@@ -436,7 +436,7 @@ Command bound_command() {
                               "Of the Polyak-Lojasiewicz condition (strong convexity "
                               "for the risks)."),
                        option("examples", "N", "Number of training examples."),
-                       option("initial-gap", "F", "Initial loss less the least one."),
+                       option("initial-gap", "F", "Initial loss minus the least loss."),
                        option("steps", "T", "At this number of steps; default the best one."),
                        option("momentum", "",
                               "sgd: with bias-corrected momentum, by its exact weights."),
@@ -454,7 +454,7 @@ Command bound_command() {
                "KIND is one of\n"
                "  descent           gradient descent: gamma^T + alpha R sum gamma^(T-t) sigma_t^2\n"
                "  momentum          with bias-corrected momentum, by its exact weights\n"
-               "  sgd               descent with what the noise of sampling adds\n"
+               "  sgd               descent, with the term for the noise of sampling\n"
                "  risk-stability    the expected true excess risk of descent\n"
                "  risk-probability  the true excess risk of descent, but for a small probability\n"
                "  tables            the rows of the paper's tables, every constant taken as 1\n"

@@ -92,7 +92,7 @@ Command calibrate_command() {
            .summary =
                "Finds the noise for a number of steps, or the number of steps for a noise, that "
                "meets "
-               "a\nguarantee. What comes back was checked: its epsilon is at most the target.",
+               "a\nguarantee. The result has been checked: its epsilon is at most the target.",
            .operands = {},
            .options =
                {accountant_option(),
@@ -100,13 +100,11 @@ Command calibrate_command() {
                 {.name = "target-delta", .value = "D", .doc = "In (0, 1)."},
                 {.name = "sample-rate",
                  .value = "Q",
-                 .doc =
-                     "Probability of an example to be in a batch (Poisson sampling), in (0, 1]."},
+                 .doc = "Probability that an example is in a batch (Poisson sampling), in (0, 1]."},
                 {.name = "allocation",
                  .value = "T",
-                 .doc =
-                     "Instead of it: epochs of T steps, in each of which every example draws its "
-                     "step (random allocation)."},
+                 .doc = "Instead of --sample-rate: epochs of T steps, in each of which every "
+                        "example takes part in one step, drawn at random (random allocation)."},
                 {.name = "steps", .value = "T", .doc = "The noise multiplier is computed."},
                 {.name = "noise-multiplier",
                  .value = "S",

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kPrivate =
-    "These are facts about the examples, histograms included: of private examples they are "
+    "These are facts about the examples, histograms included: for private examples they are "
     "private.";
 
 /// A data source and its parameters, as a manifest would hold them.
@@ -334,12 +334,10 @@ nlohmann::json to_json(const std::string& what, const Description& d) {
 }
 
 constexpr const char* kLooked =
-    "# Made by looking at all rows: types, ranges, values and classes are facts about them, which "
-    "a\n"
-    "# model made with them gives away. Of rows that are private, declare what you know without "
-    "them.\n"
-    "# Release mode refuses read_off_rows: take it out once nothing here was read off private "
-    "rows.\n";
+    "# Drafted from all rows: types, ranges, values and classes are facts about them, which a "
+    "model\n# trained with this section discloses. For private rows, declare only what you know "
+    "without them.\n# Release mode refuses read_off_rows: delete it once nothing here comes from "
+    "private rows.\n";
 
 /// Prints the section `data`, with the declarations that the source suggests.
 int suggest(const Catalog& catalog, const WantedSource& wanted, bool as_json) {
@@ -399,8 +397,8 @@ Command data_describe_command() {
                 .details =
                     "PATH is an IDX, CSV or NPY file, or a folder of IDX files named as MNIST's "
                     "are. NAME is a data\nset that is here; see privgrad data list. Features are "
-                    "described as a run sees them (bytes of\nimages become 0..1). What this "
-                    "prints are exact facts about the examples: of private\nexamples they are "
+                    "described as a run sees them (bytes of\nimages become 0..1). The output "
+                    "consists of exact facts about the examples: for private\nexamples they are "
                     "private, and no budget was charged for them.",
                 .examples = {"privgrad data describe mnist",
                              "privgrad data describe patients.csv --set target=outcome",

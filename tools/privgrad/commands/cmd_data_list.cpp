@@ -123,8 +123,8 @@ Command data_list_command() {
                 .operands = {},
                 .options = {{.name = "json", .value = "", .doc = "As JSON."}, plugin_dir_option()},
                 .details = "EXAMPLES are training + test. HERE is the folder that `data: "
-                           "{kind: dataset, name: NAME}` reads,\nwith the number of examples "
-                           "in it where that is another than was published.",
+                           "{kind: dataset, name: NAME}` reads,\nwith the number of its examples "
+                           "if that differs from the published number.",
                 .examples = {"privgrad data list",
                              "PRIVGRAD_DATA_DIR=~/data privgrad data list --json"}},
       .run = do_data_list};

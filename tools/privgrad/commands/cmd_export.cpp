@@ -20,8 +20,8 @@ int do_export(const Arguments& arguments) {
   if (arguments.has("estimator")) words.push_back("--estimator=" + arguments.text("estimator"));
   words.insert(words.end(), {"--", arguments.operand(0)});
   become_companion("privgrad-export", std::move(words),
-                   "build or install PrivGrad where libonnx-dev and libprotobuf-dev are there "
-                   "(scripts/install-dependencies.sh brings them)");
+                   "build or install PrivGrad where libonnx-dev and libprotobuf-dev are installed "
+                   "(scripts/install-dependencies.sh installs them)");
 }
 
 }  // namespace

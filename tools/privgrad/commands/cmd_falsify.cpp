@@ -26,9 +26,9 @@ std::string page(const core::Falsified& result) {
   text += std::to_string(result.neighbours.size()) + " neighbours, " +
           std::to_string(result.steps) + " step(s) each, " + std::to_string(result.participations) +
           " of them with the row that differs; " + std::to_string(result.coordinates) +
-          " released numbers made again\n";
+          " released numbers recomputed\n";
   return text + (result.differences.empty() ? "no unexpected differences\n"
-                                            : "what differs is not covered by the noise\n");
+                                            : "the noise does not cover these differences\n");
 }
 
 int do_falsify(const Arguments& arguments) {

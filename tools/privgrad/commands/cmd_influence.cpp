@@ -98,9 +98,8 @@ Value parsed_auxiliary(const std::string& text) {
 Value auxiliary_data(const core::Manifest& manifest, const core::Plan& plan) {
   const ExampleShape& shape = plan.setting->network.input;
   if (shape.features.size() != 1) {
-    throw UsageError("the auxiliary data that can be made are vectors, but " +
-                     manifest.model.name() + " takes examples of " + to_text(shape.features) +
-                     "; give --auxiliary");
+    throw UsageError("generated auxiliary data are vectors, but " + manifest.model.name() +
+                     " takes examples of " + to_text(shape.features) + "; give --auxiliary");
   }
   Value data{Value::Object{}};
   data.set("kind", "synthetic");
@@ -193,7 +192,7 @@ std::string page_of(const Json& record, const fs::path& table) {
                      record["method"].get<std::string>() + " on " +
                      record["data"].get<std::string>() + " data\n\n" + rows.text(2) + "\n";
   if (const std::string noise = noise_of(record); !noise.empty())
-    return page + noise + ";\nno schedule is made of them\n";
+    return page + noise + ";\nno schedule was written\n";
   page +=
       record["gamma"].is_number()
           ? "nearest exponential: gamma " + short_number(record["gamma"].get<double>(), 6) + "\n"
@@ -220,11 +219,11 @@ int finish(const Call& call, const Json& record, const Arguments& arguments) {
   write_result_page(call.directory, "estimate");
   if (record["data"] == "own") {
     complain("warning",
-             "the influence was measured on private rows and charged nowhere; plans that use it "
-             "list that as unaccounted");
+             "the influence was measured on private rows without a charge; plans that use it list "
+             "it as unaccounted");
   }
   if (const std::string noise = noise_of(record); !noise.empty())
-    complain("warning", noise + "; no schedule is made of them");
+    complain("warning", noise + "; no schedule was written");
   if (arguments.has("json")) {
     print_json(record);
   } else {
@@ -282,7 +281,8 @@ int do_influence(const Arguments& arguments) {
     throw UsageError("the influence of noise is asked for, but privacy.noise is off");
   const core::Plan plan = make_shown_plan(manifest, arguments);
   if (plan.noise_adapts)
-    throw UsageError("the influence of noise is asked for, but it is chosen as the run goes");
+    throw UsageError(
+        "the influence of noise is asked for, but the manifest chooses the noise during the run");
   const Call call = call_of(arguments, manifest);
   return call.by_retraining ? by_retraining(call, arguments, manifest, plan, host.catalog())
                             : by_hessian(call, arguments, manifest, plan, host.catalog());
@@ -295,8 +295,8 @@ Command influence_command() {
       .usage =
           {.name = "influence",
            .summary = "Estimates how much the noise of each step matters at the end, for schedule "
-                      "dynamic: by training\nagain and again with other noise in one step, on "
-                      "public data of the same shape.",
+                      "dynamic: by repeated\ntraining with different noise in one step, on public "
+                      "data of the same shape.",
            .operands = {"MANIFEST"},
            .options =
                {set_option(),
@@ -306,11 +306,11 @@ Command influence_command() {
                         "loss, as if nothing were clipped."},
                 {.name = "points",
                  .value = "N",
-                 .doc = "Number of steps that are measured, if there are so many; default 11."},
+                 .doc = "Number of steps to measure, if the run has so many; default 11."},
                 {.name = "repeats", .value = "N", .doc = "Runs of each kind; default 10."},
                 {.name = "factors",
                  .value = "F,...",
-                 .doc = "What the noise of a step is multiplied by; default 2,4."},
+                 .doc = "Factors that the noise of a step is multiplied by; default 2,4."},
                 {.name = "auxiliary",
                  .value = "DATA",
                  .doc = "A public data source, in YAML; default synthetic data of the same shape "
@@ -321,8 +321,8 @@ Command influence_command() {
                         "that use the result list it as unaccounted."},
                 {.name = "out",
                  .value = "DIR",
-                 .doc = "Where the estimate goes; default influence/NAME. One that was begun is "
-                        "continued."},
+                 .doc = "Where the estimate goes; default influence/NAME. An interrupted estimate "
+                        "is continued."},
                 jobs_option(),
                 cache_option(),
                 {.name = "json", .value = "", .doc = "Print influence.json on standard output."},

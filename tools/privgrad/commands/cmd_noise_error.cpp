@@ -27,8 +27,8 @@ std::string choice_of(const api::NoiseOfMechanisms& noise) {
   const api::NoiseArm& best = noise.best();
   return "\nleast noise in the iterates: " + best.name + "\n  --set 'sampler=" + best.sampler +
          "'\n  --set 'aggregator=" + best.aggregator +
-         "'\nThat is among these mechanisms, by the optimizer's own sums: what a loss forgets of "
-         "earlier noise\nis not counted, nor what batches of another kind do to the gradients.\n";
+         "'\nOnly these mechanisms were compared, by the optimizer's own sums: how a loss forgets "
+         "earlier noise is\nnot counted, nor how batches of another kind change the gradients.\n";
 }
 
 std::string page_of(const api::NoiseOfMechanisms& noise) {
@@ -182,53 +182,54 @@ Command noise_error_command() {
                       "Trains nothing and releases nothing.",
            .operands = {"MANIFEST", "MANIFEST"},
            .optional_operands = 1,
-           .options = {set_option(),
-                       {.name = "momentum",
-                        .value = "M",
-                        .doc = "In (0, 1]; 1 is prefix sums. Default: that of the manifest's "
-                               "aggregator. Of two manifests: for the one whose noise is "
-                               "independent; default: the other's."},
-                       {.name = "restart-every",
-                        .value = "N",
-                        .doc = "Compares trees that are restarted after N steps too. Default: that "
-                               "of the manifest's aggregator tree."},
-                       {.name = "smoothness",
-                        .value = "L",
-                        .doc = "Of the loss, for tree_reduced. Default: that of the manifest's "
-                               "aggregator tree_reduced; without any, the mechanism is left out."},
-                       {.name = "windows",
-                        .value = "N,...",
-                        .doc = "Also the noise in the mean of so many releases in a row, which is "
-                               "what moves a model. Default: as many as the momentum remembers, "
-                               "1 / (1 - M), and ten times as many; of prefix sums none; of two "
-                               "manifests those of both."},
-                       {.name = "samplers",
-                        .value = "",
-                        .doc =
-                            "Compares samplers of the same expected batch size as well, each with "
-                            "the mechanisms that are proved under it, and names the one whose "
-                            "iterates have the least noise, with the keys that a manifest gets "
-                            "it by."},
-                       {.name = "report",
-                        .value = "FILE",
-                        .doc = "Write the table and a chart of every step as one HTML page."},
-                       {.name = "json",
-                        .value = "",
-                        .doc = "Print one JSON document, with every step of every mechanism."},
-                       plugin_dir_option()},
+           .options =
+               {set_option(),
+                {.name = "momentum",
+                 .value = "M",
+                 .doc = "In (0, 1]; 1 is prefix sums. Default: the momentum of the manifest's "
+                        "aggregator. With two manifests: the momentum for the one whose noise is "
+                        "independent; default: the other's."},
+                {.name = "restart-every",
+                 .value = "N",
+                 .doc = "Also compare trees that are restarted after N steps. Default: the value "
+                        "in the manifest's aggregator tree."},
+                {.name = "smoothness",
+                 .value = "L",
+                 .doc = "Smoothness of the loss, for tree_reduced. Default: the value in the "
+                        "manifest's aggregator tree_reduced; without a value, tree_reduced is left "
+                        "out."},
+                {.name = "windows",
+                 .value = "N,...",
+                 .doc = "Also show the noise in the mean of N consecutive releases, which is what "
+                        "moves a model. Default: as many as the momentum remembers, 1 / (1 - M), "
+                        "and ten times as many; none for prefix sums; with two manifests, the "
+                        "defaults of both."},
+                {.name = "samplers",
+                 .value = "",
+                 .doc = "Compares samplers of the same expected batch size as well, each with "
+                        "the mechanisms that are proved under it, and names the one whose iterates "
+                        "have the least noise, with the manifest keys that select it."},
+                {.name = "report",
+                 .value = "FILE",
+                 .doc = "Write the table and a chart of every step as one HTML page."},
+                {.name = "json",
+                 .value = "",
+                 .doc = "Print one JSON document, with every step of every mechanism."},
+                plugin_dir_option()},
            .details =
                "Noise is in the units of the released gradient: the clip norm over the "
-               "batch size. A mechanism\nthat nothing is proved for under the manifest's "
-               "sampler is listed with the reason: trees need\na sampler whose order is "
+               "batch size. A mechanism\nwithout a proof under the manifest's sampler is listed "
+               "with the reason: trees need\na sampler whose order is "
                "public (shuffle, sequential, full_batch), and tree_reduced one whose "
                "epochs are\nall in the same order.\n\nIterates are the releases added up with the "
                "learning "
                "rates (over their mean), as SGD does; under\nan optimizer that rescales "
                "gradients, as Adam, they are a proxy. Means of releases are simulated by the "
                "run's own recipes, with a fixed seed, to 1.6 % (4.5 % beyond\n24 000 "
-               "steps). Of two manifests the lower noise is named where the two are more than 10 % "
-               "apart, and\nelse that it cannot be told. Less noise says nothing of which run "
-               "ends better if they take\ndifferent numbers of steps. --restart-every, "
+               "steps). With two manifests, the one with less noise is named if they are more than "
+               "10 %\napart; otherwise the answer is that it cannot be told. If they take "
+               "different numbers of steps,\nless noise does not tell which run ends better. "
+               "--restart-every, "
                "--smoothness, --samplers and --report are for one manifest.",
            .examples = {"privgrad noise-error m.yaml --momentum 0.99",
                         "privgrad noise-error m.yaml --momentum 1 --restart-every 1000 --json",

@@ -41,7 +41,7 @@ std::optional<std::string> signer_of(const std::string& plugin, const fs::path& 
   std::optional<std::string> signer = plugin_signer(staged, file);
   if (!signer) throw PluginError(file.string() + ": is not a signature of " + plugin);
   if (wanted && *wanted != *signer) {
-    throw PluginError(file.string() + ": is of the key " + *signer + ", not of the one asked for");
+    throw PluginError(file.string() + ": is of the key " + *signer + ", not of the requested key");
   }
   return signer;
 }
@@ -156,12 +156,12 @@ int do_plugins_install(const Arguments& arguments) {
     const PluginIdentity& loaded = load_staged(host, plugin, staged);
     const Catalog& catalog = host.catalog();
     change.install(target, loaded.sha256, with_names_of(loaded, catalog));
-    print("installed " + loaded.name + " " + loaded.version + ": " +
-          components_of(catalog, loaded) + "\n" + target.string() + "\n" +
-          taken_names(catalog, loaded) +
-          (!signer  ? "not signed\n"
-           : wanted ? "signed by the key asked for\n"
-                    : "signed by the key " + *signer + "; whose that is, --signer would say\n"));
+    print(
+        "installed " + loaded.name + " " + loaded.version + ": " + components_of(catalog, loaded) +
+        "\n" + target.string() + "\n" + taken_names(catalog, loaded) +
+        (!signer  ? "not signed\n"
+         : wanted ? "signed by the requested key\n"
+                  : "signed by the key " + *signer + "; --signer KEY checks whose key that is\n"));
     return 0;
   });
   change.finish();
@@ -174,8 +174,8 @@ Command plugins_install_command() {
   return {
       .usage =
           {.name = "plugins install",
-           .summary = "Installs a plugin for you alone: checks it, tests it, and puts it where it "
-                      "is found.",
+           .summary = "Installs a plugin for the current user: checks it, tests it, and puts it "
+                      "where PrivGrad finds it.",
            .operands = {"FILE"},
            .options = {{.name = "signer",
                         .value = "KEY",
@@ -185,14 +185,14 @@ Command plugins_install_command() {
                         .doc = "Replace an installed file of this name."},
                        {.name = "params",
                         .value = "NAME=YAML",
-                        .doc = "Parameters to test the component NAME with, as of plugins test.",
+                        .doc = "Parameters to test the component NAME with, as in plugins test.",
                         .repeatable = true}},
            .details =
-               "The file must be built for this ABI, pass privgrad plugins test, and have the name "
-               "of no plugin that\nis found already. Where FILE.sig lies beside it, it must be a "
-               "signature of the file (privgrad plugins\nsign). The file and the record of its "
-               "test go to ~/.local/share/privgrad/plugins. To test a plugin is\nto run its code: "
-               "install what you would run.\n\n"
+               "The file must be built for this ABI, pass privgrad plugins test, and not have the "
+               "name of a plugin that\nis found already. If FILE.sig lies beside it, that must be "
+               "a signature of the file (privgrad plugins\nsign). The file and the record of its "
+               "test go to ~/.local/share/privgrad/plugins. Testing a plugin runs\nits code: "
+               "install only plugins that you would run.\n\n"
                "exit codes: 0 installed, 1 the plugin is refused, 2 the call is wrong or the file "
                "is there already, 4 a\nfile could not be read or written",
            .examples = {"privgrad plugins install warm_up.privgrad.so",

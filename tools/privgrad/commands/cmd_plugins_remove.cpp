@@ -40,7 +40,8 @@ std::vector<Installed> installed_plugins(const Catalog& catalog) {
   std::vector<std::string> names;
   for (const Installed& one : all) names.insert(names.end(), one.names.begin(), one.names.end());
   const std::string nearest = nearest_name(given, names);
-  throw UsageError("'" + given + "' is no KIND/NAME in " + host::user_plugin_directory().string() +
+  throw UsageError("'" + given + "' is not a KIND/NAME in " +
+                   host::user_plugin_directory().string() +
                    (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
 }
 
@@ -87,8 +88,8 @@ Command plugins_remove_command() {
                 .operands = {"KIND/NAME"},
                 .options = {},
                 .details = "KIND/NAME is one of its components, as privgrad plugins list shows "
-                           "them; or the name of the file, where\nit can no longer be loaded. "
-                           "Plugins that lie elsewhere are left alone.\n\n"
+                           "them; or, if it\ncan no longer be loaded, the name of its file. "
+                           "Plugins in other folders are not touched.\n\n"
                            "exit codes: 0 removed, 2 there is no such plugin, 4 it could not be "
                            "removed",
                 .examples = {"privgrad plugins remove schedule/warm_up",

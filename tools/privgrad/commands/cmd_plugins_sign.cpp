@@ -11,7 +11,7 @@ namespace {
 int do_plugins_sign(const Arguments& arguments) {
   const std::string& file = arguments.operand(0);
   check_plugin_file(file);
-  if (!arguments.has("key")) throw UsageError("--key KEY is missing: whose signature is it?");
+  if (!arguments.has("key")) throw UsageError("--key KEY is missing: the secret key to sign with");
   if (arguments.has("new-key")) core::make_signing_key(arguments.text("key"));
   const std::filesystem::path signature = signature_of(file);
   core::write_atomically(signature, sign_plugin(file, arguments.text("key")));
@@ -24,15 +24,14 @@ int do_plugins_sign(const Arguments& arguments) {
 Command plugins_sign_command() {
   return {
       .usage = {.name = "plugins sign",
-                .summary =
-                    "Signs a plugin file, so that those who install it can tell whose it is.",
+                .summary = "Signs a plugin file, so that its users can check who made it.",
                 .operands = {"FILE"},
                 .options = {{.name = "key", .value = "KEY", .doc = "The secret key to sign with."},
                             {.name = "new-key",
                              .value = "",
                              .doc = "Make that key first, and KEY.pub beside it."}},
-                .details = "Leaves FILE.sig (Ed25519 over the file's SHA-256), which is handed out "
-                           "beside the file. Keys are those\nof privgrad verify --sign.\n\n"
+                .details = "Leaves FILE.sig (Ed25519 over the file's SHA-256), which is published "
+                           "beside the file. Keys are the same\nas for privgrad verify --sign.\n\n"
                            "exit codes: 0 done, 2 the call or the key is wrong, 4 a file could "
                            "not be read or written",
                 .examples = {"privgrad plugins sign warm_up.privgrad.so --key ~/.config/me.key "

@@ -167,7 +167,7 @@ Writer writer_for(const std::string& file, bool keeps) {
   const std::string ending = std::filesystem::path(file).extension().string();
   if (ending == ".csv") return csv;
   if (ending == ".npy" && keeps)
-    throw UsageError("--keep: a file .npy holds numbers alone; write .csv or .jsonl");
+    throw UsageError("--keep: a .npy file holds only numbers; write .csv or .jsonl");
   if (ending == ".npy") return npy;
   if (ending == ".jsonl") return json_lines;
   throw UsageError("--out is '" + file + "', expected a name that ends in .csv, .npy or .jsonl");
@@ -241,8 +241,8 @@ std::vector<Option> predict_options() {
   all.insert(all.begin(),
              {{.name = "out",
                .value = "FILE",
-               .doc = "Write the predictions there: .csv, .npy (probabilities or values alone) or "
-                      ".jsonl, by the name."},
+               .doc = "Write the predictions there, in the format that the name ends in: .csv, "
+                      ".npy (only probabilities or values) or .jsonl."},
               {.name = "keep",
                .value = "COLUMN",
                .doc = "Write this column of the rows' table beside each prediction, such as an id.",
@@ -259,9 +259,9 @@ Command predict_command() {
                            "values.",
                 .operands = {"MODEL"},
                 .options = predict_options(),
-                .details = "MODEL is a run directory or its model.safetensors, which brings the "
-                           "preprocessing that it was\ntrained with: rows are given as the data "
-                           "source has them. Predictions of private rows are\nprivate, and say "
+                .details = "MODEL is a run directory or its model.safetensors, which contains the "
+                           "preprocessing that it\nwas trained with: give rows as the data source "
+                           "has them. Predictions of private rows are\nprivate, and say "
                            "so. docs/models.md has the rest.\n\n"
                            "exit codes: 0 done, 2 the call or the rows are wrong, 4 the model or "
                            "the rows could not be\nread, or FILE not written",

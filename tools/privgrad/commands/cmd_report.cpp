@@ -22,7 +22,7 @@ int do_report(const Arguments& arguments) {
     return 0;
   }
   if (arguments.has("as"))
-    throw UsageError("--as says how --statement prints, and it is not there");
+    throw UsageError("--as chooses the form of --statement, which is missing");
   if (arguments.has("table")) {
     for (const char* other : {"out", "figures", "markdown"}) {
       if (arguments.has(other))
@@ -43,7 +43,8 @@ int do_report(const Arguments& arguments) {
     return 0;
   }
   if (arguments.has("markdown")) {
-    if (arguments.has("out")) throw UsageError("--markdown names its file; --out is the page's");
+    if (arguments.has("out"))
+      throw UsageError("--markdown names its own file; --out is for the page");
     report::write_markdown(directory, arguments.text("markdown"));
     print(arguments.text("markdown") + "\n");
     return 0;
@@ -59,42 +60,42 @@ int do_report(const Arguments& arguments) {
 
 Command report_command() {
   return {
-      .usage =
-          {.name = "report",
-           .summary = "Writes the page of a run or a study: one HTML file with its charts and its "
-                      "privacy statement,\nwhich works offline and in print.",
-           .operands = {"DIR"},
-           .options = {{.name = "out",
-                        .value = "FILE",
-                        .doc = "Where the page goes; default report.html in the directory."},
-                       {.name = "figures",
-                        .value = "DIR",
-                        .doc = "Write each chart of the page as SVG, PDF and CSV for papers, and "
-                               "no page; rsvg-convert makes the PDFs."},
-                       {.name = "table",
-                        .value = "FORM",
-                        .doc = "Print the results of a finished study as a table for a paper: "
-                               "latex (with booktabs), markdown or csv."},
-                       {.name = "markdown",
-                        .value = "FILE",
-                        .doc =
-                            "Write tables in Markdown and charts as SVG, of a finished study, an "
-                            "estimate of influence, or a folder of such."},
-                       {.name = "statement",
-                        .value = "",
-                        .doc = "Print the privacy statement of a run as text, and write no page."},
-                       {.name = "as",
-                        .value = "FORM",
-                        .doc = "Of the statement: text; json, with what an audit found; registry, "
-                               "an entry of the public registry of deployments."}},
-           .details =
-               "`run` writes the page at its end. Made again, it also shows a run that was cut "
-               "off. The page is as\nprivate as the directory.\n\n"
-               "exit codes: 0 done, 2 the directory holds neither a run nor a study, 4 a file "
-               "is broken, or could\nnot be read or written",
-           .examples = {"privgrad report runs/e2", "privgrad report runs/e2 --out e2.html",
-                        "privgrad report runs/e2 --statement",
-                        "privgrad report runs/e2 --figures figures"}},
+      .usage = {.name = "report",
+                .summary =
+                    "Writes the page of a run or a study: one HTML file with its charts and its "
+                    "privacy statement,\nwhich works offline and in print.",
+                .operands = {"DIR"},
+                .options =
+                    {{.name = "out",
+                      .value = "FILE",
+                      .doc = "Where the page goes; default report.html in the directory."},
+                     {.name = "figures",
+                      .value = "DIR",
+                      .doc = "Write each chart of the page as SVG, PDF and CSV for papers, and "
+                             "no page; rsvg-convert makes the PDFs."},
+                     {.name = "table",
+                      .value = "FORM",
+                      .doc = "Print the results of a finished study as a table for a paper: "
+                             "latex (with booktabs), markdown or csv."},
+                     {.name = "markdown",
+                      .value = "FILE",
+                      .doc = "Write tables in Markdown and charts as SVG, of a finished study, an "
+                             "estimate of influence, or a folder of such."},
+                     {.name = "statement",
+                      .value = "",
+                      .doc = "Print the privacy statement of a run as text, and write no page."},
+                     {.name = "as",
+                      .value = "FORM",
+                      .doc = "The form of --statement: text; json, with the result of an audit; "
+                             "registry, an entry of the public registry of deployments."}},
+                .details =
+                    "`run` writes the page when it ends; this command also makes the page of an "
+                    "interrupted run. The page\nis as private as the directory.\n\n"
+                    "exit codes: 0 done, 2 the directory holds neither a run nor a study, 4 a file "
+                    "is broken, or could\nnot be read or written",
+                .examples = {"privgrad report runs/e2", "privgrad report runs/e2 --out e2.html",
+                             "privgrad report runs/e2 --statement",
+                             "privgrad report runs/e2 --figures figures"}},
       .run = do_report};
 }
 

@@ -51,7 +51,7 @@ void check_utf8(const std::string& option, const std::string& directory) {
 /// user learns of both.
 void complain_about(const core::RunResult& result) {
   if (!result.data.why_not.empty())
-    complain("note", "the run is bound to no data: " + result.data.why_not);
+    complain("note", "the run has no commitment to its data: " + result.data.why_not);
   if (!result.no_checkpoints.empty())
     complain("note", "the run left no checkpoints to resume it from: " + result.no_checkpoints);
 }
@@ -99,8 +99,8 @@ int conclude(const core::Plan& plan, const core::RunResult& result, const Argume
     case core::RunStatus::stopped_early:
       complain("note", "stopped early after " + reached + ": the last " +
                            std::to_string(plan.report->patience) +
-                           " accuracies that were released were no better than one before; the "
-                           "guarantee is that of all steps");
+                           " released accuracies were no better than an earlier one; the guarantee "
+                           "is that of all steps");
       return 0;
     case core::RunStatus::interrupted:
       if (arguments.has("finish")) {
@@ -119,8 +119,7 @@ int conclude(const core::Plan& plan, const core::RunResult& result, const Argume
       return 1;
     case core::RunStatus::untrained:
       complain("error", "no client's model ever arrived in " + reached +
-                            "; the model is the one before the first round, and what clients paid "
-                            "is spent");
+                            "; the model is the initial one, and the clients' charges stand");
       return 1;
     case core::RunStatus::unfinished:  // a run never returns this status
       break;
@@ -314,9 +313,8 @@ Command run_command() {
                "model so far is kept. docs/resume.md describes how a\nrun is resumed, and what is "
                "charged for it.\nWhen the budget does not pay for all steps the run "
                "ends with the model it paid for, status\n\"budget_exhausted\" and exit code 0; so "
-               "does one "
-               "that its released accuracies end\n(report.train_accuracy.patience), status "
-               "\"stopped_early\".\n\n"
+               "does a run that stops because its released\naccuracies no longer improve "
+               "(report.train_accuracy.patience), status \"stopped_early\".\n\n"
                "exit codes: 0 done, 1 interrupted, diverged, untrained or a plugin failed, 2 the "
                "call or the "
                "manifest is\nwrong, 3 refused for privacy, 4 a file could not be read or written",

@@ -34,22 +34,22 @@ int do_validate(const Arguments& arguments) {
 }  // namespace
 
 Command validate_command() {
-  return {.usage = {.name = "validate",
-                    .summary = "Checks a manifest against the plugins: prints nothing if it is "
-                               "right, else all that is\nwrong, each with file, line and column "
-                               "(exit code 2).",
-                    .operands = {"MANIFEST"},
-                    .options = {set_option(),
-                                {.name = "json",
-                                 .value = "",
-                                 .doc = "Print {\"valid\", \"problems\"} as JSON: each problem "
-                                        "with file, line, column, message, expected and nearest."},
-                                plugin_dir_option()},
-                    .details = "Opens no data and computes no noise: `privgrad plan` also tells "
-                               "what the privacy budget and\nthe data have to say.",
-                    .examples = {"privgrad validate examples/manifests/quickstart.yaml",
-                                 "privgrad validate m.yaml --json"}},
-          .run = do_validate};
+  return {
+      .usage = {.name = "validate",
+                .summary = "Checks a manifest against the plugins: prints nothing if it is valid, "
+                           "otherwise\nevery problem with its file, line and column (exit code 2).",
+                .operands = {"MANIFEST"},
+                .options = {set_option(),
+                            {.name = "json",
+                             .value = "",
+                             .doc = "Print {\"valid\", \"problems\"} as JSON: each problem "
+                                    "with file, line, column, message, expected and nearest."},
+                            plugin_dir_option()},
+                .details = "Opens no data and computes no noise: `privgrad plan` also checks the "
+                           "privacy\nbudget and the data.",
+                .examples = {"privgrad validate examples/manifests/quickstart.yaml",
+                             "privgrad validate m.yaml --json"}},
+      .run = do_validate};
 }
 
 }  // namespace privgrad::tool

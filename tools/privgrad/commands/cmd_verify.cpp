@@ -111,7 +111,7 @@ int do_verify(const Arguments& arguments) {
   if (directory.has("study.json")) refuse_what_runs_only_have(arguments);
   const api::Verified verified = api::verify(request, directory, host.catalog());
   if (request.sign && !verified.result.verified())
-    complain("error", "what does not verify is not signed");
+    complain("error", "not signed, because it does not verify");
   return print_result(verified, arguments);
 }
 
@@ -122,21 +122,21 @@ Command verify_command() {
       .usage =
           {.name = "verify",
            .summary = "Checks a run, a client's part in it, or a study by its files: that the "
-                      "ledger is whole, and that\nits events, epsilon, statement, model and page "
-                      "are what the manifest makes them.",
+                      "ledger is complete, and that\nits events, epsilon, statement, model and "
+                      "page follow from the manifest.",
            .operands = {"DIR"},
            .options =
                {{.name = "client",
                  .value = "N",
-                 .doc = "Of a run with a ledger for each client: what it guarantees to this one; "
-                        "DIR/ledgers/client-N.jsonl says the same."},
+                 .doc = "For a run with a ledger for each client: check the guarantee of client N; "
+                        "DIR/ledgers/client-N.jsonl means the same."},
                 {.name = "data",
                  .value = "",
-                 .doc = "Read the training data, and compare it with what the ledger is bound to."},
+                 .doc = "Read the training data, and compare it with the ledger's commitment."},
                 {.name = "audit",
                  .value = "",
-                 .doc = "Make the audit of audit.json again, which takes as long as a training "
-                        "run, and compare it."},
+                 .doc = "Repeat the audit of audit.json, which takes as long as a training run, "
+                        "and compare the results."},
                 {.name = "opening",
                  .value = "FILE",
                  .doc = "The opening.json that the run left with the data's owner; a run with a "
@@ -146,13 +146,13 @@ Command verify_command() {
                  .doc = "Demand a signature of this public key (a .pub file)."},
                 {.name = "sign",
                  .value = "KEY",
-                 .doc = "Sign what verifies, with this key: signature.json in DIR."},
+                 .doc = "If DIR verifies, sign it with this key: signature.json in DIR."},
                 {.name = "new-key",
                  .value = "",
                  .doc = "Make the key of --sign first, and KEY.pub beside it."},
                 {.name = "json", .value = "", .doc = "Print the result as JSON."},
                 plugin_dir_option()},
-           .details = "Needs the plugins of the run, and no data but for --data. What a "
+           .details = "Needs the plugins of the run, and data only for --data. What a "
                       "verification proves, and what\nit does not, is in docs/verify.md.\n\n"
                       "exit codes: 0 verified, 2 the call is wrong, 3 not verified, 4 DIR, the "
                       "data or a key could not\nbe read or written",

@@ -11,7 +11,7 @@ Usage data_fetch_usage() {
       .operands = {"DATASET"},
       .options = {{.name = "timeout",
                    .value = "SECONDS",
-                   .doc = "Give an address up if it sends nothing for this long; default 30."},
+                   .doc = "Give up an address that sends nothing for this long; default 30."},
                   {.name = "json",
                    .value = "",
                    .doc = "Print where it is as JSON and nothing else on standard output."},

@@ -31,9 +31,8 @@ constexpr std::size_t kMostWeights = std::size_t{1} << 36;
 void check_has_folder(const core::ModelFile& model) {
   if (model.model.params.find("path") != nullptr) return;
   throw ConfigError(
-      "--format huggingface is for models that were begun from a public model's folder; this one "
-      "is "
-      "of " +
+      "--format huggingface is for models whose training began from a public model's folder; this "
+      "model is " +
       model.model.name);
 }
 
@@ -44,7 +43,8 @@ core::WeightsUse weights_of(const fs::path& file, const Catalog& catalog) {
   const auto weights =
       core::parse_manifest(text, manifest, {}, catalog, core::DataFiles::may_be_missing).weights;
   if (!weights)
-    throw ConfigError(manifest.string() + ": the model was not begun from weights (model.weights)");
+    throw ConfigError(manifest.string() +
+                      ": the training of this model did not begin from weights (model.weights)");
   return *weights;
 }
 
@@ -53,7 +53,7 @@ std::string bytes_of(const core::ModelFile& model, const fs::path& file) {
   std::string bytes = core::read_whole(file, kMostWeights);
   const auto recorded = model.metadata.find("initial_weights");
   if (recorded == model.metadata.end() || recorded->second != core::sha256_hex(bytes))
-    throw IoError(file.string() + ": is not the file from which the model was begun");
+    throw IoError(file.string() + ": is not the file from which training began");
   return bytes;
 }
 

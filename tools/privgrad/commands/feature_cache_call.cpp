@@ -27,15 +27,14 @@ std::string formatted(std::time_t time, const char* format) {
 }  // namespace
 
 Option cache_option() {
-  return {
-      .name = "cache",
-      .value = "DIR",
-      .doc =
-          "Keep what frozen layers and costly transforms make of the data here, and rows that are "
-          "streamed, and take them from here: private copies, readable by you alone, until "
-          "privgrad cache delete; default "
-          "$XDG_CACHE_HOME/privgrad/features, else ~/.cache/privgrad/features.",
-      .implied = ""};
+  return {.name = "cache",
+          .value = "DIR",
+          .doc =
+              "Keep the outputs of frozen layers and costly transforms, and streamed rows, in this "
+              "folder, and read them from there: private copies, readable only by you, until "
+              "privgrad cache delete; default "
+              "$XDG_CACHE_HOME/privgrad/features, else ~/.cache/privgrad/features.",
+          .implied = ""};
 }
 
 Option cache_folder_option() {
@@ -52,8 +51,8 @@ fs::path feature_folder(const Arguments& arguments, const std::string& option) {
   fs::path own = core::user_feature_folder();
   if (own.empty()) {
     throw UsageError("--" + option +
-                     ": no folder is known to keep features in (neither XDG_CACHE_HOME nor HOME is "
-                     "given); name one");
+                     ": there is no default folder to keep features in, as neither XDG_CACHE_HOME "
+                     "nor HOME is set; name one");
   }
   return own;
 }

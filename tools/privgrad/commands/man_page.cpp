@@ -86,7 +86,7 @@ std::string man_page(const std::vector<Command>& all) {
   std::string page =
       head("privgrad", "train models under differential privacy") +
       ".SH SYNOPSIS\nprivgrad COMMAND ...\n.SH DESCRIPTION\n"
-      "Trains models under differential privacy, from plugins that a manifest puts together.\n"
+      "Trains models under differential privacy, with plugins that a manifest combines.\n"
       ".SH COMMANDS\n";
   for (const Command& command : all) {
     page +=

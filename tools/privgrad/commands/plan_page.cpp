@@ -198,7 +198,7 @@ std::string federated_section(const core::Plan& plan) {
   facts.add({"clients", std::to_string(wish.clients)});
   facts.add({"rounds", std::to_string(wish.rounds)});
   facts.add({"aggregation", std::string(to_text(wish.aggregation))});
-  std::string iterations = "chosen as the run goes";
+  std::string iterations = "chosen during the run";
   if (!federated.is_adaptive()) {
     const auto& all = federated.local_iterations;
     const auto [low, high] = std::minmax_element(all.begin(), all.end());

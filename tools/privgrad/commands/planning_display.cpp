@@ -45,7 +45,7 @@ class PlanningDisplay {
       const auto took = std::chrono::duration_cast<seconds>(Clock::now() - began);
       const std::uint64_t trials = trials_;
       const std::string text = "planning: " + std::to_string(took.count()) + " s, trial " +
-                               std::to_string(trials) + " of a scale of noise";
+                               std::to_string(trials) + " of the calibration";
       if (trials > 0) status_.rewrites() ? status_.rewrite(text) : status_.print(text);
       next = Clock::now() + (status_.rewrites() ? seconds(1) : took);
     }

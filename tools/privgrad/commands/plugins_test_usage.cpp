@@ -9,44 +9,45 @@
 namespace privgrad::tool {
 
 Usage plugins_test_usage() {
-  return {.name = "plugins test",
-          .summary =
-              "Checks that the components of a plugin keep every promise of their "
-              "interface.",
-          .operands = {"FILE"},
-          .options = {{.name = "params",
-                       .value = "NAME=YAML",
-                       .doc = "Parameters to make the component NAME with, in place of its "
-                              "declared examples and defaults.",
-                       .repeatable = true},
-                      {.name = "rule",
-                       .value = "NAME",
-                       .doc = "Check this rule, and those that prepare it, and no others; nothing "
-                              "is put on record.",
-                       .repeatable = true},
-                      {.name = "time-limit",
-                       .value = "SECONDS",
-                       .doc = "How long a rule may take; default 60."},
-                      {.name = "memory-limit",
-                       .value = "MIB",
-                       .doc = "How much memory a rule may map; default 4096. 0 for any amount, "
-                              "which drivers of GPUs need."},
-                      {.name = "quiet", .value = "", .doc = "Print only what is broken."},
-                      {.name = "json", .value = "", .doc = "Print the findings as JSON."}},
-          .details =
-              "Each rule has its own process, with limits on time and memory: a rule "
-              "that crashes, does\nnot end or ends the process is broken, and the others continue. "
-              "Rules that were not checked are listed as\nskipped, with the reason.\n\n"
-              "A plugin that breaks none is put on record as tested, by the hash of its file: "
-              "beside it\n(FILE.tested.json) or, where that cannot be written, in "
-              "~/.local/share/privgrad/tested/. Release mode\nasks for that record.\n\n"
-              "exit codes: 0 done, 1 a "
-              "promise is broken or the file is not a plugin, 2 the call is wrong or the "
-              "file\nis not named like a plugin, 4 there is no such file",
-          .examples = {"privgrad plugins test "
-                       "build/lib/privgrad/plugins/schedules/warm_up.privgrad.so",
-                       "privgrad plugins test idx.privgrad.so --params 'idx={train: {images: "
-                       "i.gz, labels: l.gz}}'"}};
+  return {
+      .name = "plugins test",
+      .summary =
+          "Checks that the components of a plugin keep every promise of their "
+          "interface.",
+      .operands = {"FILE"},
+      .options = {{.name = "params",
+                   .value = "NAME=YAML",
+                   .doc = "Parameters to make the component NAME with, in place of its "
+                          "declared examples and defaults.",
+                   .repeatable = true},
+                  {.name = "rule",
+                   .value = "NAME",
+                   .doc =
+                       "Check only this rule and the rules that prepare it; nothing is recorded.",
+                   .repeatable = true},
+                  {.name = "time-limit",
+                   .value = "SECONDS",
+                   .doc = "How long a rule may take; default 60."},
+                  {.name = "memory-limit",
+                   .value = "MIB",
+                   .doc = "How much memory a rule may map; default 4096. 0 means no limit, which "
+                          "drivers of GPUs need."},
+                  {.name = "quiet", .value = "", .doc = "Print only what is broken."},
+                  {.name = "json", .value = "", .doc = "Print the findings as JSON."}},
+      .details =
+          "Each rule has its own process, with limits on time and memory: a rule "
+          "that crashes, does\nnot end or ends the process is broken, and the others continue. "
+          "Rules that were not checked are listed as\nskipped, with the reason.\n\n"
+          "A plugin that breaks no rule is recorded as tested, by the hash of its file: "
+          "beside it\n(FILE.tested.json) or, where that cannot be written, in "
+          "~/.local/share/privgrad/tested/. Release mode\nasks for that record.\n\n"
+          "exit codes: 0 done, 1 a "
+          "promise is broken or the file is not a plugin, 2 the call is wrong or the "
+          "file\nis not named like a plugin, 4 there is no such file",
+      .examples = {"privgrad plugins test "
+                   "build/lib/privgrad/plugins/schedules/warm_up.privgrad.so",
+                   "privgrad plugins test idx.privgrad.so --params 'idx={train: {images: "
+                   "i.gz, labels: l.gz}}'"}};
 }
 
 void check_plugin_file(const std::string& given) {

@@ -80,7 +80,7 @@ void print_run_report(const core::Plan& plan, const core::RunResult& result) {
                                  : "")});
   if (plan.noise_adapts) {
     facts.add({"spent", "epsilon " + short_bound(result.noise->spent_epsilon) +
-                            ": no guarantee, the noise followed what was released"});
+                            ": not a guarantee, because the noise was chosen from releases"});
   }
   if (const auto& rows = result.counts.rows)
     facts.add({"rows", std::to_string(*rows) + ", as released"});
@@ -114,7 +114,7 @@ void print_run_report(const core::Plan& plan, const core::RunResult& result) {
     facts.add({"rounds", federated.at("rounds").dump() + " of " +
                              federated.at("planned_rounds").dump() + shown("clients", " clients") +
                              shown("dropped", " drop-outs") +
-                             shown("refused", " refused, who came early")});
+                             shown("refused", " refused because they came too early")});
     if (federated.contains("bytes_down")) {
       facts.add({"communication",
                  megabytes("bytes_down") + " to the clients, " + megabytes("bytes_up") + " back"});

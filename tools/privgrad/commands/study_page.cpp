@@ -48,7 +48,7 @@ bool is_search(const core::Study& study) {
 }
 
 std::string guarantee_text(const core::StudyPlan& plan) {
-  if (is_search(*plan.study)) return "each calibrated to the guarantee of the arm that it is for";
+  if (is_search(*plan.study)) return "each calibrated to the guarantee of its arm";
   if (!plan.study->equal_privacy) return "not calibrated to one guarantee (equal_privacy: false)";
   if (plan.study->levels) {
     return "calibrated to one guarantee at each of " +
@@ -124,11 +124,11 @@ std::string statuses_text(const Json& results) {
   for (const Json& arm : results.at("arms")) {
     for (const auto& [status, count] : arm.at("statuses").items()) {
       if (status == "completed") continue;
-      text +=
-          arm.at("name").get<std::string>() + ": " + count.dump() + " of " + arm.at("runs").dump() +
-          " runs ended as " + status +
-          (status == "diverged" ? "; the arm takes part in no mean, comparison or choice" : "") +
-          "\n";
+      text += arm.at("name").get<std::string>() + ": " + count.dump() + " of " +
+              arm.at("runs").dump() + " runs ended as " + status +
+              (status == "diverged" ? "; the arm is left out of every mean, comparison and choice"
+                                    : "") +
+              "\n";
     }
   }
   return text;
@@ -142,7 +142,7 @@ std::string study_plan_page(const core::StudyPlan& plan, const std::vector<doubl
   const std::size_t runs = plan.run_count(), own = runs / study.seeds.size();
   const std::string same = own == plan.arms.size() ? ""
                                                    : " (" + std::to_string(plan.arms.size()) +
-                                                         " with those that train the same)";
+                                                         " counting arms that share their runs)";
   std::string text = study.name + ": " + counted(own, "arm") + same + " x " +
                      counted(study.seeds.size(), "seed") + " = " + counted(runs, "run") +
                      more_seeds_text(study) + ", " + guarantee_text(plan) + "\n" +

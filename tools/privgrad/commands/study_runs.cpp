@@ -30,7 +30,7 @@ void tell_of_cache(const core::StudyPlan& plan, const Arguments& arguments) {
     return core::has_features_to_keep(*arm.plan.setting);
   });
   cache->note(
-      any ? "what frozen layers and costly transforms make of the data is kept in " +
+      any ? "the outputs of frozen layers and costly transforms are kept in " +
                 feature_folder(arguments, "cache").string() +
                 ", as private as the data, until privgrad cache delete"
           : "--cache keeps the outputs of frozen layers and of costly transforms, and no arm has "

@@ -162,12 +162,12 @@ class Listened {
     Ending ending;
     while (!has_ended()) {
       if (Clock::now() >= until_) {
-        ending.death = "it was not done after " + std::to_string(limits_.time.count()) +
-                       " s; --time-limit gives it more";
+        ending.death = "it had not ended after " + std::to_string(limits_.time.count()) +
+                       " s; --time-limit gives it more time";
         break;
       }
       if (said_.size() > kMostSaid) {
-        ending.death = "it says more than can be listened to";
+        ending.death = "it reports more than the suite accepts";
         break;
       }
       listen(std::chrono::milliseconds(20));

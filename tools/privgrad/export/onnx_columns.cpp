@@ -142,7 +142,7 @@ class ColumnGraph {
     if (directive.empty()) return;
     throw ConfigError("the model cannot be exported: the dates of " + in_quotes(column_.name()) +
                       " have a time of day (" + std::string(directive) +
-                      "), which ONNX cannot take off a text; train with days alone");
+                      "), which ONNX cannot parse; train with days only");
   }
 
   std::string labels(const std::map<std::string, std::int64_t>& places, std::int64_t otherwise) {
@@ -209,7 +209,7 @@ std::vector<Column> saved_columns(const core::ModelFile& file) {
     throw IoError(std::string("the model's columns are not valid: ") + problem.what());
   }
   if (has_features_of(columns, file)) return columns;
-  throw IoError("the model's columns do not make its features");
+  throw IoError("the model's columns do not yield its features");
 }
 
 std::string add_columns(OnnxGraph& graph, const std::vector<Column>& columns,

@@ -22,7 +22,7 @@ std::string problem_of(const Estimator& estimator, const core::ModelFile& model)
   if (model.input.features != Shape{width} || estimator.high.size() != width)
     return "its bounds are not those of the model's features";
   if (!estimator.otherwise.empty() && estimator.otherwise.size() != width)
-    return "otherwise has not a number for each feature";
+    return "otherwise does not have a number for each feature";
   for (std::size_t i = 0; i < width; ++i) {
     if (!(estimator.low[i] <= estimator.high[i]) ||
         !std::isfinite(estimator.high[i] - estimator.low[i]))
@@ -30,7 +30,8 @@ std::string problem_of(const Estimator& estimator, const core::ModelFile& model)
   }
   if (estimator.classes.size() != model.classes.size())
     return "its classes are not those of the model";
-  if (estimator.values.has_value() != model.classes.empty()) return "values are of real targets";
+  if (estimator.values.has_value() != model.classes.empty())
+    return "values are only for real targets";
   return "";
 }
 
@@ -52,7 +53,7 @@ Estimator read_estimator(const std::filesystem::path& file, const core::ModelFil
     problem = unexpected.what();
   }
   if (!problem.empty())
-    throw ConfigError(file.string() + ": is not that of an estimator of this model: " + problem);
+    throw ConfigError(file.string() + ": does not describe an estimator of this model: " + problem);
   return estimator;
 }
 

@@ -141,7 +141,7 @@ void check_by_onnx(const onnx::ModelProto& proto) {
 void check_size(std::uintmax_t bytes) {
   if (bytes <= kMostBytes) return;
   throw ConfigError(
-      "the model cannot be exported: it is larger than 2 GiB, and files of ONNX are not");
+      "the model cannot be exported: it is larger than 2 GiB, the limit of ONNX files");
 }
 
 onnx::ModelProto onnx_model(const core::TrainedModel& model, const Estimator* estimator) {
@@ -157,7 +157,8 @@ onnx::ModelProto onnx_model(const core::TrainedModel& model, const Estimator* es
   const std::vector<Column> saved = saved_columns(model.file());
   if (!saved.empty()) {
     if (estimator != nullptr)
-      throw ConfigError("--estimator: the model takes a table, and that of an estimator an array");
+      throw ConfigError(
+          "--estimator: the model takes a table, but an estimator's model takes an array");
     onnx::OperatorSetIdProto& of_tables = *proto.add_opset_import();
     of_tables.set_domain("ai.onnx.ml");
     of_tables.set_version(kOnnxMlOpset);

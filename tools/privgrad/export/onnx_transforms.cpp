@@ -118,7 +118,7 @@ std::string add_transforms(OnnxGraph& graph, const core::TrainedModel& model,
     const std::vector<RowOperation> operations = operations_of(stage, name);
     const std::size_t before = element_count(stage.before.features);
     if (check_row_operations(operations, before) != element_count(stage.after.features))
-      throw PluginError(name + ": its operations make other examples than it says");
+      throw PluginError(name + ": its operations make examples of another size than it declares");
     if (operations.empty()) continue;
     // Computes in double, like the transforms themselves: differences of large numbers are exact,
     // and each transform rounds once at its end.

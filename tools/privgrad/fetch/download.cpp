@@ -173,7 +173,7 @@ class Transfer {
     }
     const bool rest = status() == 206;
     part_is_wrong_ = rest && !range_fits();
-    if (part_is_wrong_) return "answered with another part than it was asked for";
+    if (part_is_wrong_) return "answered with another part of the file than was requested";
     curl_off_t promised = -1;
     ::curl_easy_getinfo(curl_, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &promised);
     const std::uint64_t total =
@@ -280,7 +280,8 @@ Result from_address(const DatasetFile& file, const std::string& address, const f
     // The existing part may have come from elsewhere, so it is worth downloading the whole file
     // from here.
     if (before == 0) return Result::failed;
-    note(options, file.name + ": the part from before does not fit; fetching all of it");
+    note(options,
+         file.name + ": the part from an earlier fetch does not match; fetching the whole file");
   }
   return Result::failed;
 }

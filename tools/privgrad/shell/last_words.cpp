@@ -112,7 +112,7 @@ void blame(Line& line, const Code* own, const Code* caller) {
   if (own != nullptr) {
     line << " in plugin " << own->name;
   } else if (caller != nullptr) {
-    line << " in what plugin " << caller->name << " had called";
+    line << " in code that plugin " << caller->name << " had called";
   } else if (*host::loading_now() != '\0') {
     line << " while " << host::loading_now() << " was loaded";
   } else {
@@ -163,9 +163,9 @@ extern "C" void on_alarm(int) {
     for (unsigned rest = loading_seconds(); rest > 0; rest /= 10)
       digits[--at] = static_cast<char>('0' + rest % 10);
     Line line;
-    line << "privgrad: error: " << host::loading_now()
-         << " has not come back from being loaded for " << digits.data() + at
-         << " seconds; remove the plugin, or give it longer with PRIVGRAD_LOADING_SECONDS";
+    line << "privgrad: error: " << host::loading_now() << " has been loading for "
+         << digits.data() + at
+         << " seconds; remove the plugin, or raise the limit by PRIVGRAD_LOADING_SECONDS";
   }
   leave(silent == Silence::while_loading ? kNotLoadedInTime : 1);
 }

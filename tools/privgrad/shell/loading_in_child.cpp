@@ -46,7 +46,7 @@ int wait_for(pid_t child) {
 
 std::string ending(int status) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == kNotLoadedInTime)
-    return "it has not come back from being loaded";
+    return "it did not finish loading in time";
   if (!WIFSIGNALED(status)) return "it ended the process when it was loaded";
   const char* const name = ::sigdescr_np(WTERMSIG(status));
   return std::string("it crashed when it was loaded: ") + (name != nullptr ? name : "a signal");

@@ -72,10 +72,10 @@ double exposing_noise(double epsilon) {
 }
 
 void refuse_delta_that_pays(double delta) {
-  throw PrivacyError("delta, " + format_number(delta) +
-                     ", is as large as the probability that a unit takes part at all (or 0.2 % "
-                     "below it), so that noise which protects nobody who takes part meets the "
-                     "target; choose a smaller delta");
+  throw PrivacyError(
+      "delta, " + format_number(delta) +
+      ", is not clearly below the probability that a unit takes part at all (0.2 % at least), so "
+      "noise that protects no unit that takes part would meet the target; choose a smaller delta");
 }
 
 double smallest_scale(const std::function<double(double scale)>& epsilon_at, double target,

@@ -122,7 +122,7 @@ std::vector<double> worst_squared_sensitivities_of_decreasing(std::span<const do
 
 CorrelatedCost separated_cost(const CorrelatedRecipes& recipes, const Separation& rule) {
   if (recipes.window() == 0)
-    throw ConfigError("a minimum separation is proved for releases with a window of noise alone");
+    throw ConfigError("a minimum separation is proved only for releases with a window of noise");
   const std::uint64_t steps = recipes.steps();
   refuse_long_work(steps, rule);
   double least = recipes.own_multiplier(0);
@@ -142,7 +142,7 @@ CorrelatedCost separated_cost(const CorrelatedRecipes& recipes, const Separation
   for (double& worst : cost.worst_after) worst = worst / least / least * room;
   if (cost.worst_after.empty() || !std::isfinite(cost.worst_after.back())) {
     throw ConfigError(
-        "nothing finite is proved of this noise for clients that take part whenever they may; "
+        "no finite cost is proved for this noise with clients that take part whenever they may; "
         "use coefficients that are not above 0 behind the first");
   }
   cost.of_groups = {cost.worst_after.back()};

@@ -215,8 +215,7 @@ void make_run_directory(const fs::path& directory) {
 AppendOnlyFile::AppendOnlyFile(fs::path file) : file_(std::move(file)) {
   descriptor_ = ::open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0 && errno == EEXIST) {
-    throw IoError(file_.string() +
-                  ": is there already, and is never written over; choose another place");
+    throw IoError(file_.string() + ": exists, and is never overwritten; choose another place");
   }
   if (descriptor_ < 0) fail("created");
   // The lock serves is_being_written() only, so file systems without locks are fine.
@@ -262,8 +261,8 @@ void AppendOnlyFile::append(std::string_view text) {
   const std::size_t known = std::min(text.size(), ahead_.size());
   if (text.substr(0, known) != std::string_view(ahead_).substr(0, known)) {
     throw PrivacyError(file_.string() + ": byte " + std::to_string(position_) +
-                       " on: what is made again is not what the run had written; the run cannot be "
-                       "resumed here");
+                       " on: the repeated steps write something else than the run had written; the "
+                       "run cannot be resumed here");
   }
   ahead_.erase(0, known);
   position_ += known;

@@ -267,7 +267,7 @@ AccountEntry& DataAccount::open_entry(const std::string& id) {
 void DataAccount::mark_begun(const std::string& id, const std::string& bound) {
   AccountEntry& entry = open_entry(id);
   if (entry.begun) {
-    throw PrivacyError(file_.string() + ": a run was begun before on reservation " + id +
+    throw PrivacyError(file_.string() + ": another run began before on reservation " + id +
                        ", of which this one is a copy");
   }
   entry.begun = true;

@@ -78,18 +78,18 @@ Ledger::Ledger(const std::filesystem::path& file, Budget budget, Accountant& acc
   try {
     last_epsilon = take_up(std::string_view(text).substr(first.size()), again);
   } catch (const nlohmann::json::exception& problem) {
-    throw IoError(file.string() + ": the ledger cannot be taken up: " + problem.what());
+    throw IoError(file.string() + ": the ledger cannot be continued: " + problem.what());
   } catch (const ConfigError& problem) {
-    throw IoError(file.string() + ": the ledger cannot be taken up: " + problem.what());
+    throw IoError(file.string() + ": the ledger cannot be continued: " + problem.what());
   } catch (const IoError& problem) {
     throw IoError(file.string() + ":" + std::to_string(chain_.lines() + 1) +
-                  ": the ledger cannot be taken up: " + problem.what());
+                  ": the ledger cannot be continued: " + problem.what());
   }
   if (!again.may_repeat && !file_.ahead().empty()) {
     throw PrivacyError(
         file.string() +
-        ": holds charges from after the checkpoint, for steps that this run cannot make again with "
-        "the same bits: to make them would be a second release that the budget does not pay for");
+        ": holds charges from after the checkpoint, for steps that this run cannot repeat with the "
+        "same bits: repeating them would be a second release, which the budget does not pay for");
   }
   spent_ = ask();
   if (!last_epsilon.is_null()) spent_.value = as_recorded(spent_.value, last_epsilon);

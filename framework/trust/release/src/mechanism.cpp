@@ -227,7 +227,7 @@ void Mechanism::restore(StateReader& in) {
 Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
   check_divisor(divisor);
   if (windowed_ != nullptr)
-    throw PrivacyError("noise of earlier steps is added again to sums on the grid alone");
+    throw PrivacyError("noise of earlier steps is added again only to sums on the grid");
   const ReleaseRecipe recipe = claim(receipt);
   const double multiplier = combined_multiplier(recipe);
   const double l2_bound = sum.l2_bound();
@@ -290,7 +290,7 @@ PaidNoise Mechanism::rounded_noise(const RandomKey& key, const ReleaseRecipe& re
   double size = noise.sigma_;
   if (windowed_ != nullptr) {
     if (cells.levels != kExactLevels)
-      throw PrivacyError("noise of earlier steps is added again on the grid of exact sums alone");
+      throw PrivacyError("noise of earlier steps is added again only on the grid of exact sums");
     for (const NoiseTerm& term : std::span(recipe.noise).subspan(1)) {
       const auto found = std::find_if(kept_.begin(), kept_.end(),
                                       [&](const Kept& kept) { return kept.node == term.node; });
@@ -313,7 +313,7 @@ PaidNoise Mechanism::rounded_noise(const RandomKey& key, const ReleaseRecipe& re
 
 Released PaidNoise::release(BoundedOnGrid part, std::size_t first, Executor& executor) const {
   if (part.levels() != levels_ || part.l2_bound() != l2_bound_)
-    throw PrivacyError("noise was paid for that is not the noise of this sum");
+    throw PrivacyError("the noise that was paid for is not the noise of this sum");
   auto [cells, deferred] = TrustBase::take_parts(std::move(part));
   std::vector<RoundedTerm> further;
   for (const Older& older : older_) further.push_back({older.key, older.sigma});

@@ -200,9 +200,9 @@ void ResidentRun::check_sum() const {
 
 void ResidentRun::release(ResidentSum sum, const PaidNoise& noise) {
   if (!has_sum_ || sum.number_ != sums_)
-    throw PrivacyError("a sum is to be released that its program no longer holds");
+    throw PrivacyError("the program no longer holds the sum to be released");
   if (noise.levels_ != kExactLevels || noise.l2_bound_ != sum.l2_bound_)
-    throw PrivacyError("noise was paid for that is not the noise of this sum");
+    throw PrivacyError("the noise that was paid for is not the noise of this sum");
   has_sum_ = false;
   {
     const NoiseOrder order = TrustBase::noise_order(
@@ -228,7 +228,7 @@ std::vector<std::int64_t> ResidentRun::released_here(std::uint64_t chunk, const 
 void ResidentRun::make_undecided(std::span<const std::uint64_t> chunks, const PaidNoise& noise) {
   const std::uint64_t end = (program_.parameter_count() + kChunk - 1) / kChunk;
   for (const std::uint64_t chunk : chunks) {
-    if (chunk >= end) refuse("leaves a chunk of noise open that there is not");
+    if (chunk >= end) refuse("leaves open a chunk of noise that does not exist");
     const std::vector<std::int64_t> sums = cells_at(Cells::sum, elements_of(chunk));
     resident_.put_released(*memory_, chunk, released_here(chunk, noise, sums));
   }
@@ -268,7 +268,7 @@ struct ResidentRun::Seen {
 };
 
 Moved ResidentRun::update(const StepRule& rule) {
-  if (!has_release_) throw PrivacyError("parameters are to be moved by nothing that was released");
+  if (!has_release_) throw PrivacyError("parameters cannot be moved before a release");
   if (rule.kind != kind_) refuse("the optimizer's rule is of another kind than it said");
   has_release_ = false;
   check_what_is_left();
@@ -296,11 +296,11 @@ Moved ResidentRun::update(const StepRule& rule) {
   Seen expected = before;
   expected.apply(rule, gradient);
   if (!all_are_finite(gradient) || !all_are_finite(expected.numbers.front()))
-    refuse("moved parameters to what is not finite");
+    refuse("moved parameters to values that are not finite");
   for (std::size_t i = 0; i < vectors; ++i) {
     if (same_bits(expected.numbers[i], after.numbers[i])) continue;
     refuse(std::string("moved ") + (i == 0 ? "parameters" : "the optimizer's state") +
-           " otherwise than by the optimizer's rule");
+           " against the optimizer's rule");
   }
   left_places_ = elements_;
   left_ = std::move(after.numbers);

@@ -167,7 +167,8 @@ template <class Adder>
 std::array<std::vector<typename Adder::Number>, 3> sums_of(
     const Iterates& iterates, const Dataset& data, std::span<const std::uint32_t> batch,
     const Clip& clip, const DifferenceBounds& bounds, Executor& executor) {
-  if (clip.count_share != 0.0) throw ConfigError("a count has no place beside differences");
+  if (clip.count_share != 0.0)
+    throw ConfigError("a count cannot be released together with differences");
   check_clip_norm(clip.clip_norm);
   check_batch(batch, data.rows());
   const std::array<const Program*, 3> programs{&iterates.anchor, iterates.current,

@@ -215,7 +215,7 @@ void check_again(const CheckedPass& pass, std::string_view who) {
   const bool is_same = same_norms(norms, std::span(memory.squared_norms).first(norms.size())) &&
                        std::equal(lengths.begin(), lengths.end(), memory.lengths.begin()) &&
                        std::equal(sum.begin(), sum.end(), pass.after.begin());
-  if (!is_same) refuse(who, "a pass has other norms, lengths or cells when it is made again");
+  if (!is_same) refuse(who, "a pass has other norms, lengths or cells when it is repeated");
 }
 
 /// Accumulates the distance of an example's cells from its scaled row.
