@@ -132,14 +132,14 @@ WantedSource file_source(const fs::path& file, const Value& given) {
     wanted.params.set("train", Value(file.string()));
   } else if (wanted.kind == "npy") {
     const std::string name = file.string();
-    throw ConfigError(is_archive(file)
-                          ? name + ": holds arrays by name; say which with --set 'train={features: " +
-                                name + ", features_array: x, targets: " + name +
-                                ", targets_array: y}'"
-                          : name +
-                                ": the targets are in another file; name both with --set "
-                                "'train={features: " +
-                                name + ", targets: FILE}'");
+    throw ConfigError(
+        is_archive(file)
+            ? name + ": holds arrays by name; say which with --set 'train={features: " + name +
+                  ", features_array: x, targets: " + name + ", targets_array: y}'"
+            : name +
+                  ": the targets are in another file; name both with --set "
+                  "'train={features: " +
+                  name + ", targets: FILE}'");
   }
   return wanted;
 }
