@@ -435,7 +435,7 @@ class OwnText(torch.nn.Module):
         self.positions = torch.nn.Embedding(places, 16)
         layer = torch.nn.TransformerEncoderLayer(16, 2, 64, dropout=0.0, activation="gelu", batch_first=True,
                                                  norm_first=True)
-        self.encoder = torch.nn.TransformerEncoder(layer, 1, norm=torch.nn.LayerNorm(16))
+        self.encoder = torch.nn.TransformerEncoder(layer, 1, norm=torch.nn.LayerNorm(16), enable_nested_tensor=False)
         self.head = torch.nn.Linear(16, 2)
         for parameter in self.parameters():  # also norms and biases, which begin at 1 and 0
             torch.nn.init.normal_(parameter, std=0.3)

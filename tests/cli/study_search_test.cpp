@@ -154,10 +154,10 @@ TEST_CASE("verify: choices follow from the runs of the search", "[ablate][verify
     const char* seen;
   };
   for (const Edit& edit :
-       {Edit{"study.json", "\"score\": 0.", "\"score\": 1.", "study.json: says 'search'"},
-        Edit{"study.json", "\"runs\": 6", "\"runs\": 5", "study.json: says 'search'"},
+       {Edit{"study.json", "\"score\": 0.", "\"score\": 1.", "study.json: has another 'search'"},
+        Edit{"study.json", "\"runs\": 6", "\"runs\": 5", "study.json: has another 'search'"},
         Edit{"results.json", "\"candidate\": \"", "\"candidate\": \"0",
-             "results.json: says 'search'"},
+             "results.json: has another 'search'"},
         Edit{"search/study.json", "\"seeds\": [\n    101,", "\"seeds\": [\n    103,", "search/"},
         Edit{"search/results.json", "\"mean\": ", "\"mean\": 1", "search/results.json"},
         Edit{"arms/1+sgd/plan.json", "\"epsilon\": ", "\"epsilon\": 0.1", "arms/1+sgd/plan.json"},

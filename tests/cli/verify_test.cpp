@@ -231,18 +231,18 @@ metrics: [test_accuracy]
     const char* seen;
   };
   const Edit edits[] = {
-      {"results.json", "\"epsilon\": 0.99", "\"epsilon\": 0.89", "results.json: says 'arms'"},
-      {"results.json", "\"mean\": ", "\"mean\": 1", "results.json: says 'arms'"},
+      {"results.json", "\"epsilon\": 0.99", "\"epsilon\": 0.89", "results.json: has another 'arms'"},
+      {"results.json", "\"mean\": ", "\"mean\": 1", "results.json: has another 'arms'"},
       {"results.csv", ",completed,12,", ",completed,13,",
        "results.csv: does not follow from the runs"},
-      {"study.json", "\"seeds\": [\n    1,", "\"seeds\": [\n    3,", "study.json: says 'seeds'"},
+      {"study.json", "\"seeds\": [\n    1,", "\"seeds\": [\n    3,", "study.json: has another 'seeds'"},
       {"study.yaml", "seeds: [1, ", "seeds: [3, ", "runs/slow/seed-3"},
       {"study.yaml", "learning_rate: 0.2", "learning_rate: 0.3",
        "arms/slow/manifest.yaml: is not this arm of study.yaml: it has another "
        "schedules.learning_rate.value"},
       {"study.yaml", "  steps: 12", "  steps: 13",
        "arms/fast/manifest.yaml: is not this arm of study.yaml: it has another steps"},
-      {"study.yaml", "[test_accuracy]", "[test_loss]", "study.json: says 'metrics'"},
+      {"study.yaml", "[test_accuracy]", "[test_loss]", "study.json: has another 'metrics'"},
       {"runs/slow/seed-1/summary.json", "\"steps\": 12", "\"steps\": 11",
        "runs/slow/seed-1/summary.json"},
       {"arms/fast/manifest.yaml", "value: 0.5", "value: 0.6",

@@ -465,7 +465,7 @@ TEST_CASE("the rules of streamed rows can fail") {
   check_noticed<DataSource, TellsLessAfterwards>(rule, "another answer than info()");
   const std::string stops = "stops_streaming_where_rows_are_refused";
   check_passes<DataSource, Streams>(stops);
-  check_noticed<DataSource, HearsNoRefusal>(stops, "goes on");
+  check_noticed<DataSource, HearsNoRefusal>(stops, "continues after");
   const std::string named = "streams_rows_of_files_that_it_names";
   check_passes<DataSource, Streams>(named);
   check_noticed<DataSource, StreamsFromNowhere>(named, "names none");

@@ -156,7 +156,7 @@ TEST_CASE("each rule of accountants can fail") {
        {"order_does_not_matter", "in the other order", findings_on("accountant/order_counts")},
        {"nothing_costs_nothing", "zero times", findings<ChargesForNothing>()},
        {"more_noise_costs_no_more", "costs more than", findings_on("accountant/noise_upside_down")},
-       {"start_forgets", "still knows", findings_on("accountant/start_forgets_nothing")},
+       {"start_forgets", "still remembers", findings_on("accountant/start_forgets_nothing")},
        {"instances_are_independent", "another instance", findings<Shared>()},
        {"never_below_the_true_value", "under replace_one",
         findings_on("accountant/replace_one_as_zero_out")},
