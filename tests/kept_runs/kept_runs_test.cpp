@@ -141,7 +141,7 @@ TEST_CASE("a run with a component that was removed: its events add up, or it doe
   CHECK_THAT(problems_of([](auto& lines) { lines.at(7).at("releases_charged") = 5; }),
              ContainsSubstring("does not state the total of the lines before it"));
   CHECK_THAT(problems_of([](auto& lines) { lines[0].at("target_epsilon") = 9.0; }),
-             ContainsSubstring("says 'target_epsilon' otherwise"));
+             ContainsSubstring("has another 'target_epsilon' than"));
   // A statement that promises more than the events prove, bound by a forged ledger.
   const auto bind = [&](const std::string& file, std::vector<Json>& lines) {
     lines.at(7).at("files").at(file) = core::sha256_hex(read_file(run / file));

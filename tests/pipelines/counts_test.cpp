@@ -313,14 +313,14 @@ TEST_CASE("counts: files that say other balanced weights are found", "[statistic
   lines.back()["files"]["summary.json"] = core::sha256_hex(summary.dump());
   verify::write_chain(ledger, lines);
   CHECK_THAT(problems_of(experiment),
-             ContainsSubstring("says 'reported.class_counts' otherwise than the plan"));
+             ContainsSubstring("has another 'reported.class_counts' than the plan"));
   // Other counts make other weights, which the model file does not have.
   Json& value = summary["reported"]["class_counts"]["value"];
   value[0] = value[0].get<double>() + 30.0;
   write_file(path, summary.dump());
   lines.back()["files"]["summary.json"] = core::sha256_hex(summary.dump());
   verify::write_chain(ledger, lines);
-  CHECK_THAT(problems_of(experiment), ContainsSubstring("its metadata says 'network' otherwise"));
+  CHECK_THAT(problems_of(experiment), ContainsSubstring("its metadata has another 'network' than"));
 }
 
 TEST_CASE("counts: files that say other counts, or none, are found", "[statistics]") {
@@ -340,12 +340,12 @@ TEST_CASE("counts: files that say other counts, or none, are found", "[statistic
   };
   CHECK(problems_with([](Json&) {}) == "");
   CHECK_THAT(problems_with([](Json& all) { all["rows"]["value"] = 1000; }),
-             ContainsSubstring("statement.json: says 'prose' otherwise") ||
-                 ContainsSubstring("statement.json: says 'statistics' otherwise"));
+             ContainsSubstring("statement.json: has another 'prose' than") ||
+                 ContainsSubstring("statement.json: has another 'statistics' than"));
   CHECK_THAT(problems_with([](Json& all) { all["rows"]["value"] = 1000; }),
-             ContainsSubstring("its metadata says 'released_rows' otherwise"));
+             ContainsSubstring("its metadata has another 'released_rows' than"));
   CHECK_THAT(problems_with([](Json& all) { all["class_counts"]["value"][0] = 1; }),
-             ContainsSubstring("its metadata says 'released_class_counts' otherwise"));
+             ContainsSubstring("its metadata has another 'released_class_counts' than"));
   CHECK_THAT(problems_with([](Json& all) { all.erase("rows"); }),
              ContainsSubstring("has no reported.rows.value"));
   CHECK_THAT(problems_with([](Json& all) { all["rows"]["value"] = 0; }),
@@ -355,7 +355,7 @@ TEST_CASE("counts: files that say other counts, or none, are found", "[statistic
   CHECK_THAT(problems_with([](Json& all) { all["class_counts"]["value"] = {1}; }),
              ContainsSubstring("that is not a number for each class"));
   CHECK_THAT(problems_with([](Json& all) { all["rows"]["noise_stddev"] = 1; }),
-             ContainsSubstring("says 'reported.rows' otherwise than the plan"));
+             ContainsSubstring("has another 'reported.rows' than the plan"));
   // A ledger without the charge for the number of rows, or with that charge after the first step.
   std::vector<Json> lines = whole;
   lines.erase(lines.begin() + 1);

@@ -203,7 +203,7 @@ TEST_CASE("a run ends when its last reports were no better than one before them"
   forged["accounted_event"] = nullptr;
   forge(experiment, lines, forged.dump(2) + "\n");
   CHECK_THAT(problems_of(experiment),
-             ContainsSubstring("summary.json: says 'accounted_event' otherwise"));
+             ContainsSubstring("summary.json: has another 'accounted_event' than"));
 }
 
 TEST_CASE("a run that could have been ended by its reports states the same if it was not",

@@ -74,9 +74,9 @@ TEST_CASE(
       if (!is_count && number == 0.0) continue;
       const bool answer = !is_count && is_answer(name);
       ++(answer ? answers : others);
-      CHECK_THAT(by(answer ? -3e-5 : -1e-8), ContainsSubstring(file + ": says '"));
+      CHECK_THAT(by(answer ? -3e-5 : -1e-8), ContainsSubstring(file + ": has another '"));
       // Text that repeats a number that may differ must agree with that number.
-      if (answer) CHECK_THAT(by(-1e-5), !ContainsSubstring(": says '" + name.substr(1)));
+      if (answer) CHECK_THAT(by(-1e-5), !ContainsSubstring(": has another '" + name.substr(1)));
     }
     write_file(run / file, before);
   }
@@ -141,7 +141,7 @@ TEST_CASE("the words of a record are those of its numbers, to the digit", "[veri
       lines.back()["files"]["statement.json"] = core::sha256_hex(written);
       write_chain(run / "ledger.jsonl", lines);
       CHECK_THAT(all_of(check(run).problems),
-                 ContainsSubstring("statement.json: says '" + std::string(key).substr(1)));
+                 ContainsSubstring("statement.json: has another '" + std::string(key).substr(1)));
     }
   }
 }

@@ -290,21 +290,21 @@ TEST_CASE("a ledger that is chained anew is held against the manifest", "[verify
   CHECK_THAT(problems([](auto& all) { all[20]["bound"] = "exact"; }),
              ContainsSubstring("ledger.jsonl:21: says another delta or bound"));
   CHECK_THAT(problems([](auto& all) { all[0]["target_epsilon"] = 5.0; }),
-             ContainsSubstring("ledger.jsonl:1: says 'target_epsilon' otherwise"));
+             ContainsSubstring("ledger.jsonl:1: has another 'target_epsilon' than"));
   CHECK_THAT(problems([](auto& all) { all[0]["name"] = "another"; }),
-             ContainsSubstring("ledger.jsonl:1: says 'name' otherwise"));
+             ContainsSubstring("ledger.jsonl:1: has another 'name' than"));
   CHECK_THAT(problems([](auto& all) { all[0]["data_commitment"] = nullptr; }),
-             ContainsSubstring("statement.json: says 'data_commitment' otherwise"));
+             ContainsSubstring("statement.json: has another 'data_commitment' than"));
   CHECK_THAT(problems([](auto& all) { all[0]["mood"] = "good"; }),
-             ContainsSubstring("model.safetensors: its metadata says 'ledger' otherwise"));
+             ContainsSubstring("model.safetensors: its metadata has another 'ledger' than"));
   CHECK_THAT(problems([](auto& all) { all[21]["steps_done"] = 21; }),
              ContainsSubstring("steps were made which were not paid for"));
   CHECK_THAT(problems([](auto& all) { all[21]["steps_done"] = 19; }),
              ContainsSubstring("not all of its steps were made"));
   CHECK_THAT(problems([](auto& all) { all[21]["status"] = "interrupted"; }),
-             ContainsSubstring("statement.json: says 'prose' otherwise") ||
-                 ContainsSubstring("statement.json: says 'status' otherwise") ||
-                 ContainsSubstring("statement.json: says 'short' otherwise"));
+             ContainsSubstring("statement.json: has another 'prose' than") ||
+                 ContainsSubstring("statement.json: has another 'status' than") ||
+                 ContainsSubstring("statement.json: has another 'short' than"));
   CHECK_THAT(problems([](auto& all) { all[21]["files"].erase("metrics.jsonl"); }),
              ContainsSubstring("the last line does not bind the files of a run"));
   CHECK_THAT(problems([](auto& all) {
@@ -395,7 +395,7 @@ TEST_CASE("the mean along a run is of norms behind its steps, and none where one
 namespace {
 
 std::string says(const std::string& file, const std::string& key) {
-  return file + ": says '" + key + "' otherwise";
+  return file + ": has another '" + key + "' than";
 }
 
 }  // namespace

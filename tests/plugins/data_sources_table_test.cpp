@@ -255,7 +255,7 @@ TEST_CASE("table: declarations that contradict themselves", "[data_source]") {
   says("number", {{"values", list({"a"}), {}}}, "values does not apply to a column of type number");
   says("category", {}, "a category needs its values");
   says("category", {{"values", list({"a", "a"}), {}}}, "'a' is there twice");
-  says("category", {{"values", list({"a"}), {}}, {"fill", 1, {}}}, "fill says nothing");
+  says("category", {{"values", list({"a"}), {}}, {"fill", 1, {}}}, "fill does not apply");
   says("category", {{"values", list({"a"}), {}}, {"indicator", true, {}}}, "indicator needs other");
   says("boolean", {{"values", list({"a"}), {}}}, "are two");
   says("boolean", {{"fill", 2, {}}}, "expected 0 (false) to 1 (true)");

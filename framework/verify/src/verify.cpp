@@ -341,11 +341,11 @@ class Verifier {
       statement_ = with_versions(said, versions);
       key = difference(said, statement_);
     }
-    if (!key.empty()) problem_of("statement.json: says '" + key);
+    if (!key.empty()) problem_of("statement.json: has another '" + key);
   }
 
   void problem_of(const std::string& said) {
-    problem(said + "' otherwise than the plan and the ledgers, derived again");
+    problem(said + "' than the plan and the ledgers, derived again");
   }
 
   /// An accountant's answer from another processor is an equally good proof, so the statement is
@@ -410,7 +410,7 @@ class Verifier {
                                  : plan_->clip_norm[std::max<std::uint64_t>(1, made.steps) - 1];
     }
     if (const std::string key = first_difference(said, derived); !key.empty())
-      return problem_of("summary.json: says '" + key);
+      return problem_of("summary.json: has another '" + key);
     const Json reported = said.value("reported", Json::object());
     const Json counts = to_json(*plan_, made.counts);
     for (const auto& [key, value] : counts.items()) {
@@ -501,7 +501,7 @@ class Verifier {
     derived.erase("privgrad");
     said.erase("privgrad");
     if (const std::string key = difference(said, derived); !key.empty())
-      problem_of(name + ": its metadata says '" + key);
+      problem_of(name + ": its metadata has another '" + key);
   }
 
   void tell_limits() {
