@@ -121,7 +121,7 @@ TEST_CASE("data describe asks for the names of a .npz archive's arrays, and read
     const Outcome done = cli({"data", "describe", file, "--set", train, "--json"});
     INFO(done.err);
     REQUIRE(done.exit_code == 0);
-    CHECK(Json::parse(done.out).at("kind") == "npy");
+    CHECK(Json::parse(done.out).at("data_source") == "npy");
   }
 }
 
