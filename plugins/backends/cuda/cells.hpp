@@ -2,7 +2,6 @@
 #pragma once
 
 #include "layers.hpp"
-#include "products.hpp"
 #include "rounding.hpp"
 
 // The roundings are the same as in the backend `cpu` (plugins/backends/cpu/layers/dense.cpp has the

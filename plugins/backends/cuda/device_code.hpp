@@ -59,6 +59,25 @@ PRIVGRAD_HD void each_thread(const Body& body) {
 #endif
 }
 
+/// Begins to copy a float to shared memory, or 0 if `is_there` is false; `from` is readable in any
+/// case. The thread has it after finish_copies(), and the block after each_thread().
+PRIVGRAD_HD void begin_copy(float* to, const float* from, bool is_there) {
+#ifdef __CUDA_ARCH__
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(
+                   static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+               "l"(__cvta_generic_to_global(from)), "r"(is_there ? 4 : 0)
+               : "memory");
+#else
+  *to = is_there ? *from : 0.0f;
+#endif
+}
+
+PRIVGRAD_HD void finish_copies() {
+#ifdef __CUDA_ARCH__
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
 /// Kernels whose threads are independent of each other: use(i) for each i below use.count.
 template <class Use>
 struct ForEach {

@@ -5,17 +5,21 @@
 #include "layers.hpp"
 #include "losses.hpp"
 #include "noise.hpp"
-#include "products.hpp"
 #include "resident.hpp"
+#include "whole_products.hpp"
 
 // clang-format off
 #define PRIVGRAD_CUDA_KERNELS(kernel)                                   \
-  kernel(dense_forward, Product<DenseForward>)                          \
-  kernel(dense_backward, Product<DenseBackward>)                        \
+  kernel(rows_by_rows, Product<AlongInner, AlongInner, WideTile>)       \
+  kernel(rows_by_rows_narrow, Product<AlongInner, AlongInner, NarrowTile>)\
+  kernel(rows_by_columns, Product<AlongInner, AcrossInner, WideTile>)   \
+  kernel(rows_by_columns_narrow, Product<AlongInner, AcrossInner, NarrowTile>)\
+  kernel(patches_by_rows, Product<Patches, AlongInner, WideTile>)       \
+  kernel(patches_by_rows_narrow, Product<Patches, AlongInner, NarrowTile>)\
+  kernel(seen_errors, Product<SeenErrors, ElementWeights, NarrowestTile, true>)\
+  kernel(conv_gradient, Product<AcrossInner, PatchColumns, WideTile>)   \
+  kernel(reading_queries, Product<AcrossInner, ReadingQueries, NarrowTile>)\
   kernel(dense_gradient, ForEach<DenseGradient>)                        \
-  kernel(conv_forward, Product<ConvForward>)                            \
-  kernel(conv_backward, ForEach<ConvBackward>)                          \
-  kernel(conv_gradient, Product<ConvGradient>)                          \
   kernel(conv_biases, ForEach<ConvBiases>)                              \
   kernel(activate, ForEach<Activate>)                                   \
   kernel(activate_backward, ForEach<ActivateBackward>)                  \
@@ -41,11 +45,8 @@
   kernel(add_places, ForEach<AddPlaces>)                                \
   kernel(spread_places, ForEach<SpreadPlaces>)                          \
   kernel(turn_pairs, ForEach<TurnPairs>)                                \
-  kernel(query_products, ForEach<QueryProducts>)                        \
   kernel(row_softmax, ForEach<RowSoftmax>)                              \
-  kernel(attended_values, ForEach<AttendedValues>)                      \
   kernel(row_softmax_backward, ForEach<RowSoftmaxBackward>)             \
-  kernel(key_derivatives, ForEach<KeyDerivatives>)                      \
   kernel(judge, ForEach<Judge>)                                         \
   kernel(loss_gradient, ForEach<LossGradient>)                          \
   kernel(row_statistics, RowStatistics)                                 \
@@ -53,7 +54,7 @@
   kernel(row_norm, ForEach<RowNorm>)                                    \
   kernel(token_norm, ForEach<TokenNorm>)                                \
   kernel(choose_place_roundings, ForEach<ChoosePlaceRoundings>)         \
-  kernel(place_sums, Product<PlaceSums>)                                \
+  kernel(place_sums, WholeProduct<PlaceSums>)                           \
   kernel(shrink_place_sums, ShrinkPlaceSums)                            \
   kernel(choose_scales, ForEach<ChooseScales>)                          \
   kernel(choose_dense_roundings, ForEach<ChooseDenseRoundings>)         \
@@ -61,7 +62,7 @@
   kernel(row_squares, RowSquares)                                       \
   kernel(token_squares, ForEach<TokenSquares>)                          \
   kernel(sum_squares, ForEach<SumSquares>)                              \
-  kernel(cell_product, Product<CellProduct>)                            \
+  kernel(cell_product, WholeProduct<CellProduct>)                       \
   kernel(bias_sums, ForEach<BiasSums>)                                  \
   kernel(row_sums, ForEach<RowSums>)                                    \
   kernel(whole_sums, ForEach<WholeSums>)                                \

@@ -48,9 +48,16 @@ void launch_each(Queue& queue, const Use& use) {
   launch(queue, ForEach<Use>{use}, (use.count + kThreads - 1) / kThreads);
 }
 
-template <class Problem>
-void launch_product(Queue& queue, const Problem& problem) {
-  launch(queue, Product<Problem>{problem});
+/// Launches a product by the tile for its columns. (The number of rows is private: it chooses
+/// nothing.)
+template <class A, class B>
+void launch_product(Queue& queue, const A& a, const B& b, const Extents& extents,
+                    const Result& result) {
+  if (extents.columns > NarrowTile::kColumns) {
+    launch(queue, Product<A, B, WideTile>{a, b, extents, result});
+  } else {
+    launch(queue, Product<A, B, NarrowTile>{a, b, extents, result});
+  }
 }
 
 }  // namespace privgrad::cuda

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "activations.hpp"
-#include "products.hpp"
+#include "convolutions.hpp"
 #include "sequences.hpp"
 
 // Forward, backward, and the gradients of parameters. One thread computes each sum for one example,
@@ -61,44 +61,7 @@ struct PutPart {
   }
 };
 
-// --- Convolutions, backwards.
-
-/// The derivative with respect to each pixel: the sum over the places that see it, in order. (Each
-/// place's part is a chain over the channels.)
-struct ConvBackward {
-  uint64_t count;
-  Convolution conv;
-  const float *delta, *weights;
-  float* below;
-  PRIVGRAD_HD void operator()(uint64_t i) const {
-    const uint64_t example = i / conv.inputs();
-    const uint64_t pixel = i % conv.inputs();
-    const uint64_t row = pixel / conv.depth / conv.width + conv.padding;
-    const uint64_t column = pixel / conv.depth % conv.width + conv.padding;
-    const float* own = delta + example * conv.outputs();
-    float sum = 0.0f;
-    for (uint64_t y = first(row); y < conv.rows && y * conv.stride <= row; ++y) {
-      for (uint64_t x = first(column); x < conv.columns && x * conv.stride <= column; ++x) {
-        const uint64_t u = row - y * conv.stride;
-        const uint64_t v = column - x * conv.stride;
-        const float* weight = weights + (u * conv.kernel + v) * conv.depth + pixel % conv.depth;
-        const float* errors = own + (y * conv.columns + x) * conv.channels;
-        float chain = 0.0f;
-        for (uint64_t c = 0; c < conv.channels; ++c) {
-          chain = fused(errors[c], weight[c * conv.patch()], chain);
-        }
-        sum += chain;
-      }
-    }
-    below[i] = sum;
-  }
-
- private:
-  /// The first place whose window reaches this pixel.
-  PRIVGRAD_HD uint64_t first(uint64_t pixel) const {
-    return pixel < conv.kernel ? 0 : (pixel - conv.kernel) / conv.stride + 1;
-  }
-};
+// --- Convolutions.
 
 /// Each example's gradient of the biases: the sum of its delta over the places, in order.
 struct ConvBiases {

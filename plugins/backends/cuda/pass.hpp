@@ -12,8 +12,6 @@
 
 namespace privgrad::cuda {
 
-/// \throws ConfigError
-[[noreturn]] void refuse(const std::string& what);
 void check_size(const char* what, std::size_t size, std::size_t expected);
 std::string mebibytes(std::size_t bytes);
 

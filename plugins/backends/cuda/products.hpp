@@ -1,262 +1,315 @@
-// Kernels for matrix products whose results do not depend on the size or the order of a batch.
+// The kernel for products of float32, whose results do not depend on the size or the order of a
+// batch.
 #pragma once
 
 #include "device_code.hpp"
-#include "rounding.hpp"
 
-// Each element of each product is one chain,
-//   add(a[n-1], b[n-1], ... add(a[1], b[1], add(a[0], b[0], start))),
+// Each element of each product is one chain of fused multiply-adds,
+//   fma(a[n-1], b[n-1], ... fma(a[1], b[1], fma(a[0], b[0], start))),
 // in the order of k for any number of rows and columns, place of the element, and tiling: an
 // example's results depend only on the example, and not on the size of a batch, which is private.
-// For float32, add is a fused multiply-add, and these are the chains of the backend `cpu`; for
-// integers the order does not matter.
+// These are the chains of the backend `cpu`.
 namespace privgrad::cuda {
 
-/// A product, tile by tile: a block computes kTile rows times kTile columns, in pieces of kInner of
-/// the chain, which its threads load together.
+/// Where the batches of an operand begin: each example has several heads, and `share` heads after
+/// each other may have one operand.
+struct Batches {
+  uint64_t of_example = 0, of_head = 0;  // numbers between the beginnings of two
+  uint64_t heads = 1, share = 1;
+
+  PRIVGRAD_HD uint64_t begin(uint64_t batch) const {
+    return batch / heads * of_example + batch % heads / share * of_head;
+  }
+};
+
+// The two operands of a product have element k of row (or column) `place`. An operand has
+//   locate(batch, chain, place): a Place, all that follows from the place, computed once for a tile;
+//   at(k): all that follows from k;
+//   find(Place, at): the element, which is 0 if `is_there` is false;
+// and kByInner: whether neighbours in memory are neighbours in k, otherwise they are in `place`.
+
+struct Element {
+  const float* value;  // may be read even if the element is not there
+  bool is_there = true;
+};
+
+/// A matrix whose rows go along k: element k of `place` is values[place * stride + k].
+struct AlongInner {
+  static constexpr bool kByInner = true;
+  using Place = const float*;
+  const float* values;
+  uint64_t stride;
+  Batches batches = {};
+
+  PRIVGRAD_HD Place locate(uint64_t batch, uint32_t, uint64_t place) const {
+    return values + batches.begin(batch) + place * stride;
+  }
+  PRIVGRAD_HD uint32_t at(uint32_t k) const { return k; }
+  PRIVGRAD_HD Element find(Place place, uint32_t k) const { return {place + k}; }
+};
+
+/// A matrix whose rows go along the places: element k of `place` is values[k * stride + place].
+struct AcrossInner {
+  static constexpr bool kByInner = false;
+  using Place = const float*;
+  const float* values;
+  uint64_t stride;
+  Batches batches = {};
+
+  PRIVGRAD_HD Place locate(uint64_t batch, uint32_t, uint64_t place) const {
+    return values + batches.begin(batch) + place;
+  }
+  PRIVGRAD_HD uint64_t at(uint32_t k) const { return k * stride; }
+  PRIVGRAD_HD Element find(Place place, uint64_t at) const { return {place + at}; }
+};
+
+/// The extents of a product. Chains: see Product.
+struct Extents {
+  uint64_t rows;
+  uint32_t columns, inner;
+  uint64_t batches = 1;
+  uint32_t chains = 1;
+};
+
+/// Where a product goes: element (row, column) to values[row * stride + column].
+struct Result {
+  float* values;
+  uint64_t stride;
+  const float* starts = nullptr;  // of the chains of each column; null: 0
+  Batches batches = {};
+};
+
+/// What a block computes: kRows * kColumns elements, and a thread 8 rows of kEach columns.
+template <uint32_t rows, uint32_t columns>
+struct Tile {
+  static constexpr uint32_t kRows = rows, kColumns = columns, kEach = rows * columns / 8 / kThreads;
+};
+using WideTile = Tile<128, 128>;
+using NarrowTile = Tile<256, 64>;
+using NarrowestTile = Tile<256, 32>;
+
+/// Four numbers of shared memory, which a thread reads at once.
+struct alignas(16) Four {
+  float value[4];
+};
+
+/// A product, tile by tile, in pieces of kInner of the chain: while the threads of a block multiply
+/// one piece, the next one is copied to shared memory.
 ///
-/// A Problem has the types Number and Sum; the extents rows, columns and inner; the number of
-/// batches; the functions a(batch, row, k), b(batch, k, column), start(batch, row, column), add(a,
-/// b, sum) and store(batch, row, column, sum); and kAByInner and kBByInner: whether neighbours in
-/// memory are neighbours in k.
-template <class Problem>
+/// \tparam kAddsChains  whether each element is 0 plus the sum of several chains, in order, without
+///   those whose first operand is not there (Place::is_there).
+template <class A, class B, class Shape, bool kAddsChains = false>
 struct Product {
-  static constexpr uint32_t kTile = 64, kInner = 16, kEach = 4;
-  static constexpr uint32_t kAcross = kTile / kEach;  // threads side by side
-  static constexpr uint32_t kLoads = kTile * kInner / kThreads;
-  static_assert(kAcross * kAcross == kThreads);
+  static constexpr uint32_t kRows = Shape::kRows, kColumns = Shape::kColumns, kInner = 16;
+  static constexpr uint32_t kEachRow = 8, kEachColumn = Shape::kEach;
+  // A warp computes 4 x 8 groups of the elements of a thread, which lie in quarters of 4 x 4.
+  static constexpr uint32_t kWarp = 32, kAcross = 8, kDown = 4;
+  static constexpr uint32_t kWarpsAcross = kColumns / (kAcross * kEachColumn);
+  static_assert(kRows * kColumns == kThreads * kEachRow * kEachColumn && kEachColumn % 4 == 0);
+  // With several chains, one set of places is written while two are read.
+  static constexpr uint32_t kSets = kAddsChains ? 3 : 1;
 
   struct Shared {
-    typename Problem::Number a[kInner][kTile + 1];
-    typename Problem::Number b[kInner][kTile + 1];
+    Four a[2][kInner][kRows / 4 + 1];
+    Four b[2][kInner][kColumns / 4 + 1];
+    typename A::Place rows[kSets][kRows];
+    typename B::Place columns[kSets][kColumns];
   };
   struct Sums {
-    typename Problem::Sum of[kEach][kEach];
+    float chain[kEachRow][kEachColumn];
+    float sum[kAddsChains ? kEachRow : 1][kAddsChains ? kEachColumn : 1];
+  };
+  /// The block's tile.
+  struct Where {
+    uint64_t batch, top, left;
+    uint32_t rows, columns;
   };
 
-  Problem problem;
+  A a;
+  B b;
+  Extents extents;
+  Result result;
 
-  uint64_t blocks() const { return uint64_t{problem.batches} * down() * across(); }
+  uint64_t blocks() const { return extents.batches * down() * across(); }
 
-  PRIVGRAD_HD uint64_t down() const { return (uint64_t{problem.rows} + kTile - 1) / kTile; }
-  PRIVGRAD_HD uint64_t across() const { return (uint64_t{problem.columns} + kTile - 1) / kTile; }
+  PRIVGRAD_HD uint64_t down() const { return (extents.rows + kRows - 1) / kRows; }
+  PRIVGRAD_HD uint64_t across() const { return (extents.columns + kColumns - 1) / kColumns; }
 
   PRIVGRAD_HD void run(uint64_t block, Shared& shared) const {
-    const uint64_t batch = block / (down() * across());
     const uint64_t tile = block % (down() * across());
-    const uint64_t top = tile % down() * kTile;
-    const uint64_t left = tile / down() * kTile;
+    const uint64_t top = tile % down() * kRows, left = tile / down() * kColumns;
+    const Where where{block / (down() * across()), top, left,
+                      static_cast<uint32_t>(smaller<uint64_t>(kRows, extents.rows - top)),
+                      static_cast<uint32_t>(smaller<uint64_t>(kColumns, extents.columns - left))};
+    const uint32_t chains = kAddsChains ? extents.chains : 1;
     PerThread<Sums> sums;
     each_thread([&](uint32_t thread) {
-      const uint64_t row = top + uint64_t{thread / kAcross} * kEach;
-      const uint64_t column = left + uint64_t{thread % kAcross} * kEach;
-      PRIVGRAD_UNROLL for (uint32_t i = 0; i < kEach; ++i) {
-        PRIVGRAD_UNROLL for (uint32_t j = 0; j < kEach; ++j) {
-          const bool inside = row + i < problem.rows && column + j < problem.columns;
-          sums[thread].of[i][j] = inside ? problem.start(batch, row + i, column + j) : 0;
-        }
-      }
+      locate(where, 0, thread, shared);
+      begin(where, thread, sums[thread]);
     });
-    for (uint64_t first = 0; first < problem.inner; first += kInner) {
-      each_thread([&](uint32_t thread) { load(batch, top, left, first, thread, shared); });
-      const auto some = static_cast<uint32_t>(smaller<uint64_t>(kInner, problem.inner - first));
-      each_thread([&](uint32_t thread) { multiply(thread, some, shared, sums[thread]); });
-    }
     each_thread([&](uint32_t thread) {
-      const uint64_t row = top + uint64_t{thread / kAcross} * kEach;
-      const uint64_t column = left + uint64_t{thread % kAcross} * kEach;
-      PRIVGRAD_UNROLL for (uint32_t i = 0; i < kEach; ++i) {
-        PRIVGRAD_UNROLL for (uint32_t j = 0; j < kEach; ++j) {
-          if (row + i < problem.rows && column + j < problem.columns) {
-            problem.store(batch, row + i, column + j, sums[thread].of[i][j]);
-          }
-        }
-      }
+      load(where, 0, 0, thread, 0, shared);
+      if (chains > 1) locate(where, 1, thread, shared);
+      finish_copies();
     });
+    uint32_t now = 0;  // the half of shared memory with the piece that is multiplied
+    for (uint32_t chain = 0; chain < chains; ++chain) {
+      for (uint32_t first = 0; first < extents.inner; first += kInner, now ^= 1) {
+        const bool is_last = extents.inner - first <= kInner;
+        each_thread([&](uint32_t thread) {
+          if (!is_last) {
+            load(where, chain, first + kInner, thread, now ^ 1, shared);
+          } else if (chain + 1 < chains) {
+            load(where, chain + 1, 0, thread, now ^ 1, shared);
+            if (chain + 2 < chains) locate(where, chain + 2, thread, shared);
+          }
+          multiply(where, extents.inner - first, thread, now, shared, sums[thread]);
+          if constexpr (kAddsChains) {
+            if (is_last) end_chain(where, chain, thread, shared, sums[thread]);
+          }
+          finish_copies();
+        });
+      }
+    }
+    each_thread([&](uint32_t thread) { store(where, thread, sums[thread]); });
   }
 
  private:
-  /// Elements outside the matrices are 0, and never stored.
-  PRIVGRAD_HD void load(uint64_t batch, uint64_t top, uint64_t left, uint64_t first,
-                        uint32_t thread, Shared& shared) const {
-    PRIVGRAD_UNROLL for (uint32_t load = 0; load < kLoads; ++load) {
-      const uint32_t at = load * kThreads + thread;
-      const uint32_t a_inner = Problem::kAByInner ? at % kInner : at / kTile;
-      const uint32_t a_place = Problem::kAByInner ? at / kInner : at % kTile;
-      const uint32_t b_inner = Problem::kBByInner ? at % kInner : at / kTile;
-      const uint32_t b_place = Problem::kBByInner ? at / kInner : at % kTile;
-      shared.a[a_inner][a_place] = top + a_place < problem.rows && first + a_inner < problem.inner
-                                       ? problem.a(batch, top + a_place, first + a_inner)
-                                       : 0;
-      shared.b[b_inner][b_place] =
-          left + b_place < problem.columns && first + b_inner < problem.inner
-              ? problem.b(batch, first + b_inner, left + b_place)
-              : 0;
-    }
+  /// The first row of a thread, or its row i.
+  PRIVGRAD_HD static uint32_t row_of(uint32_t thread, uint32_t i = 0) {
+    const uint32_t warp = thread / kWarp / kWarpsAcross, lane = thread % kWarp / kAcross;
+    return warp * kDown * kEachRow + i / 4 * (4 * kDown) + lane * 4 + i % 4;
+  }
+  PRIVGRAD_HD static uint32_t column_of(uint32_t thread, uint32_t j = 0) {
+    const uint32_t warp = thread / kWarp % kWarpsAcross, lane = thread % kAcross;
+    return warp * kAcross * kEachColumn + j / 4 * (4 * kAcross) + lane * 4 + j % 4;
   }
 
-  PRIVGRAD_HD static void multiply(uint32_t thread, uint32_t inner, const Shared& shared,
-                                   Sums& sums) {
-    const uint32_t row = thread / kAcross * kEach;
-    const uint32_t column = thread % kAcross * kEach;
-    for (uint32_t k = 0; k < inner; ++k) {
-      typename Problem::Number a[kEach], b[kEach];
-      PRIVGRAD_UNROLL for (uint32_t i = 0; i < kEach; ++i) a[i] = shared.a[k][row + i];
-      PRIVGRAD_UNROLL for (uint32_t j = 0; j < kEach; ++j) b[j] = shared.b[k][column + j];
-      PRIVGRAD_UNROLL for (uint32_t i = 0; i < kEach; ++i) {
-        PRIVGRAD_UNROLL for (uint32_t j = 0; j < kEach; ++j) {
-          sums.of[i][j] = Problem::add(a[i], b[j], sums.of[i][j]);
-        }
+  /// Whether all of a thread's elements are outside the matrices.
+  PRIVGRAD_HD static bool is_idle(const Where& where, uint32_t thread) {
+    return row_of(thread) >= where.rows || column_of(thread) >= where.columns;
+  }
+
+  PRIVGRAD_HD void locate(const Where& where, uint32_t chain, uint32_t thread,
+                          Shared& shared) const {
+    const uint32_t set = chain % kSets;
+    if (thread < where.rows)
+      shared.rows[set][thread] = a.locate(where.batch, chain, where.top + thread);
+    if (thread < where.columns)
+      shared.columns[set][thread] = b.locate(where.batch, chain, where.left + thread);
+  }
+
+  PRIVGRAD_HD void begin(const Where& where, uint32_t thread, Sums& sums) const {
+    if (is_idle(where, thread)) return;
+    PRIVGRAD_UNROLL for (uint32_t j = 0; j < kEachColumn; ++j) {
+      const uint32_t column = column_of(thread, j);
+      const bool has_start = result.starts != nullptr && column < where.columns;
+      const float start = has_start ? result.starts[where.left + column] : 0.0f;
+      PRIVGRAD_UNROLL for (uint32_t i = 0; i < kEachRow; ++i) {
+        sums.chain[i][j] = start;
+        if constexpr (kAddsChains) sums.sum[i][j] = 0.0f;
       }
     }
   }
-};
 
-// --- Products of float32.
+  /// Begins to copy a piece. What lies outside the matrices is left as it is, and enters no chain
+  /// that is stored.
+  PRIVGRAD_HD void load(const Where& where, uint32_t chain, uint32_t first, uint32_t thread,
+                        uint32_t half, Shared& shared) const {
+    const uint32_t set = chain % kSets;
+    load_operand<kRows>(a, shared.rows[set], where.rows, first, thread, shared.a[half]);
+    load_operand<kColumns>(b, shared.columns[set], where.columns, first, thread, shared.b[half]);
+  }
 
-struct FloatProduct {
-  using Number = float;
-  using Sum = float;
-  PRIVGRAD_HD static float add(float a, float b, float sum) { return fused(a, b, sum); }
-  uint64_t rows, columns, inner, batches;
-};
+  template <uint32_t kPlaces, class Operand>
+  PRIVGRAD_HD void load_operand(const Operand& operand, const typename Operand::Place* places,
+                                uint32_t count, uint32_t first, uint32_t thread,
+                                Four (*to)[kPlaces / 4 + 1]) const {
+    if constexpr (Operand::kByInner) {
+      constexpr uint32_t kRun = 8;  // of k: 32 bytes, which memory gives at once
+      PRIVGRAD_UNROLL for (uint32_t run = 0; run < kInner; run += kRun) {
+        const uint32_t k = run + thread % kRun;
+        if (first + k >= extents.inner) continue;
+        const auto at = operand.at(first + k);
+        PRIVGRAD_UNROLL for (uint32_t next = 0; next < kPlaces; next += kThreads / kRun) {
+          const uint32_t place = next + thread / kRun;
+          if (place < count) begin_copy(to, k, place, operand.find(places[place], at));
+        }
+      }
+    } else {
+      const uint32_t place = thread % kPlaces;
+      if (place >= count) return;
+      const auto own = places[place];
+      PRIVGRAD_UNROLL for (uint32_t next = 0; next < kInner; next += kThreads / kPlaces) {
+        const uint32_t k = next + thread / kPlaces;
+        if (first + k < extents.inner)
+          begin_copy(to, k, place, operand.find(own, operand.at(first + k)));
+      }
+    }
+  }
 
-/// out[i, u] = biases[u] + sum over k of weights[u, k] in[i, k].
-struct DenseForward : FloatProduct {
-  static constexpr bool kAByInner = true, kBByInner = true;
-  const float *in, *weights, *biases;  // biases: null if there are none
-  float* out;
-  PRIVGRAD_HD float a(uint64_t, uint64_t i, uint64_t k) const { return in[i * inner + k]; }
-  PRIVGRAD_HD float b(uint64_t, uint64_t k, uint64_t u) const { return weights[u * inner + k]; }
-  PRIVGRAD_HD float start(uint64_t, uint64_t, uint64_t u) const {
-    return biases == nullptr ? 0.0f : biases[u];
+  template <uint32_t kPitch>
+  PRIVGRAD_HD static void begin_copy(Four (*to)[kPitch], uint32_t k, uint32_t place,
+                                     const Element& element) {
+    cuda::begin_copy(&to[k][place / 4].value[place % 4], element.value, element.is_there);
   }
-  PRIVGRAD_HD void store(uint64_t, uint64_t i, uint64_t u, float sum) const {
-    out[i * columns + u] = sum;
-  }
-};
 
-/// below[i, k] = sum over u of delta[i, u] weights[u, k].
-struct DenseBackward : FloatProduct {
-  static constexpr bool kAByInner = true, kBByInner = false;
-  const float *delta, *weights;
-  float* below;
-  PRIVGRAD_HD float a(uint64_t, uint64_t i, uint64_t u) const { return delta[i * inner + u]; }
-  PRIVGRAD_HD float b(uint64_t, uint64_t u, uint64_t k) const { return weights[u * columns + k]; }
-  PRIVGRAD_HD float start(uint64_t, uint64_t, uint64_t) const { return 0.0f; }
-  PRIVGRAD_HD void store(uint64_t, uint64_t i, uint64_t k, float sum) const {
-    below[i * columns + k] = sum;
+  PRIVGRAD_HD static void multiply(const Where& where, uint32_t rest, uint32_t thread,
+                                   uint32_t half, const Shared& shared, Sums& sums) {
+    if (is_idle(where, thread)) return;
+    if (rest >= kInner) {
+      PRIVGRAD_UNROLL for (uint32_t k = 0; k < kInner; ++k) {
+        multiply_one(thread, shared.a[half][k], shared.b[half][k], sums);
+      }
+    } else {
+      for (uint32_t k = 0; k < rest; ++k) {
+        multiply_one(thread, shared.a[half][k], shared.b[half][k], sums);
+      }
+    }
   }
-};
 
-/// A convolution over images [height, width, depth], as network.hpp defines it.
-struct Convolution {
-  uint64_t height, width, depth;  // the extents of the input
-  uint64_t rows, columns;         // the extents of the output
-  uint64_t channels, kernel, stride, padding;
+  PRIVGRAD_HD static void multiply_one(uint32_t thread, const Four* of_a, const Four* of_b,
+                                       Sums& sums) {
+    Four left[kEachRow / 4], right[kEachColumn / 4];
+    PRIVGRAD_UNROLL for (uint32_t i = 0; i < kEachRow / 4; ++i) {
+      left[i] = of_a[row_of(thread, 4 * i) / 4];
+    }
+    PRIVGRAD_UNROLL for (uint32_t j = 0; j < kEachColumn / 4; ++j) {
+      right[j] = of_b[column_of(thread, 4 * j) / 4];
+    }
+    PRIVGRAD_UNROLL for (uint32_t i = 0; i < kEachRow; ++i) {
+      PRIVGRAD_UNROLL for (uint32_t j = 0; j < kEachColumn; ++j) {
+        sums.chain[i][j] =
+            fused(left[i / 4].value[i % 4], right[j / 4].value[j % 4], sums.chain[i][j]);
+      }
+    }
+  }
 
-  PRIVGRAD_HD uint64_t inputs() const { return height * width * depth; }
-  PRIVGRAD_HD uint64_t places() const { return rows * columns; }
-  PRIVGRAD_HD uint64_t patch() const { return kernel * kernel * depth; }
-  PRIVGRAD_HD uint64_t outputs() const { return places() * channels; }
+  PRIVGRAD_HD static void end_chain(const Where& where, uint32_t chain, uint32_t thread,
+                                    const Shared& shared, Sums& sums) {
+    PRIVGRAD_UNROLL for (uint32_t i = 0; i < kEachRow; ++i) {
+      const uint32_t row = row_of(thread, i);
+      const bool adds = row < where.rows && shared.rows[chain % kSets][row].is_there();
+      PRIVGRAD_UNROLL for (uint32_t j = 0; j < kEachColumn; ++j) {
+        if (adds) sums.sum[i][j] += sums.chain[i][j];
+        sums.chain[i][j] = 0.0f;
+      }
+    }
+  }
 
-  /// Element p of the patch that place t sees: 0 outside the image.
-  PRIVGRAD_HD float pixel(const float* image, uint64_t t, uint64_t p) const {
-    const uint64_t run = kernel * depth;
-    // Indices of pixels in the padding wrap around, so they are at least as large as the extents.
-    const uint64_t row = t / columns * stride + p / run - padding;
-    const uint64_t column = t % columns * stride + p % run / depth - padding;
-    if (row >= height || column >= width) return 0.0f;
-    return image[(row * width + column) * depth + p % depth];
-  }
-};
-
-/// For all places of all examples, out[e, t, c] = biases[c] + sum over p of weights[c, p]
-/// pixel(t, p).
-struct ConvForward : FloatProduct {
-  static constexpr bool kAByInner = true, kBByInner = true;
-  Convolution conv;
-  const float *in, *weights, *biases;  // biases: null if there are none
-  float* out;
-  PRIVGRAD_HD float a(uint64_t, uint64_t i, uint64_t p) const {
-    return conv.pixel(in + i / conv.places() * conv.inputs(), i % conv.places(), p);
-  }
-  PRIVGRAD_HD float b(uint64_t, uint64_t p, uint64_t c) const { return weights[c * inner + p]; }
-  PRIVGRAD_HD float start(uint64_t, uint64_t, uint64_t c) const {
-    return biases == nullptr ? 0.0f : biases[c];
-  }
-  PRIVGRAD_HD void store(uint64_t, uint64_t i, uint64_t c, float sum) const {
-    out[i * columns + c] = sum;
-  }
-};
-
-/// Each example's gradient of the weights: sum over places of delta[t, c] pixel(t, p).
-struct ConvGradient : FloatProduct {
-  static constexpr bool kAByInner = false, kBByInner = false;
-  Convolution conv;
-  const float *in, *delta;
-  float* gradients;  // `stride` floats from one example's to the next
-  uint64_t stride;
-  PRIVGRAD_HD float a(uint64_t e, uint64_t c, uint64_t t) const {
-    return delta[e * conv.outputs() + t * rows + c];
-  }
-  PRIVGRAD_HD float b(uint64_t e, uint64_t t, uint64_t p) const {
-    return conv.pixel(in + e * conv.inputs(), t, p);
-  }
-  PRIVGRAD_HD float start(uint64_t, uint64_t, uint64_t) const { return 0.0f; }
-  PRIVGRAD_HD void store(uint64_t e, uint64_t c, uint64_t p, float sum) const {
-    gradients[e * stride + c * columns + p] = sum;
-  }
-};
-
-// --- Integer products.
-
-/// The gradient of the weights in integers, from delta and pixels rounded such that no sum
-/// overflows int32.
-struct PlaceSums {
-  using Number = int32_t;
-  using Sum = int32_t;
-  static constexpr bool kAByInner = false, kBByInner = false;
-  PRIVGRAD_HD static int32_t add(int32_t a, int32_t b, int32_t sum) { return sum + a * b; }
-  uint64_t rows, columns, inner, batches;
-  Convolution conv;
-  const float *in, *delta;
-  const PlaceRoundings* roundings;  // the roundings of each example
-  int32_t* sums;                    // [examples, channels, patch]
-  PRIVGRAD_HD int32_t a(uint64_t e, uint64_t c, uint64_t t) const {
-    return rounded(delta[e * conv.outputs() + t * rows + c], roundings[e].of_delta);
-  }
-  PRIVGRAD_HD int32_t b(uint64_t e, uint64_t t, uint64_t p) const {
-    return rounded(conv.pixel(in + e * conv.inputs(), t, p), roundings[e].of_image);
-  }
-  PRIVGRAD_HD int32_t start(uint64_t, uint64_t, uint64_t) const { return 0; }
-  PRIVGRAD_HD void store(uint64_t e, uint64_t c, uint64_t p, int32_t sum) const {
-    sums[(e * rows + c) * columns + p] = sum;
-  }
-};
-
-/// sum[u, k] += sum over the chosen examples of units[e, u] inputs[e, k], modulo 2^64. Products are
-/// below 2^28 in absolute value.
-struct CellProduct {
-  using Number = int32_t;
-  using Sum = uint64_t;
-  static constexpr bool kAByInner = false, kBByInner = false;
-  PRIVGRAD_HD static uint64_t add(int32_t a, int32_t b, uint64_t sum) {
-    return sum + static_cast<uint64_t>(int64_t{a} * b);
-  }
-  uint64_t rows, columns, inner, batches;
-  const int16_t *units, *inputs;
-  const uint8_t* taken;
-  uint64_t* sum;
-  PRIVGRAD_HD int32_t a(uint64_t, uint64_t u, uint64_t e) const {
-    return taken[e] != 0 ? units[e * rows + u] : 0;
-  }
-  PRIVGRAD_HD int32_t b(uint64_t, uint64_t e, uint64_t k) const { return inputs[e * columns + k]; }
-  PRIVGRAD_HD uint64_t start(uint64_t, uint64_t u, uint64_t k) const {
-    return sum[u * columns + k];
-  }
-  PRIVGRAD_HD void store(uint64_t, uint64_t u, uint64_t k, uint64_t value) const {
-    sum[u * columns + k] = value;
+  PRIVGRAD_HD void store(const Where& where, uint32_t thread, const Sums& sums) const {
+    if (is_idle(where, thread)) return;
+    float* const own = result.values + result.batches.begin(where.batch);
+    PRIVGRAD_UNROLL for (uint32_t i = 0; i < kEachRow; ++i) {
+      const uint32_t row = row_of(thread, i);
+      PRIVGRAD_UNROLL for (uint32_t j = 0; j < kEachColumn; ++j) {
+        const uint32_t column = column_of(thread, j);
+        if (row >= where.rows || column >= where.columns) continue;
+        float value = sums.chain[i][j];
+        if constexpr (kAddsChains) value = sums.sum[i][j];
+        own[(where.top + row) * result.stride + where.left + column] = value;
+      }
+    }
   }
 };
 

@@ -2,7 +2,7 @@
 // combine places.
 #pragma once
 
-#include "device_code.hpp"
+#include "convolutions.hpp"
 
 // One thread computes each sum, in the order of the backend `cpu`.
 namespace privgrad::cuda {
@@ -133,6 +133,7 @@ struct Heads {
   float scale;
   const float* mask;  // [examples, places]; null: all are there
 
+  uint64_t squares() const { return heads * places * places; }
   PRIVGRAD_HD uint64_t query_width() const { return heads * width; }
   PRIVGRAD_HD uint64_t key_width() const { return key_heads * width; }
   PRIVGRAD_HD uint64_t heads_of_key() const { return heads / key_heads; }
@@ -177,25 +178,6 @@ struct PlaceLanes {
   }
 };
 
-/// One query's products with the keys.
-struct QueryProducts {
-  uint64_t count;  // [examples, heads, places, places]
-  Heads of;
-  const float *queries, *keys;
-  float* products;
-  PRIVGRAD_HD void operator()(uint64_t i) const {
-    const uint64_t s = i % of.places, t = i / of.places % of.places;
-    const uint64_t head = i / of.places / of.places % of.heads;
-    const uint64_t example = i / of.places / of.places / of.heads;
-    const float* query = queries + (example * of.places + t) * of.query_width() + head * of.width;
-    const float* key =
-        keys + (example * of.places + s) * of.key_width() + head / of.heads_of_key() * of.width;
-    float sum = 0.0f;
-    for (uint64_t k = 0; k < of.width; ++k) sum = fused(query[k], key[k], sum);
-    products[i] = sum;
-  }
-};
-
 /// Replaces the products of one query by its probabilities.
 struct RowSoftmax {
   uint64_t count;  // [examples, heads, places]
@@ -223,24 +205,6 @@ struct RowSoftmax {
   }
 };
 
-/// out[t] = sum over s of probabilities[t, s] values[s].
-struct AttendedValues {
-  uint64_t count;  // [examples, places, query width]
-  Heads of;
-  const float *probabilities, *values;
-  float* out;
-  PRIVGRAD_HD void operator()(uint64_t i) const {
-    const uint64_t column = i % of.query_width(), t = i / of.query_width() % of.places;
-    const uint64_t example = i / of.query_width() / of.places, head = column / of.width;
-    const float* row = probabilities + ((example * of.heads + head) * of.places + t) * of.places;
-    const float* own = values + example * of.places * of.key_width() +
-                       head / of.heads_of_key() * of.width + column % of.width;
-    float sum = 0.0f;
-    for (uint64_t s = 0; s < of.places; ++s) sum = fused(row[s], own[s * of.key_width()], sum);
-    out[i] = sum;
-  }
-};
-
 /// Replaces the derivatives with respect to one query's probabilities by the derivatives with
 /// respect to its products.
 struct RowSoftmaxBackward {
@@ -258,28 +222,24 @@ struct RowSoftmaxBackward {
   }
 };
 
-/// The derivatives with respect to keys (rows: derivatives of products) or values (rows:
-/// probabilities): one element is a chain over the queries of each head that reads it, head by
-/// head.
-struct KeyDerivatives {
-  uint64_t count;  // [examples, places, key width]
+/// The second operand of the derivatives with respect to keys or values. Column: of a head; k: along
+/// the queries of each head that reads the key, head by head.
+struct ReadingQueries {
+  static constexpr bool kByInner = false;
+  using Place = const float*;
   Heads of;
-  const float *rows, *queries;  // rows: [examples, heads, places, places]
-  float* below;
-  PRIVGRAD_HD void operator()(uint64_t i) const {
-    const uint64_t column = i % of.key_width(), s = i / of.key_width() % of.places;
-    const uint64_t example = i / of.key_width() / of.places, key_head = column / of.width;
-    float sum = 0.0f;
-    for (uint64_t h = 0; h < of.heads_of_key(); ++h) {
-      const uint64_t head = key_head * of.heads_of_key() + h;
-      const float* own = rows + (example * of.heads + head) * of.places * of.places + s;
-      const float* query =
-          queries + example * of.places * of.query_width() + head * of.width + column % of.width;
-      for (uint64_t t = 0; t < of.places; ++t)
-        sum = fused(own[t * of.places], query[t * of.query_width()], sum);
-    }
-    below[i] = sum;
+  Divisor by_places;
+  const float* queries;
+
+  PRIVGRAD_HD Place locate(uint64_t batch, uint32_t, uint64_t column) const {
+    return queries + batch / of.key_heads * of.places * of.query_width() +
+           batch % of.key_heads * of.heads_of_key() * of.width + column;
   }
+  PRIVGRAD_HD uint64_t at(uint32_t k) const {
+    const uint32_t head = by_places.quotient(k);
+    return (k - head * by_places.value) * of.query_width() + head * of.width;
+  }
+  PRIVGRAD_HD Element find(Place place, uint64_t at) const { return {place + at}; }
 };
 
 }  // namespace privgrad::cuda

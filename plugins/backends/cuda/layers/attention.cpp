@@ -39,42 +39,79 @@ class AttentionStep final : public Step {
       turn(queue, rows, of_.key_heads, false, pass.more_in[0], pass.turned_keys.data());
     }
     float* const rows_of_heads = pass.probabilities.data();
-    launch_each(queue,
-                QueryProducts{rows * squares(), of, queries(pass), keys_of(pass), rows_of_heads});
+    multiply_by_keys(queue, rows, queries(pass), keys_of(pass), rows_of_heads);
     launch_each(queue, RowSoftmax{rows * of_.heads * of_.places, of, rows_of_heads});
-    launch_each(queue,
-                AttendedValues{rows * outputs_, of, rows_of_heads, pass.more_in[1], pass.out});
+    add_attended(queue, rows, rows_of_heads, pass.more_in[1], pass.out);
   }
 
   void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
     const Heads of = heads(pass);
     const float* const probabilities = pass.probabilities.data();
     if (float* const below = pass.more_below[1]; below != nullptr)
-      launch_each(queue, KeyDerivatives{rows * keys(), of, probabilities, pass.delta, below});
+      add_queries(queue, rows, probabilities, pass.delta, below);
     float *const to_queries = pass.below, *const to_keys = pass.more_below[0];
     if (to_queries == nullptr && to_keys == nullptr) return;
     // Derivatives with respect to probabilities are products of errors and values, which are
     // computed like the products of queries and keys.
     float* const slopes = pass.slopes.data();
-    launch_each(queue, QueryProducts{rows * squares(), of, pass.delta, pass.more_in[1], slopes});
+    multiply_by_keys(queue, rows, pass.delta, pass.more_in[1], slopes);
     launch_each(queue,
                 RowSoftmaxBackward{rows * of_.heads * of_.places, of, probabilities, slopes});
     const bool turns = of_.rotary != 0.0;
     if (to_queries != nullptr) {
       float* const below = turns ? pass.turned_below.data() : to_queries;
-      launch_each(queue, AttendedValues{rows * inputs_, of, slopes, keys_of(pass), below});
+      add_attended(queue, rows, slopes, keys_of(pass), below);
       if (turns) turn(queue, rows, of_.heads, true, below, to_queries);
     }
     if (to_keys != nullptr) {
       float* const below = turns ? pass.turned_below.data() : to_keys;
-      launch_each(queue, KeyDerivatives{rows * keys(), of, slopes, queries(pass), below});
+      add_queries(queue, rows, slopes, queries(pass), below);
       if (turns) turn(queue, rows, of_.key_heads, true, below, to_keys);
     }
   }
 
  private:
-  std::size_t squares() const { return of_.heads * of_.places * of_.places; }
+  std::size_t squares() const { return of_.squares(); }
   std::size_t keys() const { return of_.places * of_.key_heads * of_.width; }
+
+  // Batches of products are the heads of all examples: of queries, of keys, and of keys for the
+  // queries that read them.
+  Batches of_queries() const { return {of_.places * of_.query_width(), of_.width, of_.heads}; }
+  Batches of_keys() const { return {of_.places * of_.key_width(), of_.width, of_.key_heads}; }
+  Batches of_read_keys() const {
+    return {of_.places * of_.key_width(), of_.width, of_.heads, of_.heads_of_key()};
+  }
+  Batches of_squares() const { return {squares(), of_.places * of_.places, of_.heads}; }
+  std::uint32_t places() const { return narrowed(of_.places); }
+  std::uint32_t width() const { return narrowed(of_.width); }
+
+  /// Each query's products with the keys.
+  void multiply_by_keys(Queue& queue, std::size_t rows, const float* queries, const float* keys,
+                        float* products) const {
+    launch_product(queue, AlongInner{queries, of_.query_width(), of_queries()},
+                   AlongInner{keys, of_.key_width(), of_read_keys()},
+                   {of_.places, places(), width(), rows * of_.heads},
+                   {products, of_.places, nullptr, of_squares()});
+  }
+  /// out[t] = sum over s of squares[t, s] values[s].
+  void add_attended(Queue& queue, std::size_t rows, const float* squares_of, const float* values,
+                    float* out) const {
+    launch_product(queue, AlongInner{squares_of, of_.places, of_squares()},
+                   AcrossInner{values, of_.key_width(), of_read_keys()},
+                   {of_.places, width(), places(), rows * of_.heads},
+                   {out, of_.query_width(), nullptr, of_queries()});
+  }
+  /// The derivatives with respect to keys (squares: derivatives of products) or values (squares:
+  /// probabilities).
+  void add_queries(Queue& queue, std::size_t rows, const float* squares_of, const float* queries,
+                   float* below) const {
+    const std::uint64_t all = of_.heads_of_key() * of_.places;
+    launch(queue, Product<AcrossInner, ReadingQueries, NarrowTile>{
+                      {squares_of, of_.places, {squares(), all * of_.places, of_.key_heads}},
+                      {of_, Divisor(of_.places), queries},
+                      {of_.places, width(), narrowed(all), rows * of_.key_heads},
+                      {below, of_.key_width(), nullptr, of_keys()}});
+  }
 
   Heads heads(const StepPass& pass) const {
     Heads of = of_;

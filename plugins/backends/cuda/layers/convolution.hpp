@@ -26,7 +26,8 @@ class ConvStep final : public Step {
     weights_ = element_count({conv_.channels, conv_.kernel, conv_.kernel, conv_.depth});
     biases_ = layer.no_bias ? 0 : conv_.channels;
     parameter_count_ = weights_ + biases_;
-    element_count({conv_.places(), conv_.patch()});
+    narrowed(element_count(
+        {conv_.height + 2 * conv_.padding, conv_.width + 2 * conv_.padding, conv_.depth}));
   }
 
   std::size_t place_sums() const override { return weights_; }
@@ -40,36 +41,27 @@ class ConvStep final : public Step {
   }
 
   void forward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
-    ConvForward product{};
-    product.rows = rows * conv_.places();
-    product.columns = conv_.channels;
-    product.inner = conv_.patch();
-    product.batches = 1;
-    product.conv = conv_;
-    product.in = pass.in;
-    product.weights = own_;
-    product.biases = biases_ > 0 ? own_ + weights_ : nullptr;
-    product.out = pass.out;
-    launch_product(queue, product);
+    launch_product(queue, Patches(pass.in, conv_), AlongInner{own_, conv_.patch()},
+                   {rows * conv_.places(), channels(), patch()},
+                   {pass.out, conv_.channels, biases_ > 0 ? own_ + weights_ : nullptr});
   }
 
   void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
-    launch_each(queue, ConvBackward{rows * inputs_, conv_, pass.delta, own_, pass.below});
+    launch(queue, Product<SeenErrors, ElementWeights, NarrowestTile, true>{
+                      {pass.delta, conv_},
+                      {own_, conv_},
+                      {rows * conv_.height * conv_.width, narrowed(conv_.depth), channels(), 1,
+                       narrowed(conv_.kernel * conv_.kernel)},
+                      {pass.below, conv_.depth}});
   }
 
   void gradient_rows(Queue& queue, std::size_t rows, const StepPass& pass, float* gradients,
                      std::size_t stride) const override {
-    ConvGradient product{};
-    product.rows = conv_.channels;
-    product.columns = conv_.patch();
-    product.inner = conv_.places();
-    product.batches = rows;
-    product.conv = conv_;
-    product.in = pass.in;
-    product.delta = pass.delta;
-    product.gradients = gradients;
-    product.stride = stride;
-    launch_product(queue, product);
+    launch(queue, Product<AcrossInner, PatchColumns, WideTile>{
+                      {pass.delta, conv_.channels, {.of_example = outputs_}},
+                      {pass.in, conv_},
+                      {channels(), patch(), narrowed(conv_.places()), rows},
+                      {gradients, conv_.patch(), nullptr, {.of_example = stride}}});
     find_bias_gradients(queue, rows, pass, gradients + weights_, stride);
   }
 
@@ -80,9 +72,10 @@ class ConvStep final : public Step {
     launch_each(queue, ChoosePlaceRoundings{rows, group.groups, group.group, largest_factor(),
                                             group.largest_input, group.largest_error, group.shares,
                                             pass.place_roundings.data()});
-    launch_product(queue,
-                   PlaceSums{conv_.channels, conv_.patch(), conv_.places(), rows, conv_, pass.in,
-                             pass.delta, pass.place_roundings.data(), group.place_sums});
+    launch(queue,
+           WholeProduct<PlaceSums>{PlaceSums{conv_.channels, conv_.patch(), conv_.places(), rows,
+                                             PatchColumns(pass.in, conv_), pass.delta,
+                                             pass.place_roundings.data(), group.place_sums}});
     find_bias_gradients(queue, rows, pass, pass.kept.data(), biases_);
     find_statistics(queue, rows, biases_, pass.kept.data(), group.largest_error,
                     group.error_squares);
@@ -115,6 +108,9 @@ class ConvStep final : public Step {
   }
 
  private:
+  std::uint32_t channels() const { return narrowed(conv_.channels); }
+  std::uint32_t patch() const { return narrowed(conv_.patch()); }
+
   void find_bias_gradients(Queue& queue, std::size_t rows, const StepPass& pass, float* biases,
                            std::size_t stride) const {
     if (biases_ == 0) return;

@@ -21,22 +21,14 @@ class DenseStep final : public Step {
   }
 
   void forward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
-    DenseForward product{};
-    set_extents(product, rows, outputs_, inputs_);
-    product.in = pass.in;
-    product.weights = own_;
-    product.biases = has_biases_ ? own_ + inputs_ * outputs_ : nullptr;
-    product.out = pass.out;
-    launch_product(queue, product);
+    launch_product(queue, AlongInner{pass.in, inputs_}, AlongInner{own_, inputs_},
+                   {rows, narrowed(outputs_), narrowed(inputs_)},
+                   {pass.out, outputs_, has_biases_ ? own_ + inputs_ * outputs_ : nullptr});
   }
 
   void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
-    DenseBackward product{};
-    set_extents(product, rows, inputs_, outputs_);
-    product.delta = pass.delta;
-    product.weights = own_;
-    product.below = pass.below;
-    launch_product(queue, product);
+    launch_product(queue, AlongInner{pass.delta, outputs_}, AcrossInner{own_, inputs_},
+                   {rows, narrowed(inputs_), narrowed(outputs_)}, {pass.below, inputs_});
   }
 
   void gradient_rows(Queue& queue, std::size_t rows, const StepPass& pass, float* gradients,
@@ -66,8 +58,8 @@ class DenseStep final : public Step {
 
   void add_cells(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass& group,
                  std::uint64_t* sum) const override {
-    launch_product(queue, CellProduct{outputs_, inputs_, rows, 1, pass.whole_units.data(),
-                                      pass.whole_inputs.data(), group.taken, sum});
+    launch(queue, WholeProduct<CellProduct>{{outputs_, inputs_, rows, 1, pass.whole_units.data(),
+                                             pass.whole_inputs.data(), group.taken, sum}});
     if (!has_biases_) return;
     launch_each(queue, BiasSums{outputs_, rows, pass.delta, pass.dense_roundings.data(),
                                 group.taken, sum + inputs_ * outputs_});
@@ -81,14 +73,6 @@ class DenseStep final : public Step {
   }
 
  private:
-  static void set_extents(FloatProduct& product, std::size_t rows, std::size_t columns,
-                          std::size_t inner) {
-    product.rows = rows;
-    product.columns = columns;
-    product.inner = inner;
-    product.batches = 1;
-  }
-
   bool has_biases_;
 };
 

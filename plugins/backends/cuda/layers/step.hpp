@@ -4,12 +4,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "launch.hpp"
 #include "privgrad/network.hpp"
 
 namespace privgrad::cuda {
+
+/// \throws ConfigError
+[[noreturn]] void refuse(const std::string& what);
+
+/// The extent of an example's numbers as kernels have it.
+/// \throws ConfigError from 2^31 on
+std::uint32_t narrowed(std::size_t extent);
 
 /// The purpose of a pass; each purpose includes the ones before it.
 enum class PassUse { outputs = 1, gradients, cells };
@@ -61,6 +69,7 @@ struct FactorPlaces {
 /// functions may run concurrently, with separate passes and queues.
 class Step {
  public:
+  /// \throws ConfigError if an input or output has 2^31 numbers or more
   Step(const Shape& in, const Shape& out);
   virtual ~Step() = default;
   Step(const Step&) = delete;
