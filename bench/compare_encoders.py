@@ -81,7 +81,7 @@ class SplitEncoder(nn.Module):
         self.norm, self.output = nn.LayerNorm(width), nn.Linear(width, 2)
 
     def forward(self, x):
-        places = torch.arange(x.shape[1]).repeat(x.shape[0], 1)
+        places = torch.arange(x.shape[1], device=x.device).repeat(x.shape[0], 1)
         y = self.tokens(x) + self.positions(places)
         for block in self.blocks:
             y = y + block["attention"](block["norm"](y))

@@ -7,10 +7,10 @@ and JAX Privacy.
     bench/compare_gpu.py --device cpu --batch 8 --steps 4 --networks cnn    # only to see that it works
 
 The networks of docs/performance.md: 784-4096-4096-10, the CNN of FedAvg, and WRN-16-4 with group
-norms; batches of 4096. The time of a PrivGrad step is the extra time per step of a run with more
+norms, of batches of 4096; and an encoder of 6 x 384 with adapters of rank 8, of 256. The time of a PrivGrad step is the extra time per step of a run with more
 than 16 steps over one with 16: reading, planning, evaluating and the 16 checks of contributions in
-every run (docs/trust.md) cancel out. PyTorch's steps are compiled, and all compute in float32;
-Opacus clips by ghost norms. All private steps clip to 1 and add noise with multiplier 1. All
+every run (docs/trust.md) cancel out. PyTorch's steps are compiled, in float32, in TF32 and in BF16 (autocast); all others
+compute in float32. Opacus clips by ghost norms. All private steps clip to 1 and add noise with multiplier 1. All
 alternate in rounds, and the fastest step of each counts.
 
 Prints lines of JSON as they become available: the peak rates of the device, measured by PyTorch;
@@ -51,11 +51,15 @@ except ImportError:
 
 CLASSES = 10
 LOOKS = 16
+TOKENS, RANK = 30522, 8
 NETWORKS = {  # with the steps per measurement
     "mlp": ("784-4096-4096-10", (784,), "{kind: mlp, hidden: [4096, 4096], loss: cross_entropy}", 24),
     "cnn": ("fedavg_cnn", (28, 28), "{kind: cnn, preset: fedavg_cnn}", 64),
     "wrn": ("wrn_16_4", (32, 32, 3), "{kind: cnn, preset: wrn_16_4}", 8),
+    "encoder": ("encoder_6_384_lora_8", (64,),
+                f"{{kind: transformer, preset: encoder, vocabulary: {TOKENS}, layers: 6, width: 384, heads: 12}}", 8),
 }
+MOST_ROWS = {"encoder": 256}
 
 
 def tell(**line):
@@ -86,22 +90,41 @@ def idx(path, extents, numbers):
 
 
 class PrivGrad:
-    """Runs of the command on a batch of random images."""
+    """Runs of the command on a batch of random images, or of random texts."""
 
-    def __init__(self, program, model, shape, options, folder):
+    def __init__(self, program, name, model, shape, options, folder):
         self.program, self.options, self.folder = program, options, folder
+        backend = "{kind: cuda}" if options.device == "cuda" else "{kind: cpu}"
+        if name == "encoder":
+            self.write_texts(shape[0])
+            data = "{kind: csv, train: texts.csv, target: y, classes: 2}"
+            self.write(data, model, "{kind: cpu}")  # adapters need the weights of a whole network
+            self.seconds(1, folder / "weights")
+            model = (model[:-1] + ", weights: {file: weights/model.safetensors, public: true}, "
+                     f"lora: {{rank: {RANK}, alpha: {RANK}, targets: ['*.query', '*.value']}}}}")
+        else:
+            self.write_images(shape)
+            data = "{kind: idx, train: {images: images, labels: labels}}"
+        self.write(data, model, backend)
+
+    def write_texts(self, places):
         draw = random.Random(1)
-        size = 1
+        with open(self.folder / "texts.csv", "w", encoding="utf-8") as table:
+            print(*(f"x{i}" for i in range(places)), "y", sep=",", file=table)
+            for row in range(self.options.batch):
+                print(*(draw.randrange(TOKENS) for _ in range(places)), row % 2, sep=",", file=table)
+
+    def write_images(self, shape):
+        draw, batch, size = random.Random(1), self.options.batch, 1
         for extent in shape:
             size *= extent
-        idx(folder / "images", (options.batch, *shape), draw.randbytes(options.batch * size))
-        idx(folder / "labels", (options.batch,), (i % CLASSES for i in range(options.batch)))
-        backend = "{kind: cpu}"
-        if options.device == "cuda":
-            backend = "{kind: cuda}"
-        (folder / "manifest.yaml").write_text(f"""privgrad: 1
+        idx(self.folder / "images", (batch, *shape), draw.randbytes(batch * size))
+        idx(self.folder / "labels", (batch,), (i % CLASSES for i in range(batch)))
+
+    def write(self, data, model, backend):
+        (self.folder / "manifest.yaml").write_text(f"""privgrad: 1
 seed: 1
-data: {{kind: idx, train: {{images: images, labels: labels}}}}
+data: {data}
 model: {model}
 backend: {backend}
 sampler: full_batch
@@ -112,11 +135,10 @@ evaluate_every: 1000000
 steps: 1
 """)
 
-    def seconds(self, steps):
-        out = tempfile.mkdtemp(dir=self.folder)
+    def seconds(self, steps, out=None):
+        out = out or pathlib.Path(tempfile.mkdtemp(dir=self.folder)) / "run"
         answer = subprocess.run(
-            [self.program, "run", str(self.folder / "manifest.yaml"), "--set", f"steps={steps}", "--out", out + "/run",
-             "--json"], capture_output=True, text=True, check=False)
+            [self.program, "run", str(self.folder / "manifest.yaml"), "--set", f"steps={steps}", "--out", str(out), "--json"], capture_output=True, text=True, check=False)
         if answer.returncode != 0:
             raise RuntimeError((answer.stderr.strip() or answer.stdout.strip() or "?").splitlines()[-1])
         return json.loads(answer.stdout)["seconds"]
@@ -128,6 +150,9 @@ steps: 1
 
 def torch_network(name):
     nn = torch.nn
+    if name == "encoder":
+        from compare_encoders import SplitEncoder, adapt  # sets the number of threads
+        return adapt(SplitEncoder(6, 384, 12, 64, TOKENS), RANK)
     if name == "mlp":
         return nn.Sequential(nn.Linear(784, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, CLASSES))
     if name == "cnn":
@@ -157,21 +182,26 @@ def torch_network(name):
 
 
 class Torch:
+    precision = "float32"
+
     def __init__(self, name, shape, options, compiled=True):
         torch.manual_seed(1)
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         self.options = options
         channels_first = {1: shape, 2: (1, *shape), 3: (shape[-1], *shape[:-1])}[len(shape)]
         self.features = torch.rand(options.batch, *channels_first, device=options.device)
-        self.labels = torch.randint(0, CLASSES, (options.batch,), device=options.device)
+        if name == "encoder":
+            self.features = torch.randint(0, TOKENS, (options.batch, *shape), device=options.device)
+        self.labels = torch.randint(0, 2 if name == "encoder" else CLASSES, (options.batch,), device=options.device)
         self.network = torch_network(name).to(options.device)
         self.loss = torch.nn.CrossEntropyLoss()
-        self.optimizer = torch.optim.SGD(self.network.parameters(), lr=1e-6)
+        self.optimizer = torch.optim.SGD([p for p in self.network.parameters() if p.requires_grad], lr=1e-6)
         self.forward = torch.compile(self.network) if compiled else self.network
 
     def one(self):
         self.optimizer.zero_grad(set_to_none=True)
-        self.loss(self.forward(self.features), self.labels).backward()
+        with torch.autocast(self.options.device, torch.bfloat16, enabled=self.precision == "bf16"):
+            loss = self.loss(self.forward(self.features), self.labels)
+        loss.backward()
         self.optimizer.step()
 
     def wait(self):
@@ -179,6 +209,7 @@ class Torch:
             torch.cuda.synchronize()
 
     def step(self):
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = self.precision == "tf32"
         self.one()
         self.wait()
         begin = time.perf_counter()
@@ -186,6 +217,14 @@ class Torch:
             self.one()
         self.wait()
         return 1e3 * (time.perf_counter() - begin) / self.options.steps
+
+
+class TorchTf32(Torch):
+    precision = "tf32"
+
+
+class TorchBf16(Torch):
+    precision = "bf16"
 
 
 class OpacusGhost(Torch):
@@ -201,6 +240,8 @@ class OpacusGhost(Torch):
 
 def jax_layers(name):
     """For each network: its initial parameters, and its outputs for one image, channels last."""
+    if name == "encoder":
+        raise NotImplementedError("no encoder is written here for JAX Privacy")
     numpy, lax, nn = jax.numpy, jax.lax, jax.nn
     shapes = []
 
@@ -311,6 +352,8 @@ def rivals():
     torch_or = "PyTorch is not installed"
     return {
         "torch": Torch if torch is not None else torch_or,
+        "torch_tf32": TorchTf32 if torch is not None else torch_or,
+        "torch_bf16": TorchBf16 if torch is not None else torch_or,
         "opacus_ghost": OpacusGhost if None not in (torch, opacus) else (torch_or if torch is None else "Opacus is not installed"),
         "jax_privacy": JaxPrivacy if jax_privacy is not None else "JAX Privacy is not installed",
     }
@@ -362,6 +405,7 @@ def ceilings(options):
 def measure(name, options):
     """Prints one line per round, within the network's budget."""
     title, shape, model, steps = NETWORKS[name]
+    options.batch = min(options.batch_wanted, MOST_ROWS.get(name, options.batch_wanted))
     options.steps = options.steps_wanted or steps
     until = time.monotonic() + options.budget
 
@@ -376,7 +420,7 @@ def measure(name, options):
             return None
 
     with tempfile.TemporaryDirectory() as folder:
-        makers = {"privgrad_private": lambda *_: PrivGrad(options.program, model, shape, options, pathlib.Path(folder)),
+        makers = {"privgrad_private": lambda *_: PrivGrad(options.program, name, model, shape, options, pathlib.Path(folder)),
                   **rivals()}
         missing = {key: why for key, why in makers.items() if isinstance(why, str)}
         made, best = {}, {key: None for key in makers}
@@ -403,12 +447,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build/bin/privgrad")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--batch", type=int, default=4096)
+    parser.add_argument("--batch", dest="batch_wanted", type=int, default=4096)
     parser.add_argument("--steps", dest="steps_wanted", type=int, help="of one measurement; if not given, the network's")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--budget", type=float, default=120, help="seconds of one network")
     parser.add_argument("--microbatch", type=int, default=128, help="examples that JAX Privacy takes at a time")
-    parser.add_argument("--networks", default="mlp,cnn,wrn")
+    parser.add_argument("--networks", default="mlp,cnn,wrn,encoder")
     parser.add_argument("--plain", action="store_true", help="print lines for people, at the end of each network")
     options = parser.parse_args()
     if not os.access(options.program, os.X_OK):

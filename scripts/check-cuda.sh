@@ -16,7 +16,8 @@
 # long while others used the GPU); and some of the networks under compute-sanitizer, if that is
 # installed. The exit code is 0 if everything passes, each test within 120 s. Then the script
 # measures steps by themselves (bench/compare_gpu.py), within a time budget for each network:
-# private steps against those of PyTorch, Opacus and JAX Privacy, as far as these are installed.
+# private steps against those of PyTorch (float32, TF32, BF16), Opacus and JAX Privacy, as far as
+# these are installed.
 # Everything ends within 10 minutes if the tests take as long as on an H200 (2 minutes).
 # COMPARE="--rounds 1" shortens the measurement.
 set -eu
@@ -44,7 +45,7 @@ pack() {
   # are most of the size.
   rm -rf "$1/lib/privgrad/plugins/transforms" "$1/lib/privgrad/plugins/clusters"
   rm -f "$1"/lib/privgrad/plugins/data_sources/hdf5.* "$1"/lib/privgrad/plugins/data_sources/npy.*
-  cp "$here/check-cuda.sh" "$root/bench/compare_gpu.py" "$1/"
+  cp "$here/check-cuda.sh" "$root/bench/compare_gpu.py" "$root/bench/compare_encoders.py" "$1/"
   echo "$build" >"$1/built-in"
   # All libraries that they link, including the C library and its loader, because those of the other
   # machine may be older.
@@ -223,9 +224,10 @@ EOF
   sanitize memcheck &
   sanitize racecheck &
   wait
-  compare cnn 40
+  compare cnn 60
   compare mlp 120
-  compare wrn 60
+  compare encoder 90
+  compare wrn 40
   tell "{\"passed\": $([ -e "$here/failed" ] && echo false || echo true)}"
   [ ! -e "$here/failed" ]
 }

@@ -428,25 +428,35 @@ struct RowSquares {
 
 /// The squares of an example's cells for rows of a table.
 struct TokenSquares {
-  uint64_t count, groups, group;
+  using Shared = SumOfBlock;
+
+  uint64_t rows, groups, group;
   Table table;
   const Share* shares;
   const float *in, *delta;
   SquareParts* squares;
-  PRIVGRAD_HD void operator()(uint64_t i) const {
-    const Share& share = shares[i * groups + group];
-    const double scale = share.scale * (1.0 - kRoundingMargin);
-    const float* own = in + i * table.length;
-    uint64_t sum = 0;
-    for (uint64_t t = 0; t < table.length && scale != 0.0; ++t) {
-      if (!table.is_first(own, t)) continue;
-      for (uint64_t k = 0; k < table.width; ++k) {
-        const int64_t cell =
-            truncated(scale, table.gradient(own, delta + i * table.length * table.width, t, k));
-        sum += static_cast<uint64_t>(cell * cell);
+
+  uint64_t blocks() const { return rows; }
+
+  PRIVGRAD_HD void run(uint64_t row, Shared& shared) const {
+    const double scale = shares[row * groups + group].scale * (1.0 - kRoundingMargin);
+    const float* own = in + row * table.length;
+    const float* errors = delta + row * table.length * table.width;
+    each_thread([&](uint32_t thread) {
+      uint64_t sum = 0;
+      for (uint64_t t = 0; t < table.length && scale != 0.0; ++t) {
+        if (!table.is_first(own, t)) continue;
+        for (uint64_t k = thread; k < table.width; k += kThreads) {
+          const int64_t cell = truncated(scale, table.gradient(own, errors, t, k));
+          sum += static_cast<uint64_t>(cell * cell);
+        }
       }
-    }
-    squares[i] = {0, 0, sum};
+      shared.parts[thread] = sum;
+    });
+    add_parts(shared);
+    each_thread([&](uint32_t thread) {
+      if (thread == 0) squares[row] = {0, 0, shared.parts[0]};
+    });
   }
 };
 
@@ -470,85 +480,100 @@ struct SumSquares {
   }
 };
 
-// --- Sums, modulo 2^64: one thread for each parameter, over the examples that are taken.
+// --- Sums, modulo 2^64, over the examples that are taken.
 
-struct BiasSums {
+/// The cells of kParameters parameters, which neighbouring threads have, added up over kExamples
+/// examples by each block. Cells: the number of parameters (count) and of rows, which rows are taken,
+/// the cell at(row, i), and the sum.
+template <class Cells>
+struct SumOfCells {
+  static constexpr uint32_t kParameters = 32, kLanes = kThreads / kParameters, kExamples = 256;
+  struct Shared {
+    int64_t parts[kLanes][kParameters];
+  };
+
+  Cells cells;
+
+  uint64_t blocks() const { return across() * ((cells.rows + kExamples - 1) / kExamples); }
+  PRIVGRAD_HD uint64_t across() const { return (cells.count + kParameters - 1) / kParameters; }
+
+  PRIVGRAD_HD void run(uint64_t block, Shared& shared) const {
+    const uint64_t first = block / across() * kExamples;
+    const uint64_t end = smaller(cells.rows, first + kExamples);
+    const uint64_t left = block % across() * kParameters;
+    each_thread([&](uint32_t thread) {
+      const uint64_t i = left + thread % kParameters;
+      int64_t sum = 0;
+      for (uint64_t row = first + thread / kParameters; row < end && i < cells.count;
+           row += kLanes) {
+        if (cells.taken[row] != 0) sum += cells.at(row, i);
+      }
+      shared.parts[thread / kParameters][thread % kParameters] = sum;
+    });
+    each_thread([&](uint32_t thread) {
+      if (thread >= kParameters || left + thread >= cells.count) return;
+      int64_t sum = 0;
+      for (uint32_t lane = 0; lane < kLanes; ++lane) sum += shared.parts[lane][thread];
+      add_to(cells.sum + left + thread, static_cast<uint64_t>(sum));
+    });
+  }
+};
+
+struct BiasCells {
   uint64_t count;  // units
   uint64_t rows;
   const float* delta;
   const DenseRoundings* roundings;
   const uint8_t* taken;
   uint64_t* sum;
-  PRIVGRAD_HD void operator()(uint64_t u) const {
-    uint64_t value = sum[u];
-    for (uint64_t row = 0; row < rows; ++row) {
-      const Rounding& rounding = roundings[row].of_biases;
-      if (taken[row] == 0 || rounding.factor == 0.0f) continue;
-      value += static_cast<uint64_t>(int64_t{rounded(delta[row * count + u], rounding)});
-    }
-    sum[u] = value;
+  PRIVGRAD_HD int32_t at(uint64_t row, uint64_t u) const {
+    return rounded(delta[row * count + u], roundings[row].of_biases);
   }
 };
 
-struct RowSums {
+struct RowCells {
   uint64_t count;  // parameters
   uint64_t rows, groups, group;
   const Share* shares;
   const float* kept;
   const uint8_t* taken;
   uint64_t* sum;
-  PRIVGRAD_HD void operator()(uint64_t i) const {
-    uint64_t value = sum[i];
-    for (uint64_t row = 0; row < rows; ++row) {
-      const double scale = shares[row * groups + group].scale * (1.0 - kRoundingMargin);
-      if (taken[row] == 0 || scale == 0.0) continue;
-      value += static_cast<uint64_t>(int64_t{truncated(scale, kept[row * count + i])});
-    }
-    sum[i] = value;
+  PRIVGRAD_HD int32_t at(uint64_t row, uint64_t i) const {
+    const double scale = shares[row * groups + group].scale * (1.0 - kRoundingMargin);
+    return scale == 0.0 ? 0 : truncated(scale, kept[row * count + i]);
   }
 };
 
-struct WholeSums {
+struct WholeCells {
   uint64_t count;  // weights of a convolution
   uint64_t rows, groups, group;
   const Share* shares;
   const int16_t* whole;
   const uint8_t* taken;
   uint64_t* sum;
-  PRIVGRAD_HD void operator()(uint64_t i) const {
-    uint64_t value = sum[i];
-    for (uint64_t row = 0; row < rows; ++row) {
-      const Share& share = shares[row * groups + group];
-      if (taken[row] == 0 || share.scale == 0.0) continue;
-      value +=
-          static_cast<uint64_t>(int64_t{truncated(place_factor(share), whole[row * count + i])});
-    }
-    sum[i] = value;
+  PRIVGRAD_HD int32_t at(uint64_t row, uint64_t i) const {
+    const Share& share = shares[row * groups + group];
+    return share.scale == 0.0 ? 0 : truncated(place_factor(share), whole[row * count + i]);
   }
 };
 
-/// One thread for each column of the table, over all examples, so that no two threads add to the
-/// same number.
 struct TokenSums {
-  uint64_t count;  // width
-  uint64_t rows, groups, group;
+  uint64_t count;  // [rows, length, width]
+  uint64_t groups, group;
   Table table;
   const Share* shares;
   const float *in, *delta;
   const uint8_t* taken;
   uint64_t* sum;
-  PRIVGRAD_HD void operator()(uint64_t k) const {
-    for (uint64_t row = 0; row < rows; ++row) {
-      const double scale = shares[row * groups + group].scale * (1.0 - kRoundingMargin);
-      if (taken[row] == 0 || scale == 0.0) continue;
-      const float* own = in + row * table.length;
-      for (uint64_t t = 0; t < table.length; ++t) {
-        if (!table.is_first(own, t)) continue;
-        const float gradient = table.gradient(own, delta + row * table.length * table.width, t, k);
-        sum[static_cast<uint64_t>(own[t]) * table.width + k] +=
-            static_cast<uint64_t>(int64_t{truncated(scale, gradient)});
-      }
-    }
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const uint64_t row = i / table.width / table.length;
+    const uint64_t t = i / table.width % table.length, k = i % table.width;
+    const double scale = shares[row * groups + group].scale * (1.0 - kRoundingMargin);
+    const float* own = in + row * table.length;
+    if (taken[row] == 0 || scale == 0.0 || !table.is_first(own, t)) return;
+    const float gradient = table.gradient(own, delta + row * table.length * table.width, t, k);
+    add_to(sum + static_cast<uint64_t>(own[t]) * table.width + k,
+           static_cast<uint64_t>(int64_t{truncated(scale, gradient)}));
   }
 };
 

@@ -59,6 +59,17 @@ PRIVGRAD_HD void each_thread(const Body& body) {
 #endif
 }
 
+/// Calls body(thread) for each thread, whose results only the thread itself uses afterwards, or its
+/// warp in a product.
+template <class Body>
+PRIVGRAD_HD void in_warps(const Body& body) {
+#ifdef __CUDA_ARCH__
+  body(threadIdx.x);
+#else
+  for (uint32_t thread = 0; thread < kThreads; ++thread) body(thread);
+#endif
+}
+
 /// Begins to copy a float to shared memory, or 0 if `is_there` is false; `from` is readable in any
 /// case. The thread has it after finish_copies(), and the block after each_thread().
 PRIVGRAD_HD void begin_copy(float* to, const float* from, bool is_there) {
@@ -133,6 +144,15 @@ PRIVGRAD_HD Number smaller(Number a, Number b) {
 template <class Number>
 PRIVGRAD_HD Number larger(Number a, Number b) {
   return a < b ? b : a;
+}
+
+/// Adds modulo 2^64; several threads may add to the same number.
+PRIVGRAD_HD void add_to(uint64_t* sum, uint64_t value) {
+#ifdef __CUDA_ARCH__
+  atomicAdd(reinterpret_cast<unsigned long long*>(sum), static_cast<unsigned long long>(value));
+#else
+  __atomic_fetch_add(sum, value, __ATOMIC_RELAXED);
+#endif
 }
 
 // --- 128-bit integers: squared lengths.

@@ -54,18 +54,18 @@
   kernel(row_norm, ForEach<RowNorm>)                                    \
   kernel(token_norm, ForEach<TokenNorm>)                                \
   kernel(choose_place_roundings, ForEach<ChoosePlaceRoundings>)         \
-  kernel(place_sums, WholeProduct<PlaceSums>)                           \
+  kernel(place_sums, WholeProduct<RoundedPixels, RoundedErrors, PlaceSums>)\
   kernel(shrink_place_sums, ShrinkPlaceSums)                            \
   kernel(choose_scales, ForEach<ChooseScales>)                          \
   kernel(choose_dense_roundings, ForEach<ChooseDenseRoundings>)         \
   kernel(round_operands, RoundOperands)                                 \
   kernel(row_squares, RowSquares)                                       \
-  kernel(token_squares, ForEach<TokenSquares>)                          \
+  kernel(token_squares, TokenSquares)                                   \
   kernel(sum_squares, ForEach<SumSquares>)                              \
-  kernel(cell_product, WholeProduct<CellProduct>)                       \
-  kernel(bias_sums, ForEach<BiasSums>)                                  \
-  kernel(row_sums, ForEach<RowSums>)                                    \
-  kernel(whole_sums, ForEach<WholeSums>)                                \
+  kernel(cell_product, WholeProduct<WholeRows, WholeRows, CellSums>)    \
+  kernel(bias_sums, SumOfCells<BiasCells>)                              \
+  kernel(row_sums, SumOfCells<RowCells>)                                \
+  kernel(whole_sums, SumOfCells<WholeCells>)                            \
   kernel(token_sums, ForEach<TokenSums>)                                \
   kernel(rounded_noise, RoundedNoise)                                   \
   kernel(dense_factors, ForEach<DenseFactors>)                          \

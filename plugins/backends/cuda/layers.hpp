@@ -86,16 +86,17 @@ struct ConvBiases {
 struct Pooling {
   uint64_t height, width, depth;  // of the input
   uint64_t rows, columns;         // of the output
-  uint64_t window, stride;
+  uint32_t window, stride;
   bool largest;  // maximum, otherwise the mean
+  Divisor by_width, by_depth, by_columns, by_stride;
 
   PRIVGRAD_HD uint64_t inputs() const { return height * width * depth; }
   PRIVGRAD_HD uint64_t outputs() const { return rows * columns * depth; }
   /// The first pixel of output i.
-  PRIVGRAD_HD uint64_t corner(uint64_t i) const {
-    const uint64_t row = i / depth / columns * stride;
-    const uint64_t column = i / depth % columns * stride;
-    return (row * width + column) * depth + i % depth;
+  PRIVGRAD_HD uint64_t corner(uint32_t i) const {
+    const uint32_t place = by_depth.quotient(i), row = by_columns.quotient(place);
+    const uint32_t column = place - row * by_columns.value;
+    return (row * width + column) * stride * depth + (i - place * by_depth.value);
   }
 };
 
@@ -105,14 +106,18 @@ struct PoolForward {
   const float* in;
   float* out;
   PRIVGRAD_HD void operator()(uint64_t i) const {
-    const float* corner = in + i / pool.outputs() * pool.inputs() + pool.corner(i % pool.outputs());
+    const uint64_t example = i / pool.outputs();
+    const auto output = static_cast<uint32_t>(i - example * pool.outputs());
+    const float* corner = in + example * pool.inputs() + pool.corner(output);
     float value = corner[0];
-    for (uint64_t place = 1; place < pool.window * pool.window; ++place) {
-      const float x = corner[(place / pool.window * pool.width + place % pool.window) * pool.depth];
-      if (pool.largest) {
-        value = x > value || x != x ? x : value;
-      } else {
-        value += x;
+    for (uint32_t u = 0; u < pool.window; ++u) {
+      for (uint32_t v = u == 0 ? 1 : 0; v < pool.window; ++v) {
+        const float x = corner[(u * pool.width + v) * pool.depth];
+        if (pool.largest) {
+          value = x > value || x != x ? x : value;
+        } else {
+          value += x;
+        }
       }
     }
     out[i] = pool.largest ? value : value / static_cast<float>(pool.window * pool.window);
@@ -127,18 +132,19 @@ struct PoolBackward {
   float* below;
   PRIVGRAD_HD void operator()(uint64_t i) const {
     const uint64_t example = i / pool.inputs();
-    const uint64_t pixel = i % pool.inputs();
-    const uint64_t row = pixel / pool.depth / pool.width;
-    const uint64_t column = pixel / pool.depth % pool.width;
+    const auto pixel = static_cast<uint32_t>(i - example * pool.inputs());
+    const uint32_t place = pool.by_depth.quotient(pixel), row = pool.by_width.quotient(place);
+    const uint32_t channel = pixel - place * pool.by_depth.value;
+    const uint32_t column = place - row * pool.by_width.value;
     const float share = 1.0f / static_cast<float>(pool.window * pool.window);
     float sum = 0.0f;
-    for (uint64_t y = first(row); y < pool.rows && y * pool.stride <= row; ++y) {
-      for (uint64_t x = first(column); x < pool.columns && x * pool.stride <= column; ++x) {
-        const uint64_t output = (y * pool.columns + x) * pool.depth + pixel % pool.depth;
+    for (uint32_t y = first(row); y < pool.rows && y * pool.stride <= row; ++y) {
+      for (uint32_t x = first(column); x < pool.columns && x * pool.stride <= column; ++x) {
+        const uint64_t output = (y * pool.columns + x) * pool.depth + channel;
         const float given = delta[example * pool.outputs() + output];
         if (!pool.largest) {
           sum += share * given;
-        } else if (is_chosen(example, output, row - y * pool.stride, column - x * pool.stride)) {
+        } else if (is_chosen(example, output, i, row - y * pool.stride, column - x * pool.stride)) {
           sum += given;
         }
       }
@@ -147,19 +153,23 @@ struct PoolBackward {
   }
 
  private:
-  PRIVGRAD_HD uint64_t first(uint64_t pixel) const {
-    return pixel < pool.window ? 0 : (pixel - pool.window) / pool.stride + 1;
+  PRIVGRAD_HD uint32_t first(uint32_t pixel) const {
+    return pixel < pool.window ? 0 : pool.by_stride.quotient(pixel - pool.window) + 1;
   }
 
-  /// Whether pixel (u, v) of a window is the first with its largest value.
-  PRIVGRAD_HD bool is_chosen(uint64_t example, uint64_t output, uint64_t u, uint64_t v) const {
-    const float* corner = in + example * pool.inputs() + pool.corner(output);
+  /// Whether pixel (u, v) of a window, which is number i of all, is the first with its largest
+  /// value.
+  PRIVGRAD_HD bool is_chosen(uint64_t example, uint64_t output, uint64_t i, uint32_t u,
+                             uint32_t v) const {
     const float top = out[example * pool.outputs() + output];
-    for (uint64_t place = 0; place < u * pool.window + v; ++place) {
-      const float x = corner[(place / pool.window * pool.width + place % pool.window) * pool.depth];
-      if (x == top) return false;
+    if (in[i] != top) return false;
+    const float* corner = in + i - (u * pool.width + v) * pool.depth;
+    for (uint32_t above = 0; above <= u; ++above) {
+      for (uint32_t left = 0; left < (above == u ? v : pool.window); ++left) {
+        if (corner[(above * pool.width + left) * pool.depth] == top) return false;
+      }
     }
-    return corner[(u * pool.width + v) * pool.depth] == top;
+    return true;
   }
 };
 

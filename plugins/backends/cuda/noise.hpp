@@ -2,7 +2,6 @@
 #pragma once
 
 #include "double_double.hpp"
-#include "products.hpp"
 
 // framework/trust/noise/include/privgrad/trust/rounded_gaussian.hpp has the definition and the
 // proof. A key fixes element i of a stream. Here it is decided in three tiers: float32, double and

@@ -287,6 +287,7 @@ struct Product {
 
   PRIVGRAD_HD static void end_chain(const Where& where, uint32_t chain, uint32_t thread,
                                     const Shared& shared, Sums& sums) {
+    if (is_idle(where, thread)) return;
     PRIVGRAD_UNROLL for (uint32_t i = 0; i < kEachRow; ++i) {
       const uint32_t row = row_of(thread, i);
       const bool adds = row < where.rows && shared.rows[chain % kSets][row].is_there();

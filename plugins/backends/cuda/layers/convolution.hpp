@@ -72,10 +72,13 @@ class ConvStep final : public Step {
     launch_each(queue, ChoosePlaceRoundings{rows, group.groups, group.group, largest_factor(),
                                             group.largest_input, group.largest_error, group.shares,
                                             pass.place_roundings.data()});
-    launch(queue,
-           WholeProduct<PlaceSums>{PlaceSums{conv_.channels, conv_.patch(), conv_.places(), rows,
-                                             PatchColumns(pass.in, conv_), pass.delta,
-                                             pass.place_roundings.data(), group.place_sums}});
+    const std::uint32_t places = narrowed(conv_.places());
+    launch(queue, WholeProduct<RoundedPixels, RoundedErrors, PlaceSums>{
+                      {PatchColumns(pass.in, conv_), pass.place_roundings.data()},
+                      {conv_, pass.delta, pass.place_roundings.data()},
+                      {group.place_sums},
+                      {conv_.patch(), channels(), places, rows},
+                      places});
     find_bias_gradients(queue, rows, pass, pass.kept.data(), biases_);
     find_statistics(queue, rows, biases_, pass.kept.data(), group.largest_error,
                     group.error_squares);
@@ -92,11 +95,11 @@ class ConvStep final : public Step {
 
   void add_cells(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass& group,
                  std::uint64_t* sum) const override {
-    launch_each(queue, WholeSums{weights_, rows, group.groups, group.group, group.shares,
-                                 pass.whole.data(), group.taken, sum});
+    launch(queue, SumOfCells<WholeCells>{{weights_, rows, group.groups, group.group, group.shares,
+                                          pass.whole.data(), group.taken, sum}});
     if (biases_ == 0) return;
-    launch_each(queue, RowSums{biases_, rows, group.groups, group.group, group.shares,
-                               pass.kept.data(), group.taken, sum + weights_});
+    launch(queue, SumOfCells<RowCells>{{biases_, rows, group.groups, group.group, group.shares,
+                                        pass.kept.data(), group.taken, sum + weights_}});
   }
 
   void find_factors(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass& group,

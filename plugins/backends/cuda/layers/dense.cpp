@@ -58,11 +58,16 @@ class DenseStep final : public Step {
 
   void add_cells(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass& group,
                  std::uint64_t* sum) const override {
-    launch(queue, WholeProduct<CellProduct>{{outputs_, inputs_, rows, 1, pass.whole_units.data(),
-                                             pass.whole_inputs.data(), group.taken, sum}});
+    constexpr std::uint32_t kSlice = 1024;  // of the examples
+    launch(queue, WholeProduct<WholeRows, WholeRows, CellSums>{
+                      {pass.whole_inputs.data(), inputs_, nullptr},
+                      {pass.whole_units.data(), outputs_, group.taken},
+                      {sum},
+                      {inputs_, narrowed(outputs_), narrowed(rows)},
+                      kSlice});
     if (!has_biases_) return;
-    launch_each(queue, BiasSums{outputs_, rows, pass.delta, pass.dense_roundings.data(),
-                                group.taken, sum + inputs_ * outputs_});
+    launch(queue, SumOfCells<BiasCells>{{outputs_, rows, pass.delta, pass.dense_roundings.data(),
+                                         group.taken, sum + inputs_ * outputs_}});
   }
 
   void find_factors(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass&,

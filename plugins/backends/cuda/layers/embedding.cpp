@@ -30,13 +30,13 @@ class EmbeddingStep final : public Step {
   }
   void make_cells(Queue& queue, std::size_t rows, const StepPass& pass,
                   const GroupPass& group) const override {
-    launch_each(queue, TokenSquares{rows, group.groups, group.group, table_, group.shares, pass.in,
-                                    pass.delta, group.squares});
+    launch(queue, TokenSquares{rows, group.groups, group.group, table_, group.shares, pass.in,
+                               pass.delta, group.squares});
   }
   void add_cells(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass& group,
                  std::uint64_t* sum) const override {
-    launch_each(queue, TokenSums{table_.width, rows, group.groups, group.group, table_,
-                                 group.shares, pass.in, pass.delta, group.taken, sum});
+    launch_each(queue, TokenSums{rows * outputs_, group.groups, group.group, table_, group.shares,
+                                 pass.in, pass.delta, group.taken, sum});
   }
   void find_factors(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass& group,
                     const FactorPlaces& at) const override {

@@ -31,8 +31,8 @@ class KeptRows : public Step {
   }
   void add_cells(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass& group,
                  std::uint64_t* sum) const override {
-    launch_each(queue, RowSums{parameter_count_, rows, group.groups, group.group, group.shares,
-                               pass.kept.data(), group.taken, sum});
+    launch(queue, SumOfCells<RowCells>{{parameter_count_, rows, group.groups, group.group,
+                                        group.shares, pass.kept.data(), group.taken, sum}});
   }
   void find_factors(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass& group,
                     const FactorPlaces& at) const override {

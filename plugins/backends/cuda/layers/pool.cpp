@@ -12,9 +12,13 @@ class PoolStep final : public Step {
              .depth = in.size() == 3 ? in[2] : 1,
              .rows = out[0],
              .columns = out[1],
-             .window = layer.window,
-             .stride = layer.stride,
-             .largest = layer.kind == PoolKind::max};
+             .window = narrowed(layer.window),
+             .stride = narrowed(layer.stride),
+             .largest = layer.kind == PoolKind::max,
+             .by_width = Divisor(in[1]),
+             .by_depth = Divisor(in.size() == 3 ? in[2] : 1),
+             .by_columns = Divisor(out[1]),
+             .by_stride = Divisor(layer.stride)};
   }
 
   void forward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
