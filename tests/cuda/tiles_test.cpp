@@ -164,7 +164,7 @@ void check_seen_errors(const Convolution& conv, std::size_t count, float weight)
     }
   }
   run(Product<SeenErrors, ElementWeights, NarrowestTile, true>{
-      {images.errors.data(), conv},
+      {images.errors.data(), conv, count},
       {images.weights.data(), conv},
       {count * conv.height * conv.width, narrow(conv.depth), narrow(conv.channels), 1,
        narrow(conv.kernel * conv.kernel)},
@@ -221,7 +221,8 @@ TEST_CASE("cuda: convolutions by tiles are the chains that define them, with pad
     INFO("convolution " << which);
     check_patches<NarrowTile>(convolutions()[which], 2);
     check_patches<WideTile>(convolutions()[which], 2);
-    check_seen_errors(convolutions()[which], 2, 1.0f);
+    for (const std::size_t count : {2u, 200u, 256u})
+      check_seen_errors(convolutions()[which], count, 1.0f);
     // A weight that is not finite reaches those pixels alone that a place sees there.
     check_seen_errors(convolutions()[which], 1, INFINITY);
     check_place_sums(convolutions()[which], 3);

@@ -106,8 +106,9 @@ struct PatchColumns : Pixels {
   PRIVGRAD_HD Part at(uint32_t t) const { return of_place(t); }
 };
 
-/// Row i is a pixel of the image, over all images; each chain is one of the places that see it, in
-/// order, and so one element of the kernel, backwards; k: the channels of that place's error.
+/// Row i is pixel i / examples of example i % examples, so that the rows of a tile have the same
+/// few pixels; each chain is one of the places that see a pixel, in order, and so one element of the
+/// kernel, backwards; k: the channels of that place's error.
 struct SeenErrors {
   static constexpr bool kByInner = true;
   struct Place {
@@ -116,22 +117,41 @@ struct SeenErrors {
   };
   const float* errors;
   Convolution conv;
+  uint64_t examples;
 
   PRIVGRAD_HD Place locate(uint64_t, uint32_t chain, uint64_t i) const {
-    const auto element = static_cast<uint32_t>(conv.kernel * conv.kernel) - 1 - chain;
-    const auto kernel = static_cast<uint32_t>(conv.kernel);
-    const uint64_t row = i / conv.width % conv.height + conv.padding - element / kernel;
-    const uint64_t column = i % conv.width + conv.padding - element % kernel;
-    const uint64_t y = row / conv.stride, x = column / conv.stride;
-    // Places before the first wrap around.
-    if (y >= conv.rows || x >= conv.columns || y * conv.stride != row || x * conv.stride != column)
-      return {-1};
-    const uint64_t image = i / conv.width / conv.height;
-    return {static_cast<int64_t>(image * conv.outputs() + (y * conv.columns + x) * conv.channels)};
+    const int64_t place = place_of(static_cast<uint32_t>(i / examples), chain);
+    const auto own = static_cast<int64_t>(i % examples * conv.outputs());
+    return {place < 0 ? place : own + place * static_cast<int64_t>(conv.channels)};
   }
   PRIVGRAD_HD uint32_t at(uint32_t channel) const { return channel; }
   PRIVGRAD_HD Element find(Place place, uint32_t channel) const {
     return {errors + (place.is_there() ? place.begin + channel : 0), place.is_there()};
+  }
+  /// Whether none of these rows has the chain; false, too, for rows of more than two pixels.
+  PRIVGRAD_HD bool skips(uint64_t top, uint32_t rows, uint32_t chain) const {
+    const uint64_t first = top / examples, last = (top + rows - 1) / examples;
+    return last - first < 2 && place_of(static_cast<uint32_t>(first), chain) < 0 &&
+           place_of(static_cast<uint32_t>(last), chain) < 0;
+  }
+  PRIVGRAD_HD uint64_t result_of(uint64_t i) const {
+    return i % examples * conv.inputs() + i / examples * conv.depth;
+  }
+
+ private:
+  /// The place that sees a pixel by the chain's element of the kernel; below 0 if there is none.
+  PRIVGRAD_HD int64_t place_of(uint32_t pixel, uint32_t chain) const {
+    const auto kernel = static_cast<uint32_t>(conv.kernel),
+               width = static_cast<uint32_t>(conv.width);
+    const auto padding = static_cast<uint32_t>(conv.padding);
+    const auto stride = static_cast<uint32_t>(conv.stride);
+    const uint32_t element = kernel * kernel - 1 - chain;
+    // Places before the first wrap around.
+    const uint32_t row = pixel / width + padding - element / kernel;
+    const uint32_t column = pixel % width + padding - element % kernel;
+    const uint32_t y = row / stride, x = column / stride;
+    if (y >= conv.rows || x >= conv.columns || y * stride != row || x * stride != column) return -1;
+    return static_cast<int64_t>(y * conv.columns + x);
   }
 };
 

@@ -97,7 +97,8 @@ struct alignas(16) Four {
 /// one piece, the next one is copied to shared memory.
 ///
 /// \tparam kAddsChains  whether each element is 0 plus the sum of several chains, in order, without
-///   those whose first operand is not there (Place::is_there).
+///   those whose first operand is not there (Place::is_there). The first operand then says which
+///   chains none of a tile's rows has (skips()), and where a row's results begin.
 template <class A, class B, class Shape, bool kAddsChains = false>
 struct Product {
   static constexpr uint32_t kRows = Shape::kRows, kColumns = Shape::kColumns, kInner = 16;
@@ -142,34 +143,38 @@ struct Product {
                       static_cast<uint32_t>(smaller<uint64_t>(kRows, extents.rows - top)),
                       static_cast<uint32_t>(smaller<uint64_t>(kColumns, extents.columns - left))};
     const uint32_t chains = kAddsChains ? extents.chains : 1;
+    uint32_t chain = next(where, 0), following = next(where, chain + 1);
     PerThread<Sums> sums;
     each_thread([&](uint32_t thread) {
-      locate(where, 0, thread, shared);
+      if (chain < chains) locate(where, chain, 0, thread, shared);
       begin(where, thread, sums[thread]);
     });
     each_thread([&](uint32_t thread) {
-      load(where, 0, 0, thread, 0, shared);
-      if (chains > 1) locate(where, 1, thread, shared);
+      if (chain < chains) load(where, 0, 0, thread, 0, shared);
+      if (following < chains) locate(where, following, 1, thread, shared);
       finish_copies();
     });
     uint32_t now = 0;  // the half of shared memory with the piece that is multiplied
-    for (uint32_t chain = 0; chain < chains; ++chain) {
+    for (uint32_t set = 0; chain < chains; set = (set + 1) % kSets) {
+      const uint32_t after = next(where, following + 1);
       for (uint32_t first = 0; first < extents.inner; first += kInner, now ^= 1) {
         const bool is_last = extents.inner - first <= kInner;
         each_thread([&](uint32_t thread) {
           if (!is_last) {
-            load(where, chain, first + kInner, thread, now ^ 1, shared);
-          } else if (chain + 1 < chains) {
-            load(where, chain + 1, 0, thread, now ^ 1, shared);
-            if (chain + 2 < chains) locate(where, chain + 2, thread, shared);
+            load(where, set, first + kInner, thread, now ^ 1, shared);
+          } else if (following < chains) {
+            load(where, (set + 1) % kSets, 0, thread, now ^ 1, shared);
+            if (after < chains) locate(where, after, (set + 2) % kSets, thread, shared);
           }
           multiply(where, extents.inner - first, thread, now, shared, sums[thread]);
           if constexpr (kAddsChains) {
-            if (is_last) end_chain(where, chain, thread, shared, sums[thread]);
+            if (is_last) end_chain(where, set, thread, shared, sums[thread]);
           }
           finish_copies();
         });
       }
+      chain = following;
+      following = after;
     }
     each_thread([&](uint32_t thread) { store(where, thread, sums[thread]); });
   }
@@ -190,9 +195,16 @@ struct Product {
     return row_of(thread) >= where.rows || column_of(thread) >= where.columns;
   }
 
-  PRIVGRAD_HD void locate(const Where& where, uint32_t chain, uint32_t thread,
+  /// The first chain from this one on that the tile has.
+  PRIVGRAD_HD uint32_t next(const Where& where, uint32_t chain) const {
+    if constexpr (kAddsChains) {
+      while (chain < extents.chains && a.skips(where.top, where.rows, chain)) ++chain;
+    }
+    return chain;
+  }
+
+  PRIVGRAD_HD void locate(const Where& where, uint32_t chain, uint32_t set, uint32_t thread,
                           Shared& shared) const {
-    const uint32_t set = chain % kSets;
     if (thread < where.rows)
       shared.rows[set][thread] = a.locate(where.batch, chain, where.top + thread);
     if (thread < where.columns)
@@ -214,9 +226,8 @@ struct Product {
 
   /// Begins to copy a piece. What lies outside the matrices is left as it is, and enters no chain
   /// that is stored.
-  PRIVGRAD_HD void load(const Where& where, uint32_t chain, uint32_t first, uint32_t thread,
+  PRIVGRAD_HD void load(const Where& where, uint32_t set, uint32_t first, uint32_t thread,
                         uint32_t half, Shared& shared) const {
-    const uint32_t set = chain % kSets;
     load_operand<kRows>(a, shared.rows[set], where.rows, first, thread, shared.a[half]);
     load_operand<kColumns>(b, shared.columns[set], where.columns, first, thread, shared.b[half]);
   }
@@ -285,12 +296,12 @@ struct Product {
     }
   }
 
-  PRIVGRAD_HD static void end_chain(const Where& where, uint32_t chain, uint32_t thread,
+  PRIVGRAD_HD static void end_chain(const Where& where, uint32_t set, uint32_t thread,
                                     const Shared& shared, Sums& sums) {
     if (is_idle(where, thread)) return;
     PRIVGRAD_UNROLL for (uint32_t i = 0; i < kEachRow; ++i) {
       const uint32_t row = row_of(thread, i);
-      const bool adds = row < where.rows && shared.rows[chain % kSets][row].is_there();
+      const bool adds = row < where.rows && shared.rows[set][row].is_there();
       PRIVGRAD_UNROLL for (uint32_t j = 0; j < kEachColumn; ++j) {
         if (adds) sums.sum[i][j] += sums.chain[i][j];
         sums.chain[i][j] = 0.0f;
@@ -303,12 +314,14 @@ struct Product {
     float* const own = result.values + result.batches.begin(where.batch);
     PRIVGRAD_UNROLL for (uint32_t i = 0; i < kEachRow; ++i) {
       const uint32_t row = row_of(thread, i);
+      uint64_t begin = (where.top + row) * result.stride;
+      if constexpr (kAddsChains) begin = a.result_of(where.top + row);
       PRIVGRAD_UNROLL for (uint32_t j = 0; j < kEachColumn; ++j) {
         const uint32_t column = column_of(thread, j);
         if (row >= where.rows || column >= where.columns) continue;
         float value = sums.chain[i][j];
         if constexpr (kAddsChains) value = sums.sum[i][j];
-        own[(where.top + row) * result.stride + where.left + column] = value;
+        own[begin + where.left + column] = value;
       }
     }
   }

@@ -48,7 +48,7 @@ class ConvStep final : public Step {
 
   void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
     launch(queue, Product<SeenErrors, ElementWeights, NarrowestTile, true>{
-                      {pass.delta, conv_},
+                      {pass.delta, conv_, rows},
                       {own_, conv_},
                       {rows * conv_.height * conv_.width, narrowed(conv_.depth), channels(), 1,
                        narrowed(conv_.kernel * conv_.kernel)},
