@@ -218,7 +218,7 @@ TEST_CASE("what is wrong with one of several examples is found, and with a pass 
   // The sum has three passes; the repeated one comes second.
   check.place = 18;
   check.others.assign(1, 2);
-  CHECK_THROWS_WITH(look(Forgets(), check), ContainsSubstring("when it is made again"));
+  CHECK_THROWS_WITH(look(Forgets(), check), ContainsSubstring("when it is repeated"));
 }
 
 TEST_CASE("every run has sixteen looks, long ones one in 256 steps", "[checks]") {

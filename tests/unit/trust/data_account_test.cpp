@@ -185,7 +185,7 @@ TEST_CASE("a reservation pays for one ledger, and once settled for nothing more"
   DataAccount copy(file.path());
   DataAccount(file.path()).begin(id, "");
   CHECK(DataAccount(file.path()).entries().front().status == "begun");
-  CHECK_THROWS_WITH(copy.begin(id, ""), ContainsSubstring("was begun before"));
+  CHECK_THROWS_WITH(copy.begin(id, ""), ContainsSubstring("another run began before"));
   DataAccount late(file.path());
   file.settle(id, Event::nothing());
   const std::string before = file.text();
