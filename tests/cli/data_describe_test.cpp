@@ -115,8 +115,8 @@ TEST_CASE("data describe asks for the names of a .npz archive's arrays, and read
   for (const char* file : {"visits.npz", "visits"}) {
     const Outcome without = cli({"data", "describe", file});
     check_one_error_line(without, 2);
-    CHECK_THAT(without.err, ContainsSubstring("holds arrays by name") &&
-                                ContainsSubstring("features_array: x"));
+    CHECK_THAT(without.err,
+               ContainsSubstring("holds arrays by name") && ContainsSubstring("features_array: x"));
     const std::string train = "train={features: " + std::string(file) + ", features_array: x}";
     const Outcome done = cli({"data", "describe", file, "--set", train, "--json"});
     INFO(done.err);

@@ -231,11 +231,13 @@ metrics: [test_accuracy]
     const char* seen;
   };
   const Edit edits[] = {
-      {"results.json", "\"epsilon\": 0.99", "\"epsilon\": 0.89", "results.json: has another 'arms'"},
+      {"results.json", "\"epsilon\": 0.99", "\"epsilon\": 0.89",
+       "results.json: has another 'arms'"},
       {"results.json", "\"mean\": ", "\"mean\": 1", "results.json: has another 'arms'"},
       {"results.csv", ",completed,12,", ",completed,13,",
        "results.csv: does not follow from the runs"},
-      {"study.json", "\"seeds\": [\n    1,", "\"seeds\": [\n    3,", "study.json: has another 'seeds'"},
+      {"study.json", "\"seeds\": [\n    1,", "\"seeds\": [\n    3,",
+       "study.json: has another 'seeds'"},
       {"study.yaml", "seeds: [1, ", "seeds: [3, ", "runs/slow/seed-3"},
       {"study.yaml", "learning_rate: 0.2", "learning_rate: 0.3",
        "arms/slow/manifest.yaml: is not this arm of study.yaml: it has another "
