@@ -96,7 +96,7 @@ TEST_CASE("an account pays for no noise that everybody knows and no output that 
                ContainsSubstring("privacy.account pays only for runs") && ContainsSubstring(key));
     CHECK_FALSE(std::filesystem::exists(cli.out("refused")));
   };
-  refused({"--set", "seed=1", "--set", "data.size=60"}, "who has the seed can take off");
+  refused({"--set", "seed=1", "--set", "data.size=60"}, "anyone with the seed can remove");
   refused({"--set", "data.size=60"}, "'training metrics'");
   refused({"--set", "aggregator.arithmetic=float", "--set", "data.size=60"}, "'floating_point'");
   CHECK(shown(cli).at("runs").empty());

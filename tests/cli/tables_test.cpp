@@ -410,7 +410,7 @@ TEST_CASE("tables: many files are one table, found by a pattern") {
   REQUIRE(outcome.exit_code == 0);
   const Outcome none = plan("parts/piece-*.csv");
   CHECK(none.exit_code == 4);
-  CHECK_THAT(none.err, ContainsSubstring("no file fits"));
+  CHECK_THAT(none.err, ContainsSubstring("no file matches"));
   write_file(cli.out("parts/part-3.csv"), "b,c,y\n30,3,0\n");
   const Outcome odd = plan("parts/part-*.csv");
   CHECK(odd.exit_code == 4);

@@ -502,7 +502,7 @@ TEST_CASE("adaptive noise: what it is not planned for is refused where it stands
   CHECK_THAT(adaptive_refusal({"output=random_iterate"}), ContainsSubstring("use output: last"));
   CHECK_THAT(adaptive_refusal(
                  {"sampler={kind: shuffle, batch_size: 100}", "privacy.adjacency=replace_one"}),
-             ContainsSubstring("each step is to be charged in full; use full_batch"));
+             ContainsSubstring("each step must be charged in full; use full_batch"));
   CHECK_THAT(adaptive_refusal({"sampler={kind: poisson, batch_size: 100}"}),
              ContainsSubstring("amplification: false"));
   CHECK_THAT(adaptive_refusal({"schedules.clip_norm={kind: validation}"}),

@@ -348,7 +348,7 @@ TEST_CASE("what random allocation does not cover is refused, with the reason",
            {{"privacy.accountant=zcdp",
              "schedules.noise_multiplier={kind: validation, initial: 20, every: 2, threshold: "
              "0.01, factor: 0.8}"},
-            "chooses it as the run goes, so that each step is to be charged in full"},
+            "chooses it during the run, so each step must be charged in full"},
            {{"federated={clients: 3, rounds: 2, local_iterations: 2}"},
             "a client of fed_avg that misses a round"}}) {
     INFO(set.front());

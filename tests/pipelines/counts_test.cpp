@@ -393,7 +393,7 @@ TEST_CASE("counts: what they do not go together with is refused by name", "[stat
           "leaves nothing for training");
   refused({"privacy.target_epsilon=null", "schedules.noise_multiplier=3",
            "data.size={about: 150, statistic: private, share: 0.1}"},
-          "data.size: asks for a share of the budget, and there is none");
+          "data.size: asks for a share of the budget, but there is no budget");
   refused({"report={class_counts: {}}"},
           "report.class_counts: takes share or noise_multiplier, neither is given");
   const std::string balanced = "model.class_weights=balanced";
@@ -410,7 +410,7 @@ TEST_CASE("counts: what they do not go together with is refused by name", "[stat
           "model.class_weights: is 'blanced', expected a list with one number for each class, or "
           "balanced");
   refused(with(kBalanced, {"data.target=linear"}),
-          "report.class_counts: is of classes, and the targets are reals");
+          "report.class_counts: needs classes, but the targets are reals");
   const std::string clients =
       "federated={clients: 4, rounds: 4, local_iterations: 3, partition: iid}";
   refused({"mode=research", clients}, "data.size: is one sum over all rows, which no client");

@@ -92,10 +92,11 @@ TEST_CASE("exposure is of whole models of tokens", "[audit][transformer]") {
 
 TEST_CASE("the perplexity of private rows is not released, and says why", "[report][transformer]") {
   Speaker experiment({"report={train_accuracy: {share: 0.1}}"});
-  CHECK_THROWS_WITH(experiment.plan(),
-                    ContainsSubstring("report.train_accuracy: is of classes, which the loss "
-                                      "next_token has not") &&
-                        ContainsSubstring("data.test_is_public"));
+  CHECK_THROWS_WITH(
+      experiment.plan(),
+      ContainsSubstring(
+          "report.train_accuracy: needs classes, which the loss next_token does not have") &&
+          ContainsSubstring("data.test_is_public"));
 }
 
 }  // namespace exposure_test

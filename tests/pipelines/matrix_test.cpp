@@ -249,7 +249,7 @@ TEST_CASE("matrix: what no theorem covers is refused, with what to use", "[matri
              ContainsSubstring("no amplification is proved"));
   CHECK_THAT(refusal({"privacy.adjacency=add_or_remove_one"}), ContainsSubstring("add_or_remove"));
   CHECK_THAT(refusal({"aggregator.arithmetic=float"}),
-             ContainsSubstring("in exact arithmetic alone"));
+             ContainsSubstring("only exact arithmetic supports"));
   CHECK_THAT(refusal({"clipping=adaclip"}), ContainsSubstring("scales the coordinates"));
   CHECK_THAT(refusal({"optimizer=ftrl"}), ContainsSubstring("expects the sum of all gradients"));
   CHECK_THAT(refusal({"privacy.accountant=zcdp",

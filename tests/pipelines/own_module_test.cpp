@@ -176,7 +176,7 @@ TEST_CASE("tensors that began anew are left out or appended, and no place holds 
                     ContainsSubstring("'conv.weight' is F32 of 3 x 2 x 2 x 2, and cannot hold"));
   names["layers.2.bias"] = TensorSource{.name = "head.bias", .first_row = 1};
   CHECK_THROWS_WITH(written(core::Lacking::is_appended),
-                    ContainsSubstring("'head.bias' is the beginning of two of the model's"));
+                    ContainsSubstring("'head.bias' is the source of two tensors of the model"));
 }
 
 TEST_CASE("what a map asks for and the file does not have is refused", "[weights]") {

@@ -313,7 +313,7 @@ TEST_CASE("statistics: what they do not go together with is refused by name", "[
            "1]}]"},
           "expected 2, or 2 for each of 5");
   refused({"privacy.target_epsilon=null", "schedules.noise_multiplier=3", one_with("share: 0.1")},
-          "asks for a share of the budget, and there is none");
+          "asks for a share of the budget, but there is no budget");
   refused({"data.transforms=[{kind: standardize, statistic: private, range: [-3, 3], share: 0.6}, "
            "{kind: standardize, statistic: private, range: [-3, 3], share: 0.5}]"},
           "add up to 1.1");
@@ -326,7 +326,7 @@ TEST_CASE("statistics: what they do not go together with is refused by name", "[
            "schedules.noise_multiplier={kind: descent_check, initial: 20, every: 3, raise: 0.5, "
            "loss_bound: 2, check_noise_multiplier: 30}",
            kTwo},
-          "chooses the noise as the run goes");
+          "chooses the noise during the run");
   Experiment no_run(kWithStatistics, {kTwo});
   const core::Plan& plan = no_run.plan();
   CHECK_THROWS_WITH(core::read_data(*plan.manifest, *plan.setting),

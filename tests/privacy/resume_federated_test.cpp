@@ -150,7 +150,7 @@ TEST_CASE("what was shown of a round is made again to the last bit, or nothing i
   write_file(file, bound);
   const std::string rounds = begun.rounds(), charges = whole_lines(begun);
   CHECK(begun.resume().code == 3);
-  CHECK_THAT(begun.last_words(), ContainsSubstring("round 2: what was made again is not"));
+  CHECK_THAT(begun.last_words(), ContainsSubstring("round 2: the repeated values are not"));
   CHECK(begun.rounds() == rounds);
   CHECK(whole_lines(begun) == charges);
   CHECK_FALSE(fs::exists(begun.run() / "model.safetensors"));

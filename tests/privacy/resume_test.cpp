@@ -198,7 +198,7 @@ TEST_CASE("what was shown is made again to the last bit, or nothing is shown",
   write_file(file, bound);
   const std::string metrics = begun.metrics();
   CHECK(begun.resume().code == 3);
-  CHECK_THAT(begun.last_words(), ContainsSubstring("step 5: what was made again is not"));
+  CHECK_THAT(begun.last_words(), ContainsSubstring("step 5: the repeated values are not"));
   CHECK(begun.metrics() == metrics);
   CHECK_FALSE(fs::exists(begun.run() / "model.safetensors"));
 }

@@ -351,7 +351,7 @@ void require_sum(Program& program, const Network& network) {
     for (std::size_t j = 0; j < size; ++j) {
       require(static_cast<std::uint64_t>(sum[j]) == wanted[j],
               in(network) + "passes of " + std::to_string(microbatch_rows) +
-                  " examples do not add what their examples' cells are, modulo 2^64");
+                  " examples do not add up their examples' cells modulo 2^64");
     }
   }
 }

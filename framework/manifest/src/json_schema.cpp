@@ -185,7 +185,8 @@ class Builder {
         {"additionalProperties", choose(of_type("object"), param_schema(tensor_source_spec()),
                                         {{"type", {"string", "null"}}})},
         {"description",
-         "What the file calls tensors that it calls otherwise: {NAME IN THE MODEL: NAME IN THE "
+         "The file's names for tensors that have other names there: {NAME IN THE MODEL: NAME IN "
+         "THE "
          "FILE}; null: the tensor begins as the model says."}};
   }
 

@@ -78,8 +78,8 @@ ParamSpec utility_key() {
 ParamSpec augmentation_key() {
   return param::object(
              "augmentation",
-             "Altered copies of each example, an image: a step takes the mean of their gradients "
-             "for the gradient of the example, before it is clipped, so that they cost nothing.",
+             "Altered copies of each example, an image: the mean of their gradients is the "
+             "gradient of the example, before it is clipped, so copies cost no privacy.",
              {param::integer("copies", "Copies of each example in a step, each altered anew.")
                   .at_least(1)
                   .at_most(1024),
@@ -93,7 +93,7 @@ ParamSpec augmentation_key() {
 
 ParamSpec train_accuracy_key() {
   return param::object(
-             "train_accuracy", "The share of training rows that are classified rightly.",
+             "train_accuracy", "The share of training rows that are classified correctly.",
              {param::real("share",
                           "Of the budget, for all releases together: as a part of 1 / noise "
                           "multiplier^2 of a Gaussian release that takes all of it.")
@@ -106,14 +106,15 @@ ParamSpec train_accuracy_key() {
                   .above(0)
                   .at_most(1e9)
                   .optional(),
-              param::integer("every", "Also releases it of the model behind every so many steps.")
+              param::integer("every",
+                             "Also releases the accuracy of the model after every so many steps.")
                   .in_unit("steps")
                   .at_least(1)
                   .at_most(4294967295.0)
                   .optional(),
               param::integer("patience",
-                             "With `every`: ends the run when so many releases in a row were "
-                             "no better than one before them. The run is charged, and its "
+                             "With `every`: ends the run when this many releases in a row were no "
+                             "better than an earlier one. The run is charged, and its "
                              "guarantee stated, as if it had made all steps.")
                   .in_unit("releases")
                   .at_least(1)
@@ -194,9 +195,8 @@ std::vector<Slot> component_slots() {
       slot<Optimizer>("optimizer", "How released gradients change the parameters."),
       optional(slot<Cluster>("cluster",
                              "The processes that share the work of privgrad run, if they were "
-                             "started together; default: one. Not a part of what a run is: the "
-                             "resolved manifest does not have it, and the result is the same "
-                             "without.")),
+                             "started together; default: one. Not part of the resolved manifest, "
+                             "because the result is the same without it.")),
   };
 }
 
@@ -315,33 +315,32 @@ const Section& data_section() {
               .at_least(1)
               .at_most(4294967295.0)
               .optional(),
-          param::object("sample",
-                        "Uses so many of the training examples only, drawn by a public seed. "
-                        "Default: all.",
-                        {param::integer("rows", "How many.").at_least(1).at_most(4294967295.0),
-                         param::integer("seed",
-                                        "What draws them. Default: the seed of the run, so that "
-                                        "each seed of a study draws a training set of its own.")
-                             .at_least(0)
-                             .optional()})
+          param::object(
+              "sample",
+              "Uses only some of the training examples, drawn by a public seed. Default: all.",
+              {param::integer("rows", "How many.").at_least(1).at_most(4294967295.0),
+               param::integer("seed",
+                              "The seed of the draw. Default: the seed of the run, so that "
+                              "each seed of a study draws a training set of its own.")
+                   .at_least(0)
+                   .optional()})
               .optional(),
           param::boolean("test_is_public",
                          "Whether the test examples are public, so that exact metrics on them may "
                          "be shown in release mode.")
               .defaults_to(false),
-          param::list(
-              "read_off_rows",
-              "What was read off the rows before the run, each in a few words: by privgrad "
-              "data describe --suggest for what this section declares, by the estimators of "
-              "Python for what they make of rows. It is listed as unaccounted, and release "
-              "mode refuses it: put what you know without the rows in its place, and take "
-              "the key out.",
-              param::text("fact", "What was read."))
+          param::list("read_off_rows",
+                      "The facts that were read off the rows before the run, each in a few words; "
+                      "written by privgrad data describe --suggest and by the estimators of "
+                      "Python. They are listed as unaccounted, and release mode refuses them: "
+                      "declare what you know without the rows instead, and remove the key.",
+                      param::text("fact", "What was read."))
               .optional(),
-          param::boolean("streaming",
-                         "Whether the rows lie in a file that is mapped into memory, so that there "
-                         "may be more of them than memory holds. The result is the same. It is "
-                         "gone with the process, unless --cache keeps it. Default false.")
+          param::boolean(
+              "streaming",
+              "Whether the rows lie in a file that is mapped into memory, so that there "
+              "may be more of them than memory holds. The result is the same. The file is deleted "
+              "when the process ends, unless --cache keeps it. Default false.")
               .optional(),
       },
       {list_of(slot<Transform>("transforms", "Applied to the examples, in this order."))}};
@@ -359,9 +358,10 @@ const ParamSpec& tensor_source_spec() {
                       "convolutions are [channels, inputs, kernel, kernel], and a dense layer "
                       "behind an image reads the values in that order.")
            .defaults_to(false),
-       param::integer("first_row",
-                      "The row at which the tensor begins in a longer one of the file, as q, k and "
-                      "v of an in_proj_weight do. When not given, the file's has no other rows.")
+       param::integer(
+           "first_row",
+           "The row at which the tensor begins inside a longer tensor of the file, as q, k and v "
+           "do in an in_proj_weight. When not given, the file's tensor has no other rows.")
            .at_least(0)
            .optional(),
        param::text("plus_first_row_of", "A table of the file whose first row is added to each row.")
@@ -380,7 +380,7 @@ const Section& model_section() {
               "(layers.0.weight, ...); what the file lacks begins as the model says.",
               {param::path("file",
                            "A safetensors file of F32, F16 or BF16 numbers. The model pretrained "
-                           "takes that of its folder if this is not given.")
+                           "takes the file in its folder if this is not given.")
                    .optional(),
                param::boolean(
                    "public",
@@ -526,13 +526,13 @@ std::vector<ParamSpec> federation_keys() {
           .one_of({"fed_avg", "dp_fed_avg"})
           .defaults_to("fed_avg"),
       param::real("client_drop_rate",
-                  "Probability of a client that takes part in a round to be lost before its "
-                  "model arrives; what it has spent stays spent.")
+                  "Probability that a client that takes part in a round is lost before its model "
+                  "arrives; its charges stand.")
           .at_least(0)
           .below(1)
           .defaults_to(0.0),
       param::real("straggler_rate",
-                  "Probability of a client that takes part in a round to be slow: it makes "
+                  "Probability that a client that takes part in a round is slow: it makes "
                   "only some of its local steps, from 1 to all of them with equal "
                   "probability, and sends the model that they lead to.")
           .at_least(0)
@@ -570,14 +570,14 @@ const std::vector<ParamSpec>& fed_avg_keys() {
           .defaults_to("shard_size"),
       param::text("estimates",
                   "Where an adaptive local_iterations learns about the losses. private: from "
-                  "noised sums that are charged to the clients. from_models: from released "
-                  "models alone, free of cost. unaccounted: from exact values of private "
+                  "noised sums that are charged to the clients. from_models: only from released "
+                  "models, free of cost. unaccounted: from exact values of private "
                   "examples, which stains every output.")
           .one_of({"private", "from_models", "unaccounted"})
           .defaults_to("private"),
       param::real("estimate_bound",
-                  "Of private estimates: by how much an example's loss may count as changed "
-                  "within a round.")
+                  "Of private estimates: the largest change of an example's loss within a round "
+                  "that counts.")
           .in_unit("nats")
           .at_least(kSmallestClipNorm)
           .at_most(kLargestClipNorm)
@@ -616,9 +616,9 @@ const std::vector<ParamSpec>& dp_fed_avg_keys() {
           .above(0)
           .defaults_to(1.0),
       param::integer("min_separation",
-                     "Of dp_fed_avg with aggregator matrix: rounds that lie, at least, between two "
-                     "rounds of a client. The server refuses a client that comes early, and the "
-                     "worst is charged that clients who keep to this can do.")
+                     "Of dp_fed_avg with aggregator matrix: the least number of rounds between two "
+                     "rounds of a client. The server refuses clients that come early, and the "
+                     "charge covers the worst order that this rule allows.")
           .at_least(0)
           .at_most(static_cast<double>(kMostSteps))
           .optional(),
@@ -656,7 +656,7 @@ const Section& federated_section() {
                        "full_batch"),
           number_or(slot<Schedule>("local_iterations",
                                    "Steps that each client makes in a round, over the rounds; "
-                                   "adaptive ones choose them as the run goes."),
+                                   "adaptive schedules choose them during the run."),
                     true),
           with_default(slot<Clipping>("client_clipping",
                                       "Of dp_fed_avg: how each client's change is brought within "
@@ -691,9 +691,9 @@ const Section& allow_section() {
 const Section& checkpoint_section() {
   static const Section section{
       "checkpoint",
-      "How often a run leaves what it can be resumed from, in the user's state folder: by steps or "
-      "by "
-      "time, or off. By default every 60 seconds, where there is such a folder and the run can be "
+      "How often a run saves a checkpoint in the user's state folder, to resume from: by steps or "
+      "by time, or off. By default every 60 seconds, where there is such a folder and the run can "
+      "be "
       "resumed.",
       {
           param::integer("every_steps",

@@ -97,7 +97,7 @@ class Resolver {
           "in, is not set";
     }
     return refuse(given, mark, where,
-                  std::string(is_pattern       ? "no file fits"
+                  std::string(is_pattern       ? "no file matches"
                               : spec.is_folder ? "there is no such folder"
                                                : "there is no such file") +
                       ": looked for " + places + hint);

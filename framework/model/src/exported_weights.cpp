@@ -56,7 +56,7 @@ void refuse_shared_places(const std::vector<Match>& matches) {
     places.resize(element_count(tensor->shape));
     if (places[place]) {
       throw IoError("the tensor '" + one_line(tensor->name, 80) +
-                    "' is the beginning of two of the model's, and cannot hold both");
+                    "' is the source of two tensors of the model, and cannot hold both");
     }
     places[place] = true;
   };
@@ -122,8 +122,8 @@ std::string weights_with(std::string bytes, const ModelFile& model,
   refuse_shared_places(matches);
   for (const std::string& name : replaced) {
     if (used.contains(name)) {
-      throw IoError("the file has another tensor of the model's under the name '" + name +
-                    "', which one that began anew has in the model");
+      throw IoError("the file has another tensor of the model under the name '" + name +
+                    "', which in the model belongs to a tensor that was initialised anew");
     }
   }
   std::vector<Written> kept;

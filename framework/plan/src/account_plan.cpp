@@ -37,7 +37,7 @@ void refuse_what_is_not_secret(const Plan& plan) {
   const std::string pays = "privacy.account pays only for runs ";
   if (manifest.seed) {
     throw privacy_error_at(manifest, "seed",
-                           "makes noise that everybody who has the seed can take off, and " + pays +
+                           "makes noise that anyone with the seed can remove, and " + pays +
                                "whose noise is secret; leave seed out");
   }
   if (plan.unaccounted.empty()) return;

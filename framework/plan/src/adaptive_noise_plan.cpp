@@ -40,8 +40,8 @@ void refuse_setting(const Manifest& manifest, const std::string& name) {
   }
   if (!manifest.target_epsilon) {
     throw ConfigError(name +
-                      " chooses the noise as the run goes, and what such a run guarantees is the "
-                      "budget that it keeps; set privacy.target_epsilon");
+                      " chooses the noise during the run, so the run guarantees only the budget "
+                      "that it keeps; set privacy.target_epsilon");
   }
   if (manifest.random_iterate) {
     throw ConfigError(name +
@@ -60,8 +60,8 @@ void refuse_accountants(const Manifest& manifest, const std::string& name) {
   });
   if (manifest.also.empty()) return;
   manifest.also.front().with_position([&] {
-    throw PrivacyError("says what steps cost that are fixed beforehand, but " + name +
-                       " chooses their noise as the run goes; remove privacy.also");
+    throw PrivacyError("computes the cost of steps that are fixed beforehand, but " + name +
+                       " chooses their noise during the run; remove privacy.also");
   });
 }
 
@@ -141,14 +141,14 @@ void check_adaptive_noise(const Manifest& manifest, const StepPlan& steps) {
   if (steps.clip_norm_adapts) {
     manifest.clipping.with_position([&] {
       throw ConfigError("releases a count that is planned for noise known beforehand, but " + name +
-                        " chooses it as the run goes; use a clipping that keeps the clip norm");
+                        " chooses it during the run; use a clipping that keeps the clip norm");
     });
   }
   if (steps.correlated) {
     manifest.aggregator.with_position([&] {
       throw ConfigError(
           "carries noise on from step to step, which is planned for noise known beforehand, but " +
-          name + " chooses it as the run goes; use aggregator gaussian");
+          name + " chooses it during the run; use aggregator gaussian");
     });
   }
   const bool in_full = std::all_of(steps.charges.begin(), steps.charges.end(),
@@ -156,8 +156,8 @@ void check_adaptive_noise(const Manifest& manifest, const StepPlan& steps) {
   if (in_full) return;
   manifest.sampler.with_position([&] {
     throw PrivacyError("charges steps for noise that is known beforehand, but " + name +
-                       " chooses it as the run goes, so that each step is to be charged in full; "
-                       "use full_batch, or amplification: false if the sampler has it");
+                       " chooses it during the run, so each step must be charged in full; use "
+                       "full_batch, or amplification: false if the sampler has it");
   });
 }
 

@@ -68,7 +68,7 @@ void check_charges(const Plan& plan, const Components& started) {
     throw PluginError(manifest.sampler.component->full_name() + " or " +
                       manifest.aggregator.component->full_name() + ": step " +
                       std::to_string(step) +
-                      " is charged otherwise than when it was planned; two instances with the "
+                      " is charged differently than when it was planned; two instances with the "
                       "same parameters must agree");
   }
 }

@@ -53,14 +53,14 @@ void refuse_unfit_for_windows(const StepSetting& setting) {
   if (manifest.arithmetic == Arithmetic::floating && !manifest.noise_off) {
     manifest.aggregator.with_position([&] {
       throw ConfigError(manifest.aggregator.name() +
-                        " draws the noise of earlier steps again, which is offered in exact "
-                        "arithmetic alone; leave out arithmetic: float");
+                        " draws the noise of earlier steps again, which only exact arithmetic "
+                        "supports; leave out arithmetic: float");
     });
   }
   if (setting.made.scaling == nullptr) return;
   manifest.clipping.with_position([&] {
     throw ConfigError("scales the coordinates of gradients anew in each step, but " + who +
-                      " takes back noise of earlier steps, which has other coordinates; use "
+                      " subtracts noise of earlier steps, which has other coordinates; use "
                       "aggregator gaussian");
   });
 }
@@ -134,17 +134,17 @@ void require_separable(const StepSetting& setting, std::span<const CorrelatedPar
   const Manifest& manifest = setting.manifest;
   if (parts.size() != 1 || parts.front().recipes.window() == 0) {
     throw error_at(manifest, "federated.min_separation",
-                   "is given, and what clients cost who come whenever they may is proved for "
-                   "aggregator matrix, not for " +
+                   "is given, but the cost of clients that take part whenever they may is proved "
+                   "for aggregator matrix, not for " +
                        manifest.aggregator.name() + "; use matrix, or leave it out");
   }
   if (manifest.adjacency != Adjacency::add_or_remove_one || draws_units_apart(setting)) return;
   throw privacy_error_at(
       manifest, "federated.min_separation",
-      "is given under add_or_remove_one, where no client may come because of who else is there; "
-      "participation " +
+      "is given under add_or_remove_one, where a client's participation must not depend on other "
+      "clients; participation " +
           setting.manifest.sampler.name() +
-          " is not charged as drawing each client by itself, as poisson is; use poisson, or "
+          " is not charged as drawing each client independently, as poisson is; use poisson, or "
           "adjacency zero_out or replace_one");
 }
 

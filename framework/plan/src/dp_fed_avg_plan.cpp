@@ -58,8 +58,8 @@ void refuse_differences(const Manifest& manifest, const Plan& server) {
   if (made.differences == nullptr) return;
   manifest.aggregator.with_position([&] {
     throw ConfigError(manifest.aggregator.name() +
-                      " takes differences of the gradients of examples, and what the server of "
-                      "dp_fed_avg adds up are clients' changes; use gaussian or tree");
+                      " takes differences of the gradients of examples, but the server of "
+                      "dp_fed_avg adds up clients' changes; use gaussian or tree");
   });
 }
 

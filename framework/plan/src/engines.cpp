@@ -94,8 +94,7 @@ constexpr std::string_view kWithoutNoise = "runs without noise are not shared am
 
 constexpr Refusal kRefusals[] = {
     {Engine::streamed, unreleased_statistics,
-     "transforms that learn from all training rows in memory are what data.streaming is there "
-     "to avoid"},
+     "data.streaming avoids transforms that learn from all training rows in memory"},
     {Engine::processes, no_noise, kWithoutNoise},
     {Engine::processes, coordinate_scaling,
      "a clipping that scales the coordinates of gradients by what was released is not shared "
@@ -111,8 +110,7 @@ constexpr Refusal kRefusals[] = {
      "federated.estimates: unaccounted are exact values of private examples, and stay where "
      "these are: they are not shared among processes"},
     {Engine::remote_clients, no_noise,
-     "privacy.noise is off: what leaves a client would be exact, and nobody is trusted with "
-     "it"},
+     "privacy.noise is off: what leaves a client would be exact, and no other party may see it"},
     {Engine::remote_clients, unaccounted_estimates,
      "federated.estimates: unaccounted are exact values of private examples, which stay with "
      "their client"},

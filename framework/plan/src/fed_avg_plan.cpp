@@ -45,8 +45,8 @@ void refuse_epochs(const Manifest& manifest, const Plan& plan) {
   manifest.sampler.with_position([&] {
     throw ConfigError(
         manifest.sampler.name() +
-        " draws whole epochs, of which a client of fed_avg that misses a round leaves "
-        "steps out; use poisson, or federated.aggregation: dp_fed_avg with this "
+        " draws whole epochs, but a client of fed_avg that misses a round skips steps of its "
+        "epoch; use poisson, or federated.aggregation: dp_fed_avg with this "
         "sampler as federated.participation");
   });
 }

@@ -87,8 +87,8 @@ void check_epochs(const std::string& sampler, std::span<const Charge> charges) {
   for (const Charge& charge : charges) {
     if (hides_epoch(charge.cost)) {
       throw PrivacyError(sampler +
-                         ": charges random_allocation together with others; batches are held "
-                         "against it only where it is charged by itself");
+                         ": charges random_allocation together with others; batches can be checked "
+                         "against it only where it is charged alone");
     }
     if (!is_epoch(charge.cost)) continue;
     const SamplingLaw law = sampling_law(charges, charge.step);

@@ -58,7 +58,7 @@ KeptNumbers::KeptNumbers(std::vector<double> scales, std::vector<double> optimiz
   in.get(schedules_);
   for (const Schedule& one : schedules_) {
     if (one.distinct.empty() || (one.distinct.size() != 1 && one.distinct.size() != one.steps))
-      in.fail("a schedule has not as many values as steps");
+      in.fail("a schedule does not have as many values as there are steps");
   }
   in.end();
 }

@@ -106,12 +106,12 @@ PublicFacts facts_from_json(std::string_view text) {
     if (json.contains("class_names"))
       facts.class_names = json.at("class_names").get<std::vector<std::string>>();
     if (!facts.class_names.empty() && facts.class_names.size() != facts.shape.classes)
-      throw ConfigError("has not as many class names as classes");
+      throw ConfigError("does not have as many class names as classes");
     if (json.contains("feature_names"))
       facts.feature_names = json.at("feature_names").get<std::vector<std::string>>();
     if (!facts.feature_names.empty() &&
         facts.feature_names.size() != element_count(facts.shape.features))
-      throw ConfigError("has not as many names of features as features");
+      throw ConfigError("does not have as many names of features as features");
     if (json.contains("reading")) facts.reading = value_from_json(json.at("reading"));
     facts.shard_sizes = json.at("shard_sizes").get<std::vector<std::uint64_t>>();
     if (json.contains("scales")) facts.scales = json.at("scales").get<std::vector<double>>();

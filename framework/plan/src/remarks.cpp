@@ -48,8 +48,7 @@ std::optional<std::string> steps_without_premise(const Plan& plan) {
   if (!plan.manifest->steps_minimise_bound || plan.costs_inverse_square || plan.charges.empty())
     return std::nullopt;
   return "steps: auto is the best number by a bound for full batches, whose steps cost 1/sigma^2; "
-         "the steps of this plan cost something else, and nothing says that the number is good for "
-         "them";
+         "the steps of this plan cost something else, so the number may be a bad choice for them";
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ std::optional<StatisticRequest> request_of(const ComponentUse& use, const Transf
     throw PluginError(use.component->full_name() + ": broke its contract: " + what);
   };
   if (request.has_value() != (transform.statistic() == Statistic::released))
-    refuse("what it asks to be released and what it says of its numbers contradict each other");
+    refuse("its request for a release contradicts its statement about its numbers");
   if (request && !transform.is_restorable())
     refuse("what it learns from a released statistic cannot be kept (is_restorable() says no)");
   return request;
@@ -168,8 +168,8 @@ void plan_weights(const Manifest& manifest, const TensorFile* weights, Setting& 
   if (setting.frozen_layers == 0) return;
   if (manifest.streaming) {
     throw error_at(manifest, "data.streaming",
-                   "is true, but what frozen layers (model.train) make of the examples is kept in "
-                   "memory; leave one of the two out");
+                   "is true, but the outputs of frozen layers (model.train) are kept in memory; "
+                   "leave one of the two out");
   }
   for (const ParameterBlock& block : parameter_blocks(setting.whole)) {
     if (block.node < setting.frozen_layers) setting.frozen_parameters += element_count(block.shape);

@@ -58,7 +58,7 @@ void refuse_setting(const Manifest& manifest, const std::string& name) {
   if (!adapts_noise(manifest)) return;
   throw ConfigError(name + " is paid for before the first step, but " +
                     manifest.noise_multiplier.name() +
-                    " chooses the noise as the run goes, with the whole budget for steps and "
+                    " chooses the noise during the run, with the whole budget for steps and "
                     "checks; use noise that is known beforehand");
 }
 
@@ -95,7 +95,8 @@ double multiplier_of(const StatisticNoise& noise, OfBudget& of_budget) {
   if (noise.multiplier > 0.0) return noise.multiplier;
   if (!manifest.target_epsilon) {
     throw ConfigError(
-        "asks for a share of the budget, and there is none; set privacy.target_epsilon, or give "
+        "asks for a share of the budget, but there is no budget; set privacy.target_epsilon, or "
+        "give "
         "noise_multiplier");
   }
   const double multiplier = of_budget.multiplier() / std::sqrt(noise.share);
@@ -165,14 +166,15 @@ std::optional<PlannedReport> plan_report(const Manifest& manifest, const Setting
     refuse("is one sum over all rows, which no client of a federated run holds; leave it out");
   if (setting.network.loss == Loss::next_token) {
     refuse(
-        "is of classes, which the loss next_token has not; nor is a perplexity of private rows "
-        "released, since what one row adds to it has no bound: measure it on public test rows "
+        "needs classes, which the loss next_token does not have; a perplexity of private rows is "
+        "not released either, because one row's part in it has no bound: measure it on public test "
+        "rows "
         "(data.test_is_public)");
   }
-  if (setting.network.input.classes == 0) refuse("is of classes, and the targets are reals");
+  if (setting.network.input.classes == 0) refuse("needs classes, but the targets are reals");
   if (adapts_noise(manifest)) {
-    refuse("is paid for behind the last step, but " + manifest.noise_multiplier.name() +
-           " chooses the noise as the run goes, with the whole budget; use noise that is known "
+    refuse("is paid for after the last step, but " + manifest.noise_multiplier.name() +
+           " chooses the noise during the run, with the whole budget; use noise that is known "
            "beforehand");
   }
   const AccuracyReport& wish = *manifest.report_accuracy;
@@ -236,10 +238,10 @@ PlannedStatistic plan_count(const Manifest& manifest, PlannedStatistic planned,
     refuse(
         "is one sum over all rows, which no client of a federated run holds; give it as a "
         "number, or leave it out");
-  if (planned.size == 0) refuse("is of classes, and the targets are reals");
+  if (planned.size == 0) refuse("needs classes, but the targets are reals");
   if (adapts_noise(manifest)) {
     refuse("is paid for before the first step, but " + manifest.noise_multiplier.name() +
-           " chooses the noise as the run goes, with the whole budget; use noise that is known "
+           " chooses the noise during the run, with the whole budget; use noise that is known "
            "beforehand");
   }
   planned.l2_bound = 1.0;

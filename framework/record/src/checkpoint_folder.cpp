@@ -174,7 +174,7 @@ void CheckpointFolder::lock() {
   if (lock_ < 0) fail_with_errno(file, "opened");
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
   if (errno == EWOULDBLOCK)
-    throw IoError(path_.string() + ": is in use: a process that lives is making this run");
+    throw IoError(path_.string() + ": is in use: another process is making this run");
   fail_with_errno(file, "locked");
 }
 
@@ -226,11 +226,10 @@ void CheckpointFolder::bind(std::uint64_t n, const std::string& what, const std:
   const std::string line = nlohmann::json{{"shown", n}, {"what", what}, {"released", hash}}.dump();
   if (n < bound_.size()) {
     if (bound_[n] == line) return;
-    throw PrivacyError(
-        what +
-        ": what was made again is not, bit for bit, what the run had shown there (another "
-        "processor, library or data?); nothing is shown, since the same noise on another sum "
-        "would give their difference away");
+    throw PrivacyError(what +
+                       ": the repeated values are not, bit for bit, those that the run had shown "
+                       "there (another processor, library or data?); they are not shown, because "
+                       "the same noise on another sum would disclose the difference");
   }
   if (n != bound_.size()) {
     throw PrivacyError(path_.string() + ": " + std::to_string(n - bound_.size()) +

@@ -84,13 +84,13 @@ class EvidenceReader {
   void check_end(const NamedLedger& ledger) {
     const LedgerContents& contents = ledger.contents;
     if (contents.torn_tail) {
-      report(ledger.name, ledger.name + ": its last line was cut off");
+      report(ledger.name, ledger.name + ": its last line is truncated");
     } else if (contents.first_hash.empty()) {
       report(ledger.name, ledger.name + ": is empty");
     } else if (!contents.status) {
       report(ledger.name, ledger.name +
-                              ": is not closed: the run was cut off, or is still going "
-                              "on, or its last lines were taken away");
+                              ": is not closed: the run was interrupted or is still running, or "
+                              "its last lines were removed");
     }
   }
 

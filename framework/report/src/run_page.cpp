@@ -359,7 +359,7 @@ class RunPage {
         {.id = "excess",
          .title = "Excess risk, predicted and measured",
          .x = "step",
-         .y = "over that before the first step",
+         .y = "relative to the risk before the first step",
          .says =
              "Whether the constants of the manifest (utility) describe this loss: the bound is "
              "Theorem 4.1 of Hong et al. 2022 for them and for the noise of this plan. Points "

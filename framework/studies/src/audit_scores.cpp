@@ -118,7 +118,7 @@ void AuditScores::add_correlated(std::uint64_t step, std::span<const double> mov
              (parts_.takes_part(step, i) ? 1.0 : 0.0);
   }
   std::vector<double> fresh(moved.begin(), moved.end());  // q_t
-  // to the sum, by each canary if it is present
+  // what each canary adds to the sum if it is present
   std::vector<double> added = sum;
   for (const EarlierNoise& earlier : recipes.earlier(step)) {
     double factor = earlier.share;
