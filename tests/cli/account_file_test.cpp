@@ -30,8 +30,8 @@ Json shown(const Cli& cli) {
 }  // namespace
 
 TEST_CASE(
-    "runs on one account spend its budget together, and one that it does not pay for touches "
-    "no data") {
+    "runs on one account spend its budget together, and one that it does not pay for touches no "
+    "data") {
   const Cli cli;
   REQUIRE(cli(opening("1.5")).exit_code == 0);
   REQUIRE(cli.on_manifest("run", run("first")).exit_code == 0);

@@ -119,9 +119,8 @@ TEST_CASE("plugins list: a plugin that dies while it is loaded is one of those t
   const Outcome outcome = cli(words);
   CHECK(outcome.exit_code == 0);
   CHECK_THAT(outcome.out, ContainsSubstring("privgrad.momentum"));
-  CHECK_THAT(outcome.err,
-             ContainsSubstring("test_dies_when_loaded.privgrad.so: not loaded: it ended "
-                               "the process when it was loaded\n"));
+  CHECK_THAT(outcome.err, ContainsSubstring("test_dies_when_loaded.privgrad.so: not loaded: it "
+                                            "ended the process when it was loaded\n"));
   CHECK_THAT(outcome.err, ContainsSubstring("test_crashes_when_loaded.privgrad.so: not loaded: it "
                                             "crashed when it was loaded: Segmentation fault\n"));
   CHECK(line_count(outcome.err) == 2);
@@ -139,8 +138,8 @@ TEST_CASE("what a plugin throws that is not an exception names its type and who 
   const Outcome in_run = run_with("throw_a_number");
   check_one_error_line(in_run, 1);
   CHECK_THAT(in_run.err,
-             ContainsSubstring("test.dies_in_a_rule:throw_a_number: threw int, which is "
-                               "not a std::exception"));
+             ContainsSubstring(
+                 "test.dies_in_a_rule:throw_a_number: threw int, which is not a std::exception"));
   const Cli cli;  // plans call schedules
   Words words = with_fixture(cli, "dies_in_a_rule");
   words.resize(2);

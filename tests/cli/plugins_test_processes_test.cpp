@@ -76,8 +76,8 @@ TEST_CASE("plugins test: a rule that takes its process with it has failed, and t
   check("loop", "it had not ended after 2 s");
   check("take_all_memory", "it ran out of memory");
   check("throw_silence",
-        "an exception that is not a privgrad::Error was thrown ((anonymous "
-        "namespace)::Silent): (its what() is empty)");
+        "an exception that is not a privgrad::Error was thrown ((anonymous namespace)::Silent): "
+        "(its what() is empty)");
   CHECK(found(report, "schedule", "behave", "values_are_repeatable") == "passed ");
 }
 

@@ -16,8 +16,7 @@ const std::string kColumns =
     "0.5}, {name: notes, type: text}, {name: id, type: drop}]";
 const std::string kDeclared =
     "kind: csv, target: outcome, labels: ['no', 'yes'], other_label: 'no', row: line, malformed: "
-    "fill, "
-    "size: 40, " +
+    "fill, size: 40, " +
     kColumns;
 
 /// 60 rows whose outcome follows from age; each tenth age is missing.

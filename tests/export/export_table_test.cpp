@@ -13,18 +13,15 @@ const std::string kLabels =
 /// One column of each kind, in which any text may occur.
 const std::string kColumns =
     "columns: [{name: age, type: number, min: 0, max: 100, unit: true, fill: 50, indicator: true}, "
-    "{name: income, type: number, min: -1000, fill: 20}, "
-    "{name: seconds, type: number, min: 1700000000, max: 1700000100, unit: true, fill: "
-    "1700000050}, "
-    "{name: sex, type: category, values: [f, m], other: true, indicator: true}, "
-    "{name: 'ward 1', type: category, values: ['1', '2', NA], other: true}, "
-    "{name: smoker, type: boolean, fill: 0.5, indicator: true}, "
-    "{name: paid, type: boolean, values: [nein, ja], fill: 1}, "
-    "{name: admitted, type: date, parts: [days, day, month, weekday], since: 2020-01-01, "
-    "min: -100, max: 3650, unit: true, other: true}, "
-    "{name: born, type: date, format: '%d.%m.%Y', parts: [month], other: true}, "
-    "{name: seen, type: date, format: '%m/%d/%Y', parts: [weekday], other: true}, "
-    "{name: notes, type: text}, {name: id, type: drop}]";
+    "{name: income, type: number, min: -1000, fill: 20}, {name: seconds, type: number, min: "
+    "1700000000, max: 1700000100, unit: true, fill: 1700000050}, {name: sex, type: category, "
+    "values: [f, m], other: true, indicator: true}, {name: 'ward 1', type: category, values: ['1', "
+    "'2', NA], other: true}, {name: smoker, type: boolean, fill: 0.5, indicator: true}, {name: "
+    "paid, type: boolean, values: [nein, ja], fill: 1}, {name: admitted, type: date, parts: [days, "
+    "day, month, weekday], since: 2020-01-01, min: -100, max: 3650, unit: true, other: true}, "
+    "{name: born, type: date, format: '%d.%m.%Y', parts: [month], other: true}, {name: seen, type: "
+    "date, format: '%m/%d/%Y', parts: [weekday], other: true}, {name: notes, type: text}, {name: "
+    "id, type: drop}]";
 
 const std::string kHead =
     "id,age,income,seconds,sex,ward 1,smoker,paid,admitted,born,seen,notes,outcome\n";
@@ -207,8 +204,8 @@ TEST_CASE("rows that end a call of predict have no numbers in a graph") {
   const ExportingTables exporting;
   const std::string strict =
       "target: y, labels: ['no', 'yes'], missing: ['', '-999'], columns: [{name: n, type: number}, "
-      "{name: c, type: category, values: [u, v]}, {name: b, type: boolean}, "
-      "{name: d, type: date, parts: [days, month], since: 1890-06-01}]";
+      "{name: c, type: category, values: [u, v]}, {name: b, type: boolean}, {name: d, type: date, "
+      "parts: [days, month], since: 1890-06-01}]";
   const std::string good =
       "n,c,b,d,y\n1,u,yes,2024-01-31,no\n2,v,no,1890-01-01,yes\n3,u,1,2100-12-31,no\n";
   exporting.train(strict, good);
@@ -233,8 +230,7 @@ TEST_CASE("a form that reads a day as another one is the form that counts") {
   const ExportingTables exporting;
   exporting.train(
       "target: y, labels: ['no', 'yes'], columns: [{name: d, type: date, format: '%Y-%d-%m', "
-      "parts: "
-      "[day, month], other: true}]",
+      "parts: [day, month], other: true}]",
       "d,y\n2024-01-02,no\n2024-02-01,yes\n2024-31-12,no\n");
   check_refused(exporting.check_same("d,y\n2024-01-02,no\n2024-2-1,yes\n2024-31-12,no\n,no\n"
                                      "2024-12-31,no\n"),

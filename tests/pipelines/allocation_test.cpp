@@ -398,8 +398,7 @@ TEST_CASE("plans say what they would cost with random allocation", "[allocation]
   }
   // Each epoch is charged for its smallest noise, as the sampler does.
   const std::string noise =
-      "schedules.noise_multiplier={kind: list, values: [3, 2, 3, 3, 3, 4, 5, "
-      "4, 5, 4, 6, 6]}";
+      "schedules.noise_multiplier={kind: list, values: [3, 2, 3, 3, 3, 4, 5, 4, 5, 4, 6, 6]}";
   CHECK(price({shuffle, "privacy.adjacency=zero_out", noise})->epsilon ==
         epsilon_of({"steps=12", "privacy.adjacency=zero_out", noise}));
   // Twelve epochs with different noises are approximated by eight: an upper bound, with noise at

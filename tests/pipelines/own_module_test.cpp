@@ -75,8 +75,8 @@ struct OwnModule : Experiment {
 const std::string kOwnMap =
     "{layers.0.weight: {tensor: conv.weight, channels_first: true}, layers.0.bias: conv.bias, "
     "layers.2.weight: {tensor: fc.weight, channels_first: true}, layers.2.bias: fc.bias, "
-    "layers.4.weight: {tensor: head.weight, transposed: true, first_row: 3, "
-    "plus_first_row_of: offsets}, layers.4.bias: {tensor: head.bias, first_row: 3}}";
+    "layers.4.weight: {tensor: head.weight, transposed: true, first_row: 3, plus_first_row_of: "
+    "offsets}, layers.4.bias: {tensor: head.bias, first_row: 3}}";
 
 }  // namespace
 

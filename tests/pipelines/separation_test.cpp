@@ -171,9 +171,10 @@ TEST_CASE("minimum separation: the statement says who was refused, and what is c
   const Json& correlated = result.statement.at("mechanism").at("correlated");
   CHECK(correlated.at("min_separation") == 2);
   CHECK(correlated.at("max_participations") == 4);
-  CHECK_THAT(result.statement.dump(),
-             ContainsSubstring("at most 4 of the planned rounds, with at least 2 others "
-                               "between any two of them"));
+  CHECK_THAT(
+      result.statement.dump(),
+      ContainsSubstring(
+          "at most 4 of the planned rounds, with at least 2 others between any two of them"));
 }
 
 TEST_CASE("minimum separation: what is not proved is refused, by name", "[federated][privacy]") {

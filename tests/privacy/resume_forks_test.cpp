@@ -186,8 +186,7 @@ const std::vector<Input>& inputs() {
          write_file(folder / "noise.csv", is_other ? "0,1\n1,2\n" : "0,1\n1,1\n");
        },
        "what the plan says of steps, noise, clip norms and learning rates (facts.json) is not what "
-       "the run "
-       "began with"},
+       "the run began with"},
       {"what a transform makes of the rows",
        Part::rows_made,
        {"data.transforms=[{kind: stretching}]"},

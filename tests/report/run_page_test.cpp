@@ -139,8 +139,8 @@ TEST_CASE("a federated run's page has its rounds and its clients") {
   const Cli cli;
   const std::string page =
       page_of_run(cli, {"--set",
-                        "federated={clients: 3, rounds: 4, partition: shards, "
-                        "local_iterations: {kind: list, values: [1, 3, 2, 6]}}",
+                        "federated={clients: 3, rounds: 4, partition: shards, local_iterations: "
+                        "{kind: list, values: [1, 3, 2, 6]}}",
                         "--set", "evaluate_every=1"});
   const std::string seen = visible(page);
   for (const char* text : {"Clients and rounds</h2>", "The setting is federated",

@@ -495,8 +495,7 @@ void check_transform(Checker& checker) {
   if (!checker.prepare("accepts_a_shape", [&] {
         shapes = accepted_shapes(checker);
         require(!shapes.empty(),
-                "output_shape() refuses examples of 6, 2 x 3, 10 x 10, 100 and "
-                "7 x 9 x 2");
+                "output_shape() refuses examples of 6, 2 x 3, 10 x 10, 100 and 7 x 9 x 2");
       })) {
     return;
   }

@@ -54,14 +54,7 @@ void write_private_file(const fs::path& file, std::string_view text) {
     return file.string() + ": cannot be written: " + std::generic_category().message(error);
   };
   if (descriptor < 0) throw IoError(why(errno));
-  bool written = true;
-  while (written && !text.empty()) {
-    const ssize_t count = ::write(descriptor, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    written = count >= 0;
-    if (written) text.remove_prefix(static_cast<std::size_t>(count));
-  }
-  written = written && ::fsync(descriptor) == 0;
+  const bool written = write_all(descriptor, text) && ::fsync(descriptor) == 0;
   const int error = errno;
   ::close(descriptor);
   if (written) return;

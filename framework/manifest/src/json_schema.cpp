@@ -186,8 +186,7 @@ class Builder {
                                         {{"type", {"string", "null"}}})},
         {"description",
          "The file's names for tensors that have other names there: {NAME IN THE MODEL: NAME IN "
-         "THE "
-         "FILE}; null: the tensor begins as the model says."}};
+         "THE FILE}; null: the tensor begins as the model says."}};
   }
 
   /// Lets the model's `class_weights` be the word `balanced` as well.

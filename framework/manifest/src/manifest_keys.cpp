@@ -101,8 +101,8 @@ ParamSpec train_accuracy_key() {
                   .below(1)
                   .optional(),
               param::real("noise_multiplier",
-                          "Instead of `share`: standard deviation of the noise of each "
-                          "release over what a row can add.")
+                          "Instead of `share`: standard deviation of the noise of each release "
+                          "over what a row can add.")
                   .above(0)
                   .at_most(1e9)
                   .optional(),
@@ -114,8 +114,8 @@ ParamSpec train_accuracy_key() {
                   .optional(),
               param::integer("patience",
                              "With `every`: ends the run when this many releases in a row were no "
-                             "better than an earlier one. The run is charged, and its "
-                             "guarantee stated, as if it had made all steps.")
+                             "better than an earlier one. The run is charged, and its guarantee "
+                             "stated, as if it had made all steps.")
                   .in_unit("releases")
                   .at_least(1)
                   .at_most(4294967295.0)
@@ -132,9 +132,9 @@ ParamSpec class_counts_key() {
                   .above(0)
                   .below(1)
                   .optional(),
-              param::real("noise_multiplier",
-                          "Instead of `share`: standard deviation of the noise of each "
-                          "count, in rows.")
+              param::real(
+                  "noise_multiplier",
+                  "Instead of `share`: standard deviation of the noise of each count, in rows.")
                   .above(0)
                   .at_most(1e9)
                   .optional(),
@@ -230,8 +230,8 @@ const Section& root_section() {
               .optional(),
           param::integer("steps",
                          "Number of training steps; of a federated run the most local steps of "
-                         "each client. auto: the number with the least utility bound, "
-                         "by utility, or without it what the theorem of the aggregator says.")
+                         "each client. auto: the number with the least utility bound, by utility, "
+                         "or without it what the theorem of the aggregator says.")
               .at_least(1)
               .at_most(static_cast<double>(kMostSteps))
               .or_auto(),
@@ -320,8 +320,8 @@ const Section& data_section() {
               "Uses only some of the training examples, drawn by a public seed. Default: all.",
               {param::integer("rows", "How many.").at_least(1).at_most(4294967295.0),
                param::integer("seed",
-                              "The seed of the draw. Default: the seed of the run, so that "
-                              "each seed of a study draws a training set of its own.")
+                              "The seed of the draw. Default: the seed of the run, so that each "
+                              "seed of a study draws a training set of its own.")
                    .at_least(0)
                    .optional()})
               .optional(),
@@ -338,9 +338,9 @@ const Section& data_section() {
               .optional(),
           param::boolean(
               "streaming",
-              "Whether the rows lie in a file that is mapped into memory, so that there "
-              "may be more of them than memory holds. The result is the same. The file is deleted "
-              "when the process ends, unless --cache keeps it. Default false.")
+              "Whether the rows lie in a file that is mapped into memory, so that there may be "
+              "more of them than memory holds. The result is the same. The file is deleted when "
+              "the process ends, unless --cache keeps it. Default false.")
               .optional(),
       },
       {list_of(slot<Transform>("transforms", "Applied to the examples, in this order."))}};
@@ -382,11 +382,10 @@ const Section& model_section() {
                            "A safetensors file of F32, F16 or BF16 numbers. The model pretrained "
                            "takes the file in its folder if this is not given.")
                    .optional(),
-               param::boolean(
-                   "public",
-                   "Declares that the weights saw none of the private examples of this "
-                   "run without a charge. Otherwise they are listed as unaccounted, and so are "
-                   "those of a private run of PrivGrad's, whatever is declared.")
+               param::boolean("public",
+                              "Declares that the weights saw none of the private examples of this "
+                              "run without a charge. Otherwise they are listed as unaccounted, and "
+                              "so are those of a private run of PrivGrad's, whatever is declared.")
                    .defaults_to(false)})
               .optional(),
           param::list("train",
@@ -404,8 +403,7 @@ const Section& model_section() {
               "model that is written has them added in.",
               {param::integer("rank", "Rows of A and columns of B.").at_least(1).at_most(65536),
                param::real("alpha",
-                           "What B A is multiplied by, times the rank; by default the "
-                           "rank.")
+                           "What B A is multiplied by, times the rank; by default the rank.")
                    .above(0)
                    .optional(),
                param::list("targets",
@@ -532,22 +530,22 @@ std::vector<ParamSpec> federation_keys() {
           .below(1)
           .defaults_to(0.0),
       param::real("straggler_rate",
-                  "Probability that a client that takes part in a round is slow: it makes "
-                  "only some of its local steps, from 1 to all of them with equal "
-                  "probability, and sends the model that they lead to.")
+                  "Probability that a client that takes part in a round is slow: it makes only "
+                  "some of its local steps, from 1 to all of them with equal probability, and "
+                  "sends the model that they lead to.")
           .at_least(0)
           .below(1)
           .defaults_to(0.0),
-      param::text("shards",
-                  "simulated: the partition shares examples out, and what one example decides "
-                  "about the place of others is listed as unaccounted. given: examples lie "
-                  "with the clients already, and data sets that differ in one example differ "
-                  "in one client's shard and nowhere else.")
+      param::text(
+          "shards",
+          "simulated: the partition shares examples out, and what one example decides about the "
+          "place of others is listed as unaccounted. given: examples lie with the clients already, "
+          "and data sets that differ in one example differ in one client's shard and nowhere else.")
           .one_of({"simulated", "given"})
           .defaults_to("simulated"),
       param::list("sizes",
-                  "Number of examples of each client, declared and public; for partitions "
-                  "from which it does not follow.",
+                  "Number of examples of each client, declared and public; for partitions from "
+                  "which it does not follow.",
                   param::integer("size", "Examples of a client.").at_least(1).at_most(1e12))
           .at_least_items(1)
           .optional(),
@@ -564,15 +562,15 @@ std::vector<ParamSpec> federation_keys() {
 const std::vector<ParamSpec>& fed_avg_keys() {
   static const std::vector<ParamSpec> keys{
       param::text("weights",
-                  "What fed_avg weighs models by: shard_size, the public number of the "
-                  "client's examples, or equal.")
+                  "What fed_avg weighs models by: shard_size, the public number of the client's "
+                  "examples, or equal.")
           .one_of({"shard_size", "equal"})
           .defaults_to("shard_size"),
-      param::text("estimates",
-                  "Where an adaptive local_iterations learns about the losses. private: from "
-                  "noised sums that are charged to the clients. from_models: only from released "
-                  "models, free of cost. unaccounted: from exact values of private "
-                  "examples, which stains every output.")
+      param::text(
+          "estimates",
+          "Where an adaptive local_iterations learns about the losses. private: from noised sums "
+          "that are charged to the clients. from_models: only from released models, free of cost. "
+          "unaccounted: from exact values of private examples, which stains every output.")
           .one_of({"private", "from_models", "unaccounted"})
           .defaults_to("private"),
       param::real("estimate_bound",
@@ -693,8 +691,7 @@ const Section& checkpoint_section() {
       "checkpoint",
       "How often a run saves a checkpoint in the user's state folder, to resume from: by steps or "
       "by time, or off. By default every 60 seconds, where there is such a folder and the run can "
-      "be "
-      "resumed.",
+      "be resumed.",
       {
           param::integer("every_steps",
                          "Steps between two checkpoints; of a federated run, rounds.")

@@ -80,8 +80,8 @@ void check_measurement(const Measurement& measurement, const Manifest& manifest,
   }
   if (!setting.info.has_test_split) {
     throw ConfigError(name +
-                      " follows the test examples, and there are none; use descent_check, "
-                      "which follows the training examples at a price");
+                      " follows the test examples, and there are none; use descent_check, which "
+                      "follows the training examples at a price");
   }
   if (!manifest.test_is_public) {
     throw PrivacyError(name +

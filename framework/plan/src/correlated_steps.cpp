@@ -94,8 +94,8 @@ void refuse_changing_sums(const StepSetting& setting, const StepPlan& steps) {
 
 [[noreturn]] void refuse_secret_batches(const Manifest& manifest) {
   throw PrivacyError(manifest.sampler.name() +
-                     " draws its batches to have them amplified, and no amplification is "
-                     "proved for the correlated releases of aggregator " +
+                     " draws its batches to have them amplified, and no amplification is proved "
+                     "for the correlated releases of aggregator " +
                      manifest.aggregator.name() +
                      ", which are accounted by who takes part in which step; use sampler "
                      "shuffle, sequential or full_batch, or {kind: matrix, form: banded} with "
@@ -159,8 +159,8 @@ void refuse_changing_order(const StepSetting& setting, const Participation& orde
     throw ConfigError(setting.manifest.sampler.name() +
                       " draws other batches in each epoch, but aggregator " +
                       setting.manifest.aggregator.name() +
-                      " adds differences between epochs to gradients of the same "
-                      "examples; use {kind: shuffle, fresh: false}, sequential or full_batch");
+                      " adds differences between epochs to gradients of the same examples; use "
+                      "{kind: shuffle, fresh: false}, sequential or full_batch");
   }
 }
 

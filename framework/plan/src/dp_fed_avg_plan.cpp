@@ -16,8 +16,8 @@ void refuse_adaptive(const Federated& wish, const FederatedPlan& federated) {
   if (!federated.is_adaptive()) return;
   wish.local_iterations.with_position([&] {
     throw ConfigError(wish.local_iterations.name() +
-                      " follows what single clients release, and with dp_fed_avg they "
-                      "release nothing; give a number or a list");
+                      " follows what single clients release, and with dp_fed_avg they release "
+                      "nothing; give a number or a list");
   });
 }
 

@@ -119,8 +119,7 @@ constexpr Refusal kRefusals[] = {
     {Engine::remote_clients, gradient_norms,
      "gradient_norm is measured on examples, and the server has none"},
     {Engine::remote_clients, unreleased_statistics,
-     "a transform that learns from the examples of all clients would need somebody who has "
-     "them"},
+     "a transform that learns from the examples of all clients would need somebody who has them"},
 };
 
 const EngineFacts& facts_of(Engine engine) {

@@ -43,11 +43,10 @@ void refuse_correlated(const Manifest& manifest, const Plan& plan) {
 void refuse_epochs(const Manifest& manifest, const Plan& plan) {
   if (!draw_epochs(plan.charges)) return;
   manifest.sampler.with_position([&] {
-    throw ConfigError(
-        manifest.sampler.name() +
-        " draws whole epochs, but a client of fed_avg that misses a round skips steps of its "
-        "epoch; use poisson, or federated.aggregation: dp_fed_avg with this "
-        "sampler as federated.participation");
+    throw ConfigError(manifest.sampler.name() +
+                      " draws whole epochs, but a client of fed_avg that misses a round skips "
+                      "steps of its epoch; use poisson, or federated.aggregation: dp_fed_avg with "
+                      "this sampler as federated.participation");
   });
 }
 

@@ -96,8 +96,7 @@ double multiplier_of(const StatisticNoise& noise, OfBudget& of_budget) {
   if (!manifest.target_epsilon) {
     throw ConfigError(
         "asks for a share of the budget, but there is no budget; set privacy.target_epsilon, or "
-        "give "
-        "noise_multiplier");
+        "give noise_multiplier");
   }
   const double multiplier = of_budget.multiplier() / std::sqrt(noise.share);
   // Checked here, because noise is made only after it is paid for.
@@ -168,8 +167,7 @@ std::optional<PlannedReport> plan_report(const Manifest& manifest, const Setting
     refuse(
         "needs classes, which the loss next_token does not have; a perplexity of private rows is "
         "not released either, because one row's part in it has no bound: measure it on public test "
-        "rows "
-        "(data.test_is_public)");
+        "rows (data.test_is_public)");
   }
   if (setting.network.input.classes == 0) refuse("needs classes, but the targets are reals");
   if (adapts_noise(manifest)) {

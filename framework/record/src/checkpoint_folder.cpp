@@ -123,10 +123,9 @@ namespace {
 
 void check_there(const fs::path& state, const std::string& id) {
   if (CheckpointFolder::is_there(state, id)) return;
-  throw IoError(
-      folder_of(state, id).string() +
-      ": does not exist: it has the keys and sums that this run needs to continue; they are "
-      "on the machine of the run, in the folder of --state or XDG_STATE_HOME");
+  throw IoError(folder_of(state, id).string() +
+                ": does not exist: it has the keys and sums that this run needs to continue; they "
+                "are on the machine of the run, in the folder of --state or XDG_STATE_HOME");
 }
 
 std::optional<std::string> read_kept(const fs::path& path, const char* name) {

@@ -99,9 +99,9 @@ std::string audit_paragraph(const AuditShown& audit) {
                                             "not the files that it had, ") +
       bracket_words(audit) + ": " + how + ", " + whole(audit.correct) + " of " +
       whole(audit.guesses) + " guesses right, bounded by the method " + audit.method +
-      ". Rows beside the canaries were drawn from a public law, and cost nobody "
-      "any privacy. A lower bound says what this attack found; it proves nothing "
-      "about privacy, and no ledger binds it.";
+      ". Rows beside the canaries were drawn from a public law, and cost nobody any privacy. A "
+      "lower bound says what this attack found; it proves nothing about privacy, and no ledger "
+      "binds it.";
   if (audit.lower > audit.upper)
     words += " It is above what was proved: what ran is not what was proved.";
   return words;

@@ -19,9 +19,7 @@ std::string choice_section(const Json& results, const std::string& source) {
   HtmlTable table("What choosing the best of a random number of runs costs.",
                   {"number of runs", "expected runs", "epsilon", "delta", "by"},
                   {false, true, true, true, false});
-  for (const Json& row : list(choice, "random_number", source)) {
-    if (!row.is_object())
-      throw IoError(source + ": 'random_number' holds something that is not an object");
+  for (const Json& row : objects(choice, "random_number", source)) {
     const auto epsilon = number(row, "epsilon", source);
     table.add({text(row, "distribution", source).value_or("-"),
                digits(number(row, "expected_runs", source), 4),
@@ -32,8 +30,8 @@ std::string choice_section(const Json& results, const std::string& source) {
   if (!table.empty()) html += table.html();
   if (html.empty()) {
     html = paragraph(
-        "Choosing an arm by results on private rows costs privacy, which the epsilons "
-        "above do not include.");
+        "Choosing an arm by results on private rows costs privacy, which the epsilons above do not "
+        "include.");
   }
   return section("choice", "The cost of choosing", html);
 }

@@ -31,9 +31,7 @@ class EvaluationSection {
 
  private:
   void read_classes() {
-    for (const Json& one : list(evaluation_, "per_class", source_)) {
-      if (!one.is_object())
-        throw IoError(source_ + ": 'per_class' holds something that is not an object");
+    for (const Json& one : objects(evaluation_, "per_class", source_)) {
       names_.push_back(text(one, "class", source_).value_or(""));
     }
   }
@@ -55,8 +53,8 @@ class EvaluationSection {
     const bool is_private = evaluation_.value("private", Json(true)) != false;
     const auto remark = text(evaluation_, "remark", source_);
     return facts(rows) + (remark ? paragraph("Remark: " + *remark) : "") +
-           paragraph(is_private ? "These test rows are private, and no epsilon covers what "
-                                  "is said about them here."
+           paragraph(is_private ? "These test rows are private, and no epsilon covers what is said "
+                                  "about them here."
                                 : "The manifest declares these test rows public.");
   }
 
@@ -83,8 +81,8 @@ class EvaluationSection {
                 .title = "ROC curve",
                 .x = "share of '" + names_.at(0) + "' taken for '" + names_.at(1) + "'",
                 .y = "share of '" + names_.at(1) + "' found",
-                .says = "What is found at which price, for every threshold. The diagonal "
-                        "is a guess; the area under the curve is the AUC.",
+                .says = "What is found at which price, for every threshold. The diagonal is a "
+                        "guess; the area under the curve is the AUC.",
                 .series = {std::move(model),
                            {.name = "guess", .points = {{0.0, 0.0}, {1.0, 1.0}}, .dashed = true}},
                 .square = true}) +

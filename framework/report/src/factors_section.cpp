@@ -41,17 +41,10 @@ class FactorsSection {
     const Json& factors = members(known, metric.c_str(), source_);
     if (factors.empty()) return heat_map(metric);
     std::string figures;
-    for (const Json& main : objects(factors, "main")) figures += main_effect(main, metric);
-    const std::vector<Json> pairs = objects(factors, "interactions");
+    for (const Json& main : objects(factors, "main", source_)) figures += main_effect(main, metric);
+    const Json& pairs = objects(factors, "interactions", source_);
     std::string html = "<div class=\"charts\">\n" + figures + "</div>\n" + heat_map(metric);
     return html + interactions(pairs, metric);
-  }
-
-  std::vector<Json> objects(const Json& entry, const char* key) const {
-    const Json& all = list(entry, key, source_);
-    if (!std::all_of(all.begin(), all.end(), [](const Json& one) { return one.is_object(); }))
-      throw IoError(source_ + ": '" + key + "' holds something that is not an object");
-    return {all.begin(), all.end()};
   }
 
   std::string p_words(const Json& test) const {
@@ -81,7 +74,7 @@ class FactorsSection {
                         ". p of no difference: " + p_words(main) + "."};
     const bool is_coloured = is_colour_factor(key);
     std::size_t place = 0;
-    for (const Json& value : objects(main, "values")) {
+    for (const Json& value : objects(main, "values", source_)) {
       const auto mean = number(value, "mean", source_);
       const std::size_t colour = is_coloured ? place : 0;
       ++place;
@@ -129,7 +122,7 @@ class FactorsSection {
 
   /// The table of all pairs, and a chart of each pair that interacts. In a study with levels, a
   /// single pair always has a chart.
-  std::string interactions(const std::vector<Json>& pairs, const std::string& metric) {
+  std::string interactions(const Json& pairs, const std::string& metric) {
     HtmlTable table("Whether the effect of one axis on " + spoken(metric) +
                         " depends on the value of another: t tests of the differences of "
                         "differences over seeds.",
@@ -185,8 +178,7 @@ class FactorsSection {
                  study_.title_of(keys[1]),
         .x = study_.title_of(keys[0]),
         .y = spoken(metric),
-        .says = std::string("Parallel lines: the axes do not interact. p of no "
-                            "interaction: ") +
+        .says = std::string("Parallel lines: the axes do not interact. p of no interaction: ") +
                 p_words(pair) + "." +
                 (each.size() > kMostLines ? " The first " + std::to_string(kMostLines) + " of " +
                                                 std::to_string(each.size()) + " values are drawn."

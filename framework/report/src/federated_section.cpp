@@ -79,13 +79,10 @@ std::string communication_facts(const RunRecord& record) {
 std::string client_table(const RunRecord& record) {
   if (!record.clients) return "";
   const std::string file = (record.directory / "clients.json").string();
-  const Json& clients = list(*record.clients, "clients", file);
+  const Json& clients = objects(*record.clients, "clients", file);
   std::size_t classes = 0;
-  for (const Json& client : clients) {
-    if (!client.is_object())
-      throw IoError(file + ": 'clients' holds something that is not an object");
+  for (const Json& client : clients)
     classes = std::max(classes, list(client, "labels", file).size());
-  }
   // A table with more columns than fit on the page would be unreadable.
   constexpr std::size_t kMostClasses = 20, kMostClients = 200;
   const std::size_t shown = classes <= kMostClasses ? classes : 0;

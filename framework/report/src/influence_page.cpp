@@ -28,9 +28,7 @@ double required(const Json& object, const char* key, const std::string& source) 
 
 std::vector<InfluenceEstimate> estimates_of(const Json& record, const std::string& source) {
   std::vector<InfluenceEstimate> estimates;
-  for (const Json& row : list(record, "estimates", source)) {
-    if (!row.is_object())
-      throw IoError(source + ": 'estimates' holds something that is not an object");
+  for (const Json& row : objects(record, "estimates", source)) {
     const double step = required(row, "step", source);
     if (step < 0.0 || step > 1e9) throw IoError(source + ": 'step' is out of range");
     estimates.push_back({static_cast<std::uint64_t>(step), required(row, "influence", source),
@@ -102,8 +100,8 @@ InfluenceChart influence_chart(const fs::path& file) {
 Page influence_page(const fs::path& directory) {
   InfluenceChart made = influence_chart(record_file(directory));
   HtmlTable table(
-      "Influence of a step's noise: by how much the training loss at the end grows with "
-      "the square of its noise multiplier.",
+      "Influence of a step's noise: by how much the training loss at the end grows with the square "
+      "of its noise multiplier.",
       {"step", "influence", "standard error"}, {true, true, true});
   for (const InfluenceEstimate& one : made.estimates) {
     table.add({std::to_string(one.step), short_number(one.influence),

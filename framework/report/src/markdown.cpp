@@ -71,7 +71,7 @@ class StudySection {
     name_ = text(results_, "name", source_).value_or("study");
     baseline_ = text(results_, "baseline", source_).value_or("");
     read_levels();
-    for (const Json& entry : list(results_, "arms", source_)) arms_.push_back(arm_of(entry));
+    for (const Json& entry : objects(results_, "arms", source_)) arms_.push_back(arm_of(entry));
     if (arms_.empty()) throw IoError(source_ + ": names no arms");
   }
 
@@ -120,8 +120,6 @@ class StudySection {
   }
 
   ArmRow arm_of(const Json& entry) const {
-    if (!entry.is_object())
-      throw IoError(source_ + ": 'arms' holds something that is not an object");
     ArmRow arm;
     arm.name = text(entry, "name", source_).value_or("?");
     arm.variant = text(entry, "variant", source_).value_or(arm.name);

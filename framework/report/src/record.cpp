@@ -237,6 +237,13 @@ const Json& list(const Json& object, const char* key, const std::string& source)
   return *found;
 }
 
+const Json& objects(const Json& object, const char* key, const std::string& source) {
+  const Json& all = list(object, key, source);
+  if (!std::all_of(all.begin(), all.end(), [](const Json& one) { return one.is_object(); }))
+    fail(source, std::string("'") + key + "' holds something that is not an object");
+  return all;
+}
+
 const Json& members(const Json& object, const char* key, const std::string& source) {
   static const Json none = Json::object();
   const auto found = object.find(key);

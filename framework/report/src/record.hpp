@@ -100,6 +100,11 @@ const nlohmann::json& list(const nlohmann::json& object, const char* key,
 const nlohmann::json& members(const nlohmann::json& object, const char* key,
                               const std::string& source);
 
+/// A member that is a list of objects; empty if it is missing or null.
+/// \throws IoError
+const nlohmann::json& objects(const nlohmann::json& object, const char* key,
+                              const std::string& source);
+
 /// The texts of a list.
 /// \throws IoError if an element is not a text.
 std::vector<std::string> texts(const nlohmann::json& object, const char* key,

@@ -229,8 +229,8 @@ class RunPage {
   std::string accountant_table() const {
     if (!record_.statement || !has_noise()) return "";
     HtmlTable table(
-        "What each accountant answers at this delta. Epsilon is rounded up, lower bounds "
-        "are rounded down.",
+        "What each accountant answers at this delta. Epsilon is rounded up, lower bounds are "
+        "rounded down.",
         {"accountant", "steps", "epsilon", "kind", "true value at least", "note"},
         {false, true, true, false, true, false});
     const auto add = [&](const Json& answer, const std::string& who, const std::string& steps) {
@@ -244,9 +244,7 @@ class RunPage {
     const bool unfinished = statement_.value("status", Json()) == "unfinished";
     add(statement_, prover() + " (guards the budget)",
         digits(of_statement("accounted_steps"), 15) + (unfinished ? ", planned" : ""));
-    for (const Json& other : list(statement_, "also", statement_file_)) {
-      if (!other.is_object())
-        throw IoError(statement_file_ + ": 'also' holds something that is not an object");
+    for (const Json& other : objects(statement_, "also", statement_file_)) {
       add(other, text(other, "accountant", statement_file_).value_or("unknown"),
           digits(number(other, "steps", statement_file_), 15) + ", planned");
     }
@@ -260,8 +258,8 @@ class RunPage {
     const Json& price = members(sampling, "with_allocation", statement_file_);
     const auto epsilon = number(price, "epsilon", statement_file_);
     return paragraph(
-        "If each example drew its step of an epoch by itself (the sampler allocation "
-        "with steps_per_epoch " +
+        "If each example drew its step of an epoch by itself (the sampler allocation with "
+        "steps_per_epoch " +
         digits(number(price, "steps_per_epoch", statement_file_), 15) +
         "), the planned steps would cost epsilon " +
         (epsilon ? short_bound(*epsilon, kBoundDigits) : "infinite") + " under " +
@@ -329,10 +327,9 @@ class RunPage {
          .series = {{"clipped", measured(&Measurement::clipped_fraction)}}});
     html += excess_chart();
     if (html.empty()) {
-      return section(
-          "training", "Training",
-          paragraph("No loss and no accuracy: nothing was measured, because release mode "
-                    "shows no exact values of private rows."));
+      return section("training", "Training",
+                     paragraph("No loss and no accuracy: nothing was measured, because release "
+                               "mode shows no exact values of private rows."));
     }
     const auto seconds = number(summary_, "seconds", summary_file_);
     return section(
@@ -431,10 +428,7 @@ class RunPage {
         html += "<li>" + escaped(what) + "</li>\n";
       }
     } else {
-      for (const Json& item : list(statement_, "unaccounted", statement_file_)) {
-        if (!item.is_object()) {
-          throw IoError(statement_file_ + ": 'unaccounted' holds something that is not an object");
-        }
+      for (const Json& item : objects(statement_, "unaccounted", statement_file_)) {
         const bool model = item.value("reaches", Json()) != "shown_values";
         const auto because = text(item, "because", statement_file_);
         html += "<li><strong>" + escaped(text(item, "what", statement_file_).value_or("unknown")) +
@@ -462,9 +456,7 @@ class RunPage {
     if (!statement_.contains("declared")) return "";
     HtmlTable table("Epsilon does not cover what the author read off private rows.",
                     {"key of the manifest", "value"});
-    for (const Json& one : list(statement_, "declared", statement_file_)) {
-      if (!one.is_object())
-        throw IoError(statement_file_ + ": 'declared' holds something that is not an object");
+    for (const Json& one : objects(statement_, "declared", statement_file_)) {
       table.add({text(one, "key", statement_file_).value_or(""),
                  text(one, "value", statement_file_).value_or("")});
     }
@@ -503,9 +495,7 @@ class RunPage {
                {"randomness", text_of_statement("randomness")}});
     HtmlTable table("The plugins that made this run.",
                     {"plugin", "version", "SHA-256 of the file", "passed its tests"});
-    for (const Json& plugin : list(versions, "plugins", statement_file_)) {
-      if (!plugin.is_object())
-        throw IoError(statement_file_ + ": 'plugins' holds something that is not an object");
+    for (const Json& plugin : objects(versions, "plugins", statement_file_)) {
       table.add({text(plugin, "name", statement_file_).value_or(""),
                  text(plugin, "version", statement_file_).value_or(""),
                  text(plugin, "sha256", statement_file_).value_or(""), tested_words(plugin)});

@@ -132,8 +132,8 @@ class StudyPage {
       numbers.push_back(true);
     }
     HtmlTable table(
-        "Each arm with what its run costs (rounded up) and what it gives: the mean over "
-        "seeds, and its 95 % interval (Student's t).",
+        "Each arm with what its run costs (rounded up) and what it gives: the mean over seeds, and "
+        "its 95 % interval (Student's t).",
         headings, numbers);
     for (const Arm& arm : arms_) {
       const auto epsilon = number(arm.plan, "epsilon", study_file_);
@@ -284,8 +284,8 @@ class StudyPage {
   std::string pairs_of(const std::string& metric, int at) {
     HtmlTable table(
         "Difference in " + spoken(metric) + " to " + record_.baseline_words() +
-            ", paired by seed. p is for the mean difference being zero; Holm's "
-            "correction is over the arms.",
+            ", paired by seed. p is for the mean difference being zero; Holm's correction is over "
+            "the arms.",
         {"arm", "difference", "95 % interval", "p (t)", "p (t, Holm)", "p (sign flip, Holm)"},
         {false, true, true, true, true, true});
     Chart chart{.id = "pairs-" + std::to_string(at),
@@ -430,8 +430,8 @@ class StudyPage {
                 .x = "step",
                 .y = "epsilon",
                 .says =
-                    "When each arm spends its privacy. All seeds of an arm spend the "
-                    "same, unless its noise adapts; then the first seed is drawn."};
+                    "When each arm spends its privacy. All seeds of an arm spend the same, unless "
+                    "its noise adapts; then the first seed is drawn."};
     spent.from_zero = true;
     std::map<std::string, std::vector<Series>> slots;
     for (const Arm* shown : record_.curves()) {

@@ -68,9 +68,7 @@ StudyRecord::StudyRecord(const fs::path& directory)
       has_results(fs::exists(directory / "results.json")) {
   if (fs::exists(directory / "privgrad.lock"))
     lock = read_text(directory / "privgrad.lock", std::size_t{1} << 20);
-  for (const Json& metric : list(study, "metrics", study_file)) {
-    if (!metric.is_object())
-      throw IoError(study_file + ": 'metrics' holds something that is not an object");
+  for (const Json& metric : objects(study, "metrics", study_file)) {
     if (const auto known = text(metric, "name", study_file)) metrics.push_back(*known);
   }
   read_arms(directory);
@@ -78,9 +76,7 @@ StudyRecord::StudyRecord(const fs::path& directory)
 }
 
 void StudyRecord::read_arms(const fs::path& directory) {
-  for (const Json& entry : list(study, "arms", study_file)) {
-    if (!entry.is_object())
-      throw IoError(study_file + ": 'arms' holds something that is not an object");
+  for (const Json& entry : objects(study, "arms", study_file)) {
     const auto arm_name = text(entry, "name", study_file);
     if (!arm_name || !is_plain_name(*arm_name))
       throw IoError(study_file + ": an arm has no name that can be that of its folder");
@@ -164,9 +160,7 @@ std::string StudyRecord::baseline_words() const {
 
 const Json& StudyRecord::result_of(const std::string& arm) const {
   static const Json none = Json::object();
-  for (const Json& entry : list(results, "arms", results_file)) {
-    if (!entry.is_object())
-      throw IoError(results_file + ": 'arms' holds something that is not an object");
+  for (const Json& entry : objects(results, "arms", results_file)) {
     if (text(entry, "name", results_file) == arm) return entry;
   }
   return none;
@@ -198,9 +192,7 @@ bool StudyRecord::better_is_higher(const std::string& metric) const {
 
 std::vector<Factor> StudyRecord::factors() const {
   std::vector<Factor> all;
-  for (const Json& entry : list(study, "axes", study_file)) {
-    if (!entry.is_object())
-      throw IoError(study_file + ": 'axes' holds something that is not an object");
+  for (const Json& entry : objects(study, "axes", study_file)) {
     const std::vector<std::string> keys = texts(entry, "keys", study_file);
     Factor factor{.key = keys.empty() ? "" : keys.front(),
                   .labels = texts(entry, "labels", study_file)};

@@ -93,8 +93,8 @@ void check_record(const Json& record, const RecordDirectory& directory, Verifica
   if (record.value("versions", Json()) !=
       object_in(directory, "statement.json", kMostOfRun).value("versions", Json()))
     verified.notes.emplace_back(
-        "audit.json: the plugins or the program that it attacked are not the "
-        "files that the run had");
+        "audit.json: the plugins or the program that it attacked are not the files that the run "
+        "had");
   verified.notes.emplace_back(
       "audit.json: its bound follows from its guesses, which only --audit checks; no ledger "
       "binds it, and a lower bound proves nothing about privacy");

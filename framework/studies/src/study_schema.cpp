@@ -143,10 +143,9 @@ Json properties() {
                  if_type("string", text(), reference("base")))},
       {"set",
        described("Changes of the base, in all arms: {KEY: VALUE}; null removes a key.", by_key())},
-      {"levels",
-       described("{KEY: [VALUE, ...], ...}, which vary together: arms have equal privacy, "
-                 "and are compared, within each level.",
-                 axes())},
+      {"levels", described("{KEY: [VALUE, ...], ...}, which vary together: arms have equal "
+                           "privacy, and are compared, within each level.",
+                           axes())},
       {"axes", described("{KEY: [VALUE, ...]} or {KEY: {NAME: VALUE, ...}}: every combination is "
                          "an arm.",
                          axes())},

@@ -561,10 +561,9 @@ Verification verify_run(const RecordDirectory& directory, const Catalog& catalog
                                         : verify_by_events(directory, catalog, client, removed);
   // Keys of the run still exist elsewhere, and anyone who has them can remove its noise.
   if (directory.has(kResumeFile)) {
-    result.problems.push_back(
-        std::string(kResumeFile) +
-        ": the run is not over: its keys still exist for resuming it; resume it, "
-        "or end it with privgrad run --resume DIR --finish");
+    result.problems.push_back(std::string(kResumeFile) +
+                              ": the run is not over: its keys still exist for resuming it; resume "
+                              "it, or end it with privgrad run --resume DIR --finish");
   }
   return result;
 }

@@ -198,8 +198,7 @@ class Pld final : public Accountant {
     }
     if (adjacency_ == Adjacency::replace_one) {
       return "random_allocation: no pair of distributions is known that is tight under "
-             "replace_one, "
-             "where two contributions may be in two different steps; use zero_out or "
+             "replace_one, where two contributions may be in two different steps; use zero_out or "
              "add_or_remove_one";
     }
     if (epoch.steps > kMostEpochSteps) {

@@ -147,8 +147,7 @@ class Matrix final : public Aggregator {
     if (plan.facts.batch_size == 0.0) {
       throw ConfigError(
           "matrix: the strategy is optimised for as many steps as an example takes part in, which "
-          "a "
-          "schedule of batch sizes leaves open; give participations");
+          "a schedule of batch sizes leaves open; give participations");
     }
     const double steps = static_cast<double>(plan.steps) * plan.facts.batch_size /
                          static_cast<double>(plan.facts.dataset_size);
@@ -182,9 +181,8 @@ void register_components(Registrar& registrar) {
           {text("strategy",
                 "learned: the coefficients that leave the iterates the least error for the planned "
                 "steps and participations. cgd: the same with 2 bands. bisr, bsr: a closed form, "
-                "the "
-                "inverse square root of the workload, or the square root. coefficients: those that "
-                "are given.")
+                "the inverse square root of the workload, or the square root. coefficients: those "
+                "that are given.")
                .one_of({"learned", "cgd", "bisr", "bsr", "coefficients"})
                .defaults_to("learned"),
            text("form",

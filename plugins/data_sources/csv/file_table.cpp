@@ -189,10 +189,9 @@ std::vector<ParamSpec> csv_form_params() {
           "row",
           "What a row is; declared, because the file does not say it. line: each line, whatever "
           "quotes it has; a value with a line end would split one person's row in two. record: a "
-          "field in quotes may have line ends; the program that wrote "
-          "the file must have closed each quote and doubled those inside of fields, as "
-          "RFC 4180 says, or one person's row could swallow the rows of others. Without it record, "
-          "and malformed cannot be fill.")
+          "field in quotes may have line ends; the program that wrote the file must have closed "
+          "each quote and doubled those inside of fields, as RFC 4180 says, or one person's row "
+          "could swallow the rows of others. Without it record, and malformed cannot be fill.")
           .one_of({"line", "record"})
           .optional(),
       param::text("malformed",

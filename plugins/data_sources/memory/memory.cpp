@@ -434,11 +434,10 @@ void register_components(Registrar& registrar) {
     }
   }
   params.push_back(FeatureFill::param());
-  params.push_back(
-      param::real("scale",
-                  "What features are multiplied by, whatever their type: 1/255 for the "
-                  "bytes of images. feature_fill is in these units.")
-          .optional());
+  params.push_back(param::real("scale",
+                               "What features are multiplied by, whatever their type: 1/255 for "
+                               "the bytes of images. feature_fill is in these units.")
+                       .optional());
   registrar.add<DataSource, Memory>({
       .name = "memory",
       .summary = "Features and targets that the program holds in memory, without a copy.",

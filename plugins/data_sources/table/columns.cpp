@@ -125,8 +125,8 @@ bool matches(std::string_view pattern, std::string_view name) {
 std::vector<ParamSpec> column_params() {
   return {
       param::text("name",
-                  "The column's name, with * for any characters; without a header its "
-                  "number, counted from 0. The first entry that fits is a column's.")
+                  "The column's name, with * for any characters; without a header its number, "
+                  "counted from 0. The first entry that fits is a column's.")
           .example("age"),
       param::text("type",
                   "number; boolean; category, which becomes a feature for each value, 1 for the "

@@ -207,8 +207,7 @@ void DeclaredTable::learn(TargetColumn& target, const Table& table) const {
   if (!form_.has_targets) {
     if (has_classes_ && target.classes() == 0)
       throw ConfigError(
-          "data: unlabelled rows do not say how many classes there are: say labels "
-          "or classes");
+          "data: unlabelled rows do not say how many classes there are: say labels or classes");
     return;
   }
   // The smallest and the largest target determine the number of classes.

@@ -44,8 +44,8 @@ class Dirichlet final : public SharesOut {
                                         const RandomSource& random) const override {
     if (train.shape().classes == 0) {
       throw ConfigError(
-          "dirichlet: shares examples out by their classes, and these have "
-          "none; use iid or by_column");
+          "dirichlet: shares examples out by their classes, and these have none; use iid or "
+          "by_column");
     }
     if (clients > train.rows() / least_) {
       throw ConfigError("dirichlet: there are fewer examples than " + std::to_string(clients) +

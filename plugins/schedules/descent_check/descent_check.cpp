@@ -52,8 +52,8 @@ class DescentCheck final : public Adaptive {
             .defaults_to(0),
         real("loss_bound",
              "The largest loss that an example counts with in a check; a loss that is not finite "
-             "counts as this. An example moves the sum of the changes by at most this "
-             "(twice this under replace_one).")
+             "counts as this. An example moves the sum of the changes by at most this (twice this "
+             "under replace_one).")
             .above(0)
             .in_unit("loss")
             .example(2),

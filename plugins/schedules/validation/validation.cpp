@@ -41,8 +41,8 @@ class Validation final : public Adaptive {
             .one_of({"accuracy", "loss"})
             .defaults_to("accuracy"),
         real("threshold",
-             "How much it must improve between two measurements to keep the noise: a "
-             "share of the examples, or of the loss, in its unit.")
+             "How much it must improve between two measurements to keep the noise: a share of the "
+             "examples, or of the loss, in its unit.")
             .at_least(0)
             .defaults_to(0.01),
         real("factor",

@@ -40,8 +40,7 @@ class Center final : public privgrad::Transform, public privgrad::BoundedStatist
     if (!given_) return;
     if (noise_)
       throw ConfigError(
-          "center: mean is given, so that there is nothing to learn; leave out "
-          "statistic: private");
+          "center: mean is given, so that there is nothing to learn; leave out statistic: private");
     statistic_ = Statistic::is_public;
     mean_ = params.reals("mean");
   }

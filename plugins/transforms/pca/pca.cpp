@@ -234,8 +234,8 @@ void register_components(privgrad::Registrar& registrar) {
                    "Dwork et al. 2014, algorithm 1, for a private statistic",
       .params = privgrad::private_statistic_params({
           param::integer("dimensions",
-                         "Components to keep; at most the number of features, and less than "
-                         "the number of training examples.")
+                         "Components to keep; at most the number of features, and less than the "
+                         "number of training examples.")
               .at_least(1)
               .example(60),
           param::real("max_norm",

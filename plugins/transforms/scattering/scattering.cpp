@@ -83,10 +83,9 @@ class Scattering final : public privgrad::Transform {
                                 .width = shape[1],
                                 .channels = shape.size() == 3 ? shape[2] : 1};
     if (scattering::operation_numbers(task) > kMostNumbers) {
-      throw ConfigError(
-          "scattering: for images of " + privgrad::to_text(shape) +
-          " it cannot be expressed in operations: it would take more numbers than files "
-          "of ONNX hold");
+      throw ConfigError("scattering: for images of " + privgrad::to_text(shape) +
+                        " it cannot be expressed in operations: it would take more numbers than "
+                        "files of ONNX hold");
     }
     return scattering::operations(task);
   }

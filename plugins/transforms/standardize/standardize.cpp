@@ -240,8 +240,7 @@ void register_components(privgrad::Registrar& registrar) {
               .at_least_items(1)
               .optional(),
           param::list("std",
-                      "Public standard deviations that belong to `mean`; 0: the feature "
-                      "becomes 0.",
+                      "Public standard deviations that belong to `mean`; 0: the feature becomes 0.",
                       param::real("std", "A standard deviation.").at_least(0))
               .at_least_items(1)
               .optional(),

@@ -8,17 +8,13 @@
 
 namespace privgrad::tool {
 Option accountant_option() {
-  return {.name = "accountant",
-          .value = "NAME",
-          .doc =
-              "The accountant: a name, or with parameters '{kind: zcdp, conversion: classic}'; "
-              "default: the one that proves the least cost."};
+  return {"accountant", "NAME",
+          "The accountant: a name, or with parameters '{kind: zcdp, conversion: classic}'; "
+          "default: the one that proves the least cost."};
 }
 
 Option adjacency_option() {
-  return {.name = "adjacency",
-          .value = "A",
-          .doc = "add_or_remove_one (default), replace_one or zero_out."};
+  return {"adjacency", "A", "add_or_remove_one (default), replace_one or zero_out."};
 }
 
 Adjacency adjacency_of(const Arguments& arguments) {

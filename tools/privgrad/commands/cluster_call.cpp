@@ -98,12 +98,10 @@ std::size_t launched_together() {
 }  // namespace
 
 Option cluster_option() {
-  return {.name = "cluster",
-          .value = "KIND",
-          .doc =
-              "Share the work among the processes that were started together: mpi, under mpirun "
-              "or srun; '{kind: mpi, timeout_seconds: 60}' gives parameters. The result is the "
-              "same, bit for bit, on any number of them."};
+  return {"cluster", "KIND",
+          "Share the work among the processes that were started together: mpi, under mpirun or "
+          "srun; '{kind: mpi, timeout_seconds: 60}' gives parameters. The result is the same, bit "
+          "for bit, on any number of them."};
 }
 
 RequestedCluster requested_cluster(const Arguments& arguments) {

@@ -76,8 +76,7 @@ int finish_shard(const Shard& shard, const core::StudyPlan& plan,
         std::to_string(runs) + (runs == 1 ? " run is" : " runs are") +
         " done. Once the other shards are, copy their runs into " +
         (directory.path() / "runs").string() +
-        ",\nand the same call without --shard writes the "
-        "results.\n");
+        ",\nand the same call without --shard writes the results.\n");
   return 0;
 }
 
@@ -131,24 +130,19 @@ Command ablate_command() {
                       "study with every\nseed, and leaves tables, paired differences and the cost "
                       "of choosing the best arm.",
            .operands = {"STUDY"},
-           .options =
-               {set_option(),
-                {.name = "out",
-                 .value = "DIR",
-                 .doc = "The study's directory; default studies/NAME. An interrupted study is "
+           .options = {set_option(),
+                       {"out", "DIR",
+                        "The study's directory; default studies/NAME. An interrupted study is "
                         "continued."},
-                jobs_option(),
-                shard_option(),
-                cache_option(),
-                {.name = "dry-run",
-                 .value = "",
-                 .doc = "Plan and calibrate every arm, show the plan, and stop."},
-                {.name = "json",
-                 .value = "",
-                 .doc = "Print the results (with --dry-run, the plan) as JSON and nothing else on "
+                       jobs_option(),
+                       shard_option(),
+                       cache_option(),
+                       {"dry-run", "", "Plan and calibrate every arm, show the plan, and stop."},
+                       {"json", "",
+                        "Print the results (with --dry-run, the plan) as JSON and nothing else on "
                         "standard output."},
-                plugin_dir_option(),
-                quiet_option()},
+                       plugin_dir_option(),
+                       quiet_option()},
            .details =
                "Every arm is calibrated to the same epsilon, delta and adjacency before anything "
                "runs. After Ctrl-C\nor a crash the same call continues: it keeps the runs that "

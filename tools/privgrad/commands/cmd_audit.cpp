@@ -155,32 +155,24 @@ Command audit_command() {
                       "were there. Releases nothing.",
            .operands = {"MANIFEST"},
            .options = {set_option(),
-                       {.name = "canaries",
-                        .value = "M",
-                        .doc = "Canaries of one run, in place of as many rows; default 1000, or "
-                               "all rows. With --runs: places for the canary, of which the first "
-                               "two thirds of the runs choose one."},
-                       {.name = "runs",
-                        .value = "N",
-                        .doc = "Train N times instead, with one canary that is present in about "
-                               "half of the runs; default 1000 with --neighbours."},
-                       {.name = "neighbours",
-                        .value = "WHICH",
-                        .doc = "For repeated runs: canary (the default) or, for the model linear, "
-                               "rows crafted to exploit floating point: rounding or lattice."},
-                       {.name = "exposure",
-                        .value = "",
-                        .doc = "For loss: next_token: canaries are rows of random tokens, and "
-                               "their losses under the last step's model are compared with those "
-                               "of rows that it was not trained on."},
-                       {.name = "confidence",
-                        .value = "P",
-                        .doc = "Of the lower bound; default 0.99."},
-                       {.name = "threads",
-                        .value = "N",
-                        .doc = "Threads to compute with; default all. The result does not depend "
-                               "on it."},
-                       {.name = "json", .value = "", .doc = "Print one JSON document."},
+                       {"canaries", "M",
+                        "Canaries of one run, in place of as many rows; default 1000, or all rows. "
+                        "With --runs: places for the canary, of which the first two thirds of the "
+                        "runs choose one."},
+                       {"runs", "N",
+                        "Train N times instead, with one canary that is present in about half of "
+                        "the runs; default 1000 with --neighbours."},
+                       {"neighbours", "WHICH",
+                        "For repeated runs: canary (the default) or, for the model linear, rows "
+                        "crafted to exploit floating point: rounding or lattice."},
+                       {"exposure", "",
+                        "For loss: next_token: canaries are rows of random tokens, and their "
+                        "losses under the last step's model are compared with those of rows that "
+                        "it was not trained on."},
+                       {"confidence", "P", "Of the lower bound; default 0.99."},
+                       {"threads", "N",
+                        "Threads to compute with; default all. The result does not depend on it."},
+                       {"json", "", "Print one JSON document."},
                        plugin_dir_option()},
            .details =
                "Data sets that differ in one canary are neighbours under the manifest's adjacency. "

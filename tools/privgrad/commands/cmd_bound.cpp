@@ -219,8 +219,7 @@ core::RiskFacts risk_facts(const Numbers& numbers) {
   const double most = facts.clip_norm * facts.clip_norm / (2.0 * facts.pl_constant);
   throw UsageError(
       "--initial-gap is " + format_number(facts.initial_gap) +
-      ", but a strongly convex loss with this Lipschitz constant has at most G^2/(2 mu) "
-      "= " +
+      ", but a strongly convex loss with this Lipschitz constant has at most G^2/(2 mu) = " +
       format_number(most) + ": there is no such loss, and no bound");
 }
 
@@ -275,8 +274,7 @@ Json tables(const Numbers& numbers) {
           {"probability", p},
           {"rows", std::move(rows)},
           {"note",
-           "asymptotic: every constant is taken as 1, so values compare rows and predict "
-           "no risk"}};
+           "asymptotic: every constant is taken as 1, so values compare rows and predict no risk"}};
 }
 
 core::NormFacts norm_facts(const Numbers& numbers) {
@@ -420,36 +418,34 @@ Command bound_command() {
                       "proved to reach with uniform\nand with dynamic noise, and the number of "
                       "steps with the best bound.",
            .operands = {"KIND"},
-           .options = {option("kappa", "K",
-                              "Smoothness over the Polyak-Lojasiewicz constant; or give both."),
-                       option("alpha", "A", "D G^2 / (2 R M N^2 gap); or give its factors."),
-                       option("parameters", "D", "Number of parameters."),
-                       option("clip-norm", "G",
-                              "Clip norm, or Lipschitz constant of an example's loss."),
-                       option("budget", "R",
-                              "Sum of 1/sigma^2, twice the rho of zCDP; or give "
-                              "--target-epsilon and --target-delta."),
-                       option("target-epsilon", "E", "As in a manifest."),
-                       option("target-delta", "D", "As in a manifest."),
-                       option("smoothness", "M", "Of the loss."),
-                       option("pl-constant", "MU",
-                              "Of the Polyak-Lojasiewicz condition (strong convexity "
-                              "for the risks)."),
-                       option("examples", "N", "Number of training examples."),
-                       option("initial-gap", "F", "Initial loss minus the least loss."),
-                       option("steps", "T", "At this number of steps; default the best one."),
-                       option("momentum", "",
-                              "sgd: with bias-corrected momentum, by its exact weights."),
-                       option("beta", "B", "momentum: default 0.9."),
-                       option("eta0", "E",
-                              "momentum: learning rate times 2M; default the largest that the "
-                              "proof allows."),
-                       option("batch-size", "N",
-                              "sgd: examples of a batch; default max(N sqrt(R), 1), which the "
-                              "theorems take, at most --examples."),
-                       option("gradient-noise", "S", "sgd: sigma_g, the noise of sampling."),
-                       option("probability", "P", "risk-probability, tables: of failure."),
-                       option("json", "", "Print the answer as JSON.")},
+           .options = {{"kappa", "K",
+                        "Smoothness over the Polyak-Lojasiewicz constant; or give both."},
+                       {"alpha", "A", "D G^2 / (2 R M N^2 gap); or give its factors."},
+                       {"parameters", "D", "Number of parameters."},
+                       {"clip-norm", "G", "Clip norm, or Lipschitz constant of an example's loss."},
+                       {"budget", "R",
+                        "Sum of 1/sigma^2, twice the rho of zCDP; or give "
+                        "--target-epsilon and --target-delta."},
+                       {"target-epsilon", "E", "As in a manifest."},
+                       {"target-delta", "D", "As in a manifest."},
+                       {"smoothness", "M", "Of the loss."},
+                       {"pl-constant", "MU",
+                        "Of the Polyak-Lojasiewicz condition (strong convexity "
+                        "for the risks)."},
+                       {"examples", "N", "Number of training examples."},
+                       {"initial-gap", "F", "Initial loss minus the least loss."},
+                       {"steps", "T", "At this number of steps; default the best one."},
+                       {"momentum", "", "sgd: with bias-corrected momentum, by its exact weights."},
+                       {"beta", "B", "momentum: default 0.9."},
+                       {"eta0", "E",
+                        "momentum: learning rate times 2M; default the largest that the "
+                        "proof allows."},
+                       {"batch-size", "N",
+                        "sgd: examples of a batch; default max(N sqrt(R), 1), which the "
+                        "theorems take, at most --examples."},
+                       {"gradient-noise", "S", "sgd: sigma_g, the noise of sampling."},
+                       {"probability", "P", "risk-probability, tables: of failure."},
+                       {"json", "", "Print the answer as JSON."}},
            .details =
                "KIND is one of\n"
                "  descent           gradient descent: gamma^T + alpha R sum gamma^(T-t) sigma_t^2\n"

@@ -27,9 +27,7 @@ Command cache_delete_command() {
                            "with --cache\nhave kept, all of them.",
                 .operands = {},
                 .options = {cache_folder_option(),
-                            {.name = "json",
-                             .value = "",
-                             .doc = "Print what was removed as JSON, as cache list does."}},
+                            {"json", "", "Print what was removed as JSON, as cache list does."}},
                 .details = "Runs lose nothing by it but time. Files are unlinked; the disk is "
                            "not wiped (SECURITY.md).",
                 .examples = {"privgrad cache delete",

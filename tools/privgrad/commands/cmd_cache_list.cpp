@@ -40,8 +40,7 @@ Command cache_list_command() {
                     .summary = "Lists the outputs of frozen layers and costly transforms that runs "
                                "with --cache\nhave kept: private copies of data.",
                     .operands = {},
-                    .options = {cache_folder_option(),
-                                {.name = "json", .value = "", .doc = "As JSON."}},
+                    .options = {cache_folder_option(), {"json", "", "As JSON."}},
                     .details = "Each file holds what one set of frozen layers, or one transform, "
                                "makes of one split of one data\nset. Times are UTC. A file without "
                                "numbers is damaged, or was left by a process that was killed.",

@@ -89,29 +89,23 @@ Command calibrate_command() {
   return {
       .usage =
           {.name = "calibrate",
-           .summary =
-               "Finds the noise for a number of steps, or the number of steps for a noise, that "
-               "meets "
-               "a\nguarantee. The result has been checked: its epsilon is at most the target.",
+           .summary = "Finds the noise for a number of steps, or the number of steps for a noise, "
+                      "that meets a\nguarantee. The result has been checked: its epsilon is at "
+                      "most the target.",
            .operands = {},
-           .options =
-               {accountant_option(),
-                {.name = "target-epsilon", .value = "E", .doc = "Above 0."},
-                {.name = "target-delta", .value = "D", .doc = "In (0, 1)."},
-                {.name = "sample-rate",
-                 .value = "Q",
-                 .doc = "Probability that an example is in a batch (Poisson sampling), in (0, 1]."},
-                {.name = "allocation",
-                 .value = "T",
-                 .doc = "Instead of --sample-rate: epochs of T steps, in each of which every "
+           .options = {accountant_option(),
+                       {"target-epsilon", "E", "Above 0."},
+                       {"target-delta", "D", "In (0, 1)."},
+                       {"sample-rate", "Q",
+                        "Probability that an example is in a batch (Poisson sampling), in (0, 1]."},
+                       {"allocation", "T",
+                        "Instead of --sample-rate: epochs of T steps, in each of which every "
                         "example takes part in one step, drawn at random (random allocation)."},
-                {.name = "steps", .value = "T", .doc = "The noise multiplier is computed."},
-                {.name = "noise-multiplier",
-                 .value = "S",
-                 .doc = "The number of steps is computed."},
-                adjacency_option(),
-                {.name = "json", .value = "", .doc = "Print one JSON document."},
-                plugin_dir_option()},
+                       {"steps", "T", "The noise multiplier is computed."},
+                       {"noise-multiplier", "S", "The number of steps is computed."},
+                       adjacency_option(),
+                       {"json", "", "Print one JSON document."},
+                       plugin_dir_option()},
            .details =
                "A schedule of changing noise is calibrated by its manifest: see privgrad plan.",
            .examples =

@@ -388,11 +388,10 @@ Command data_describe_command() {
                              .doc = "A parameter of the data source, e.g. target=label for a "
                                     "table; the value is YAML.",
                              .repeatable = true},
-                            {.name = "suggest",
-                             .value = "",
-                             .doc = "Instead print a section data that declares the columns of a "
-                                    "table, made by looking at all its rows."},
-                            {.name = "json", .value = "", .doc = "As JSON."},
+                            {"suggest", "",
+                             "Instead print a section data that declares the columns of a "
+                             "table, made by looking at all its rows."},
+                            {"json", "", "As JSON."},
                             plugin_dir_option()},
                 .details =
                     "PATH is an IDX, CSV or NPY file, or a folder of IDX files named as MNIST's "

@@ -116,18 +116,17 @@ int do_data_list(const Arguments& arguments) {
 }  // namespace
 
 Command data_list_command() {
-  return {
-      .usage = {.name = "data list",
-                .summary = "Lists the public data sets that can be fetched, and which of them "
-                           "are here.",
-                .operands = {},
-                .options = {{.name = "json", .value = "", .doc = "As JSON."}, plugin_dir_option()},
-                .details = "EXAMPLES are training + test. HERE is the folder that `data: "
-                           "{kind: dataset, name: NAME}` reads,\nwith the number of its examples "
-                           "if that differs from the published number.",
-                .examples = {"privgrad data list",
-                             "PRIVGRAD_DATA_DIR=~/data privgrad data list --json"}},
-      .run = do_data_list};
+  return {.usage = {.name = "data list",
+                    .summary = "Lists the public data sets that can be fetched, and which of them "
+                               "are here.",
+                    .operands = {},
+                    .options = {{"json", "", "As JSON."}, plugin_dir_option()},
+                    .details = "EXAMPLES are training + test. HERE is the folder that `data: "
+                               "{kind: dataset, name: NAME}` reads,\nwith the number of its "
+                               "examples if that differs from the published number.",
+                    .examples = {"privgrad data list",
+                                 "PRIVGRAD_DATA_DIR=~/data privgrad data list --json"}},
+          .run = do_data_list};
 }
 
 }  // namespace privgrad::tool

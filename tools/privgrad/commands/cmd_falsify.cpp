@@ -59,12 +59,8 @@ Command falsify_command() {
                            "(exit code 3).",
                 .operands = {"MANIFEST"},
                 .options = {set_option(),
-                            {.name = "steps",
-                             .value = "N",
-                             .doc = "Compare at most the first N steps (default 16)."},
-                            {.name = "json",
-                             .value = "",
-                             .doc = "Print what was found, and what was compared, as JSON."},
+                            {"steps", "N", "Compare at most the first N steps (default 16)."},
+                            {"json", "", "Print what was found, and what was compared, as JSON."},
                             plugin_dir_option()},
                 .details =
                     "Deterministic, without statistics: every released number is recomputed "

@@ -298,36 +298,29 @@ Command influence_command() {
                       "dynamic: by repeated\ntraining with different noise in one step, on public "
                       "data of the same shape.",
            .operands = {"MANIFEST"},
-           .options =
-               {set_option(),
-                {.name = "method",
-                 .value = "METHOD",
-                 .doc = "retraining (default), or hessian: exact, for one dense layer with squared "
+           .options = {set_option(),
+                       {"method", "METHOD",
+                        "retraining (default), or hessian: exact, for one dense layer with squared "
                         "loss, as if nothing were clipped."},
-                {.name = "points",
-                 .value = "N",
-                 .doc = "Number of steps to measure, if the run has so many; default 11."},
-                {.name = "repeats", .value = "N", .doc = "Runs of each kind; default 10."},
-                {.name = "factors",
-                 .value = "F,...",
-                 .doc = "Factors that the noise of a step is multiplied by; default 2,4."},
-                {.name = "auxiliary",
-                 .value = "DATA",
-                 .doc = "A public data source, in YAML; default synthetic data of the same shape "
+                       {"points", "N",
+                        "Number of steps to measure, if the run has so many; default 11."},
+                       {"repeats", "N", "Runs of each kind; default 10."},
+                       {"factors", "F,...",
+                        "Factors that the noise of a step is multiplied by; default 2,4."},
+                       {"auxiliary", "DATA",
+                        "A public data source, in YAML; default synthetic data of the same shape "
                         "and number."},
-                {.name = "own-data",
-                 .value = "",
-                 .doc = "Measure on the manifest's own rows. Nothing is charged for that, so plans "
+                       {"own-data", "",
+                        "Measure on the manifest's own rows. Nothing is charged for that, so plans "
                         "that use the result list it as unaccounted."},
-                {.name = "out",
-                 .value = "DIR",
-                 .doc = "Where the estimate goes; default influence/NAME. An interrupted estimate "
+                       {"out", "DIR",
+                        "Where the estimate goes; default influence/NAME. An interrupted estimate "
                         "is continued."},
-                jobs_option(),
-                cache_option(),
-                {.name = "json", .value = "", .doc = "Print influence.json on standard output."},
-                plugin_dir_option(),
-                quiet_option()},
+                       jobs_option(),
+                       cache_option(),
+                       {"json", "", "Print influence.json on standard output."},
+                       plugin_dir_option(),
+                       quiet_option()},
            .details =
                "Leaves influence.csv, which {kind: dynamic, influence: {kind: estimated, file: "
                "...}} reads (kind: file,\nif every step was measured), influence.json and a page "

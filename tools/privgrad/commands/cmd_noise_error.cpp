@@ -182,55 +182,44 @@ Command noise_error_command() {
                       "Trains nothing and releases nothing.",
            .operands = {"MANIFEST", "MANIFEST"},
            .optional_operands = 1,
-           .options =
-               {set_option(),
-                {.name = "momentum",
-                 .value = "M",
-                 .doc = "In (0, 1]; 1 is prefix sums. Default: the momentum of the manifest's "
+           .options = {set_option(),
+                       {"momentum", "M",
+                        "In (0, 1]; 1 is prefix sums. Default: the momentum of the manifest's "
                         "aggregator. With two manifests: the momentum for the one whose noise is "
                         "independent; default: the other's."},
-                {.name = "restart-every",
-                 .value = "N",
-                 .doc = "Also compare trees that are restarted after N steps. Default: the value "
+                       {"restart-every", "N",
+                        "Also compare trees that are restarted after N steps. Default: the value "
                         "in the manifest's aggregator tree."},
-                {.name = "smoothness",
-                 .value = "L",
-                 .doc = "Smoothness of the loss, for tree_reduced. Default: the value in the "
+                       {"smoothness", "L",
+                        "Smoothness of the loss, for tree_reduced. Default: the value in the "
                         "manifest's aggregator tree_reduced; without a value, tree_reduced is left "
                         "out."},
-                {.name = "windows",
-                 .value = "N,...",
-                 .doc = "Also show the noise in the mean of N consecutive releases, which is what "
+                       {"windows", "N,...",
+                        "Also show the noise in the mean of N consecutive releases, which is what "
                         "moves a model. Default: as many as the momentum remembers, 1 / (1 - M), "
                         "and ten times as many; none for prefix sums; with two manifests, the "
                         "defaults of both."},
-                {.name = "samplers",
-                 .value = "",
-                 .doc = "Compares samplers of the same expected batch size as well, each with "
+                       {"samplers", "",
+                        "Compares samplers of the same expected batch size as well, each with "
                         "the mechanisms that are proved under it, and names the one whose iterates "
                         "have the least noise, with the manifest keys that select it."},
-                {.name = "report",
-                 .value = "FILE",
-                 .doc = "Write the table and a chart of every step as one HTML page."},
-                {.name = "json",
-                 .value = "",
-                 .doc = "Print one JSON document, with every step of every mechanism."},
-                plugin_dir_option()},
+                       {"report", "FILE",
+                        "Write the table and a chart of every step as one HTML page."},
+                       {"json", "", "Print one JSON document, with every step of every mechanism."},
+                       plugin_dir_option()},
            .details =
-               "Noise is in the units of the released gradient: the clip norm over the "
-               "batch size. A mechanism\nwithout a proof under the manifest's sampler is listed "
-               "with the reason: trees need\na sampler whose order is "
-               "public (shuffle, sequential, full_batch), and tree_reduced one whose "
-               "epochs are\nall in the same order.\n\nIterates are the releases added up with the "
-               "learning "
-               "rates (over their mean), as SGD does; under\nan optimizer that rescales "
-               "gradients, as Adam, they are a proxy. Means of releases are simulated by the "
-               "run's own recipes, with a fixed seed, to 1.6 % (4.5 % beyond\n24 000 "
-               "steps). With two manifests, the one with less noise is named if they are more than "
-               "10 %\napart; otherwise the answer is that it cannot be told. If they take "
-               "different numbers of steps,\nless noise does not tell which run ends better. "
-               "--restart-every, "
-               "--smoothness, --samplers and --report are for one manifest.",
+               "Noise is in the units of the released gradient: the clip norm over the batch size. "
+               "A mechanism\nwithout a proof under the manifest's sampler is listed with the "
+               "reason: trees need\na sampler whose order is public (shuffle, sequential, "
+               "full_batch), and tree_reduced one whose epochs are\nall in the same "
+               "order.\n\nIterates are the releases added up with the learning rates (over their "
+               "mean), as SGD does; under\nan optimizer that rescales gradients, as Adam, they are "
+               "a proxy. Means of releases are simulated by the run's own recipes, with a fixed "
+               "seed, to 1.6 % (4.5 % beyond\n24 000 steps). With two manifests, the one with less "
+               "noise is named if they are more than 10 %\napart; otherwise the answer is that it "
+               "cannot be told. If they take different numbers of steps,\nless noise does not tell "
+               "which run ends better. --restart-every, --smoothness, --samplers and --report are "
+               "for one manifest.",
            .examples = {"privgrad noise-error m.yaml --momentum 0.99",
                         "privgrad noise-error m.yaml --momentum 1 --restart-every 1000 --json",
                         "privgrad noise-error m.yaml --momentum 0.9 --samplers",

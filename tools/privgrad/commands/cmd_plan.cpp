@@ -33,19 +33,18 @@ int do_plan(const Arguments& arguments) {
 }  // namespace
 
 Command plan_command() {
-  return {.usage = {.name = "plan",
-                    .summary = "Shows what a run would do and cost. Trains nothing and releases "
-                               "nothing.",
-                    .operands = {"MANIFEST"},
-                    .options = {set_option(),
-                                cache_option(),
-                                {.name = "json",
-                                 .value = "",
-                                 .doc = "Print the plan as JSON, every step's noise included."},
-                                plugin_dir_option()},
-                    .examples = {"privgrad plan examples/manifests/quickstart.yaml",
-                                 "privgrad plan m.yaml --set privacy.target_epsilon=1 --json"}},
-          .run = do_plan};
+  return {
+      .usage = {.name = "plan",
+                .summary = "Shows what a run would do and cost. Trains nothing and releases "
+                           "nothing.",
+                .operands = {"MANIFEST"},
+                .options = {set_option(),
+                            cache_option(),
+                            {"json", "", "Print the plan as JSON, every step's noise included."},
+                            plugin_dir_option()},
+                .examples = {"privgrad plan examples/manifests/quickstart.yaml",
+                             "privgrad plan m.yaml --set privacy.target_epsilon=1 --json"}},
+      .run = do_plan};
 }
 
 }  // namespace privgrad::tool

@@ -23,17 +23,16 @@ int do_plugins_describe(const Arguments& arguments) {
 }  // namespace
 
 Command plugins_describe_command() {
-  return {
-      .usage = {.name = "plugins describe",
-                .summary = "Describes one component: what it does, the source it follows, its "
-                           "parameters.",
-                .operands = {"KIND/NAME"},
-                .options = {{.name = "json", .value = "", .doc = "As JSON."}, plugin_dir_option()},
-                .details = "NAME alone will do where it is unique; PLUGIN:NAME where two "
-                           "plugins offer the same name.",
-                .examples = {"privgrad plugins describe optimizer/momentum",
-                             "privgrad plugins describe schedule/constant --json"}},
-      .run = do_plugins_describe};
+  return {.usage = {.name = "plugins describe",
+                    .summary = "Describes one component: what it does, the source it follows, its "
+                               "parameters.",
+                    .operands = {"KIND/NAME"},
+                    .options = {{"json", "", "As JSON."}, plugin_dir_option()},
+                    .details = "NAME alone will do where it is unique; PLUGIN:NAME where two "
+                               "plugins offer the same name.",
+                    .examples = {"privgrad plugins describe optimizer/momentum",
+                                 "privgrad plugins describe schedule/constant --json"}},
+          .run = do_plugins_describe};
 }
 
 }  // namespace privgrad::tool

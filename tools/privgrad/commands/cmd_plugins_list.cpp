@@ -57,9 +57,7 @@ Command plugins_list_command() {
                     .summary =
                         "Lists the components of all plugins that were found, and where they are.",
                     .operands = {},
-                    .options = {{.name = "json",
-                                 .value = "",
-                                 .doc = "As JSON, with paths, hashes and refused plugins."},
+                    .options = {{"json", "", "As JSON, with paths, hashes and refused plugins."},
                                 plugin_dir_option()},
                     .details = "Plugins are looked for in each --plugin-dir, in the directories of "
                                "PRIVGRAD_PLUGIN_PATH\n(separated by ':'), in "

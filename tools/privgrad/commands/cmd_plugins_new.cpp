@@ -217,25 +217,23 @@ int do_plugins_new(const Arguments& arguments) {
 }  // namespace
 
 Command plugins_new_command() {
-  return {.usage = {.name = "plugins new",
-                    .summary = "Writes a small, working plugin with its build files and its test, "
-                               "as a start for your own.",
-                    .operands = {"KIND|NAME", "NAME|KIND..."},
-                    .repeats_operand = true,
-                    .options = {{.name = "dir",
-                                 .value = "DIR",
-                                 .doc = "The folder to make, new or empty; default NAME."},
-                                {.name = "vendor",
-                                 .value = "NAME",
-                                 .doc = "Its author, for its full name; default example."}},
-                    .details = "KIND NAME makes one component; NAME KIND KIND... makes several in "
-                               "one plugin, named NAME_KIND each,\nor as KIND/NAME says. KIND is "
-                               "accountant, aggregator, backend, clipping, data_source, model,\n"
-                               "optimizer, sampler, schedule or transform.",
-                    .examples = {"privgrad plugins new schedule warm_up",
-                                 "privgrad plugins new suite accountant schedule/warm_up "
-                                 "aggregator --vendor acme"}},
-          .run = do_plugins_new};
+  return {
+      .usage =
+          {.name = "plugins new",
+           .summary = "Writes a small, working plugin with its build files and its test, "
+                      "as a start for your own.",
+           .operands = {"KIND|NAME", "NAME|KIND..."},
+           .repeats_operand = true,
+           .options = {{"dir", "DIR", "The folder to make, new or empty; default NAME."},
+                       {"vendor", "NAME", "Its author, for its full name; default example."}},
+           .details = "KIND NAME makes one component; NAME KIND KIND... makes several in "
+                      "one plugin, named NAME_KIND each,\nor as KIND/NAME says. KIND is "
+                      "accountant, aggregator, backend, clipping, data_source, model,\n"
+                      "optimizer, sampler, schedule or transform.",
+           .examples =
+               {"privgrad plugins new schedule warm_up",
+                "privgrad plugins new suite accountant schedule/warm_up aggregator --vendor acme"}},
+      .run = do_plugins_new};
 }
 
 }  // namespace privgrad::tool

@@ -26,10 +26,8 @@ Command plugins_sign_command() {
       .usage = {.name = "plugins sign",
                 .summary = "Signs a plugin file, so that its users can check who made it.",
                 .operands = {"FILE"},
-                .options = {{.name = "key", .value = "KEY", .doc = "The secret key to sign with."},
-                            {.name = "new-key",
-                             .value = "",
-                             .doc = "Make that key first, and KEY.pub beside it."}},
+                .options = {{"key", "KEY", "The secret key to sign with."},
+                            {"new-key", "", "Make that key first, and KEY.pub beside it."}},
                 .details = "Leaves FILE.sig (Ed25519 over the file's SHA-256), which is published "
                            "beside the file. Keys are the same\nas for privgrad verify --sign.\n\n"
                            "exit codes: 0 done, 2 the call or the key is wrong, 4 a file could "

@@ -239,10 +239,9 @@ int do_predict(const Arguments& arguments) {
 std::vector<Option> predict_options() {
   std::vector<Option> all = model_call_options();
   all.insert(all.begin(),
-             {{.name = "out",
-               .value = "FILE",
-               .doc = "Write the predictions there, in the format that the name ends in: .csv, "
-                      ".npy (only probabilities or values) or .jsonl."},
+             {{"out", "FILE",
+               "Write the predictions there, in the format that the name ends in: .csv, .npy (only "
+               "probabilities or values) or .jsonl."},
               {.name = "keep",
                .value = "COLUMN",
                .doc = "Write this column of the rows' table beside each prediction, such as an id.",

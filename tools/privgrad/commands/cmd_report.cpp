@@ -37,9 +37,7 @@ int do_report(const Arguments& arguments) {
     const report::Figures figures = report::write_figures(directory, arguments.text("figures"));
     for (const fs::path& file : figures.files) print(file.string() + "\n");
     if (!figures.has_pdf)
-      complain("note",
-               "no PDF was written: rsvg-convert is not installed (Debian: "
-               "librsvg2-bin)");
+      complain("note", "no PDF was written: rsvg-convert is not installed (Debian: librsvg2-bin)");
     return 0;
   }
   if (arguments.has("markdown")) {
@@ -65,28 +63,21 @@ Command report_command() {
                     "Writes the page of a run or a study: one HTML file with its charts and its "
                     "privacy statement,\nwhich works offline and in print.",
                 .operands = {"DIR"},
-                .options =
-                    {{.name = "out",
-                      .value = "FILE",
-                      .doc = "Where the page goes; default report.html in the directory."},
-                     {.name = "figures",
-                      .value = "DIR",
-                      .doc = "Write each chart of the page as SVG, PDF and CSV for papers, and "
+                .options = {{"out", "FILE",
+                             "Where the page goes; default report.html in the directory."},
+                            {"figures", "DIR",
+                             "Write each chart of the page as SVG, PDF and CSV for papers, and "
                              "no page; rsvg-convert makes the PDFs."},
-                     {.name = "table",
-                      .value = "FORM",
-                      .doc = "Print the results of a finished study as a table for a paper: "
+                            {"table", "FORM",
+                             "Print the results of a finished study as a table for a paper: "
                              "latex (with booktabs), markdown or csv."},
-                     {.name = "markdown",
-                      .value = "FILE",
-                      .doc = "Write tables in Markdown and charts as SVG, of a finished study, an "
+                            {"markdown", "FILE",
+                             "Write tables in Markdown and charts as SVG, of a finished study, an "
                              "estimate of influence, or a folder of such."},
-                     {.name = "statement",
-                      .value = "",
-                      .doc = "Print the privacy statement of a run as text, and write no page."},
-                     {.name = "as",
-                      .value = "FORM",
-                      .doc = "The form of --statement: text; json, with the result of an audit; "
+                            {"statement", "",
+                             "Print the privacy statement of a run as text, and write no page."},
+                            {"as", "FORM",
+                             "The form of --statement: text; json, with the result of an audit; "
                              "registry, an entry of the public registry of deployments."}},
                 .details =
                     "`run` writes the page when it ends; this command also makes the page of an "

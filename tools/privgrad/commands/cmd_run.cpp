@@ -273,32 +273,21 @@ Command run_command() {
            .operands = {"MANIFEST"},
            .options =
                {set_option(),
-                {.name = "out",
-                 .value = "DIR",
-                 .doc = "The run directory, new or empty; default runs/NAME-TIME."},
-                {.name = "threads",
-                 .value = "N",
-                 .doc = "Threads to compute with; default all. The result does not depend "
-                        "on it."},
-                {.name = "state",
-                 .value = "DIR",
-                 .doc = "The folder for private files, outside the run directory: the opening "
-                        "of the run's commitment to its data, and its checkpoints until it "
-                        "ends; default $XDG_STATE_HOME/privgrad, else "
-                        "~/.local/state/privgrad."},
+                {"out", "DIR", "The run directory, new or empty; default runs/NAME-TIME."},
+                {"threads", "N",
+                 "Threads to compute with; default all. The result does not depend on it."},
+                {"state", "DIR",
+                 "The folder for private files, outside the run directory: the opening of the "
+                 "run's commitment to its data, and its checkpoints until it ends; default "
+                 "$XDG_STATE_HOME/privgrad, else ~/.local/state/privgrad."},
                 cluster_option(),
                 cache_option(),
-                {.name = "resume",
-                 .value = "DIR",
-                 .doc = "Instead of MANIFEST: continue the interrupted run of DIR from its last "
-                        "checkpoint."},
-                {.name = "finish",
-                 .value = "",
-                 .doc = "With --resume: end the run where it was interrupted, with the model "
-                        "so far."},
-                {.name = "json",
-                 .value = "",
-                 .doc = "Print the summary as JSON and nothing else on standard output."},
+                {"resume", "DIR",
+                 "Instead of MANIFEST: continue the interrupted run of DIR from its last "
+                 "checkpoint."},
+                {"finish", "",
+                 "With --resume: end the run where it was interrupted, with the model so far."},
+                {"json", "", "Print the summary as JSON and nothing else on standard output."},
                 plugin_dir_option(),
                 {.name = "locked",
                  .value = "FILE",

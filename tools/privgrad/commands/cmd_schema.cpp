@@ -23,9 +23,7 @@ Command schema_command() {
                     .summary = "Prints a JSON Schema for manifests or studies, made from the "
                                "plugins that were found, other\npeople's included.",
                     .operands = {},
-                    .options = {{.name = "study",
-                                 .value = "",
-                                 .doc = "Print the schema of studies instead."},
+                    .options = {{"study", "", "Print the schema of studies instead."},
                                 plugin_dir_option()},
                     .details = "An editor completes and checks a manifest that begins with\n"
                                "# yaml-language-server: $schema=privgrad.schema.json",

@@ -40,10 +40,9 @@ Command validate_command() {
                            "otherwise\nevery problem with its file, line and column (exit code 2).",
                 .operands = {"MANIFEST"},
                 .options = {set_option(),
-                            {.name = "json",
-                             .value = "",
-                             .doc = "Print {\"valid\", \"problems\"} as JSON: each problem "
-                                    "with file, line, column, message, expected and nearest."},
+                            {"json", "",
+                             "Print {\"valid\", \"problems\"} as JSON: each problem with file, "
+                             "line, column, message, expected and nearest."},
                             plugin_dir_option()},
                 .details = "Opens no data and computes no noise: `privgrad plan` also checks the "
                            "privacy\nbudget and the data.",

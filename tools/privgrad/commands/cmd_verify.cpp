@@ -125,33 +125,23 @@ Command verify_command() {
                       "ledger is complete, and that\nits events, epsilon, statement, model and "
                       "page follow from the manifest.",
            .operands = {"DIR"},
-           .options =
-               {{.name = "client",
-                 .value = "N",
-                 .doc = "For a run with a ledger for each client: check the guarantee of client N; "
+           .options = {{"client", "N",
+                        "For a run with a ledger for each client: check the guarantee of client N; "
                         "DIR/ledgers/client-N.jsonl means the same."},
-                {.name = "data",
-                 .value = "",
-                 .doc = "Read the training data, and compare it with the ledger's commitment."},
-                {.name = "audit",
-                 .value = "",
-                 .doc = "Repeat the audit of audit.json, which takes as long as a training run, "
+                       {"data", "",
+                        "Read the training data, and compare it with the ledger's commitment."},
+                       {"audit", "",
+                        "Repeat the audit of audit.json, which takes as long as a training run, "
                         "and compare the results."},
-                {.name = "opening",
-                 .value = "FILE",
-                 .doc = "The opening.json that the run left with the data's owner; a run with a "
+                       {"opening", "FILE",
+                        "The opening.json that the run left with the data's owner; a run with a "
                         "seed needs none."},
-                {.name = "trusted",
-                 .value = "KEY",
-                 .doc = "Demand a signature of this public key (a .pub file)."},
-                {.name = "sign",
-                 .value = "KEY",
-                 .doc = "If DIR verifies, sign it with this key: signature.json in DIR."},
-                {.name = "new-key",
-                 .value = "",
-                 .doc = "Make the key of --sign first, and KEY.pub beside it."},
-                {.name = "json", .value = "", .doc = "Print the result as JSON."},
-                plugin_dir_option()},
+                       {"trusted", "KEY", "Demand a signature of this public key (a .pub file)."},
+                       {"sign", "KEY",
+                        "If DIR verifies, sign it with this key: signature.json in DIR."},
+                       {"new-key", "", "Make the key of --sign first, and KEY.pub beside it."},
+                       {"json", "", "Print the result as JSON."},
+                       plugin_dir_option()},
            .details = "Needs the plugins of the run, and data only for --data. What a "
                       "verification proves, and what\nit does not, is in docs/verify.md.\n\n"
                       "exit codes: 0 verified, 2 the call is wrong, 3 not verified, 4 DIR, the "

@@ -9,12 +9,9 @@ Usage data_fetch_usage() {
           "Downloads a public data set, checks it, and keeps it for manifests that name it:\n"
           "`data: {kind: dataset, name: NAME}`.",
       .operands = {"DATASET"},
-      .options = {{.name = "timeout",
-                   .value = "SECONDS",
-                   .doc = "Give up an address that sends nothing for this long; default 30."},
-                  {.name = "json",
-                   .value = "",
-                   .doc = "Print where it is as JSON and nothing else on standard output."},
+      .options = {{"timeout", "SECONDS",
+                   "Give up an address that sends nothing for this long; default 30."},
+                  {"json", "", "Print where it is as JSON and nothing else on standard output."},
                   quiet_option()},
       .details =
           "The files go to PRIVGRAD_CACHE_DIR, else to XDG_CACHE_HOME/privgrad/datasets, else to\n"

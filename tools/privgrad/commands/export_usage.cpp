@@ -12,19 +12,14 @@ Usage export_usage() {
           "state_dict.",
       .operands = {"MODEL"},
       .options =
-          {{.name = "format",
-            .value = "FORMAT",
-            .doc = "onnx, with the model's preprocessing (default); huggingface, for the model "
-                   "`pretrained`; or state_dict, for a model whose training began from a file of "
-                   "model.weights."},
-           {.name = "out",
-            .value = "FILE",
-            .doc = "Write there; a file is replaced if it exists, a folder must be new."},
-           {.name = "estimator",
-            .value = "FILE",
-            .doc =
-                "A JSON file that the export() of an estimator for scikit-learn writes: what the "
-                "estimator does before and after the model, which becomes part of the graph."},
+          {{"format", "FORMAT",
+            "onnx, with the model's preprocessing (default); huggingface, for the model "
+            "`pretrained`; or state_dict, for a model whose training began from a file of "
+            "model.weights."},
+           {"out", "FILE", "Write there; a file is replaced if it exists, a folder must be new."},
+           {"estimator", "FILE",
+            "A JSON file that the export() of an estimator for scikit-learn writes: what the "
+            "estimator does before and after the model, which becomes part of the graph."},
            plugin_dir_option()},
       .details =
           "MODEL is a run directory or its model.safetensors. The inputs of a table's graph are "

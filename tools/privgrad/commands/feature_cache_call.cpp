@@ -32,17 +32,15 @@ Option cache_option() {
           .doc =
               "Keep the outputs of frozen layers and costly transforms, and streamed rows, in this "
               "folder, and read them from there: private copies, readable only by you, until "
-              "privgrad cache delete; default "
-              "$XDG_CACHE_HOME/privgrad/features, else ~/.cache/privgrad/features.",
+              "privgrad cache delete; default $XDG_CACHE_HOME/privgrad/features, else "
+              "~/.cache/privgrad/features.",
           .implied = ""};
 }
 
 Option cache_folder_option() {
-  return {.name = "dir",
-          .value = "DIR",
-          .doc =
-              "The folder that --cache=DIR named; default $XDG_CACHE_HOME/privgrad/features, "
-              "else ~/.cache/privgrad/features."};
+  return {"dir", "DIR",
+          "The folder that --cache=DIR named; default $XDG_CACHE_HOME/privgrad/features, else "
+          "~/.cache/privgrad/features."};
 }
 
 fs::path feature_folder(const Arguments& arguments, const std::string& option) {

@@ -14,20 +14,16 @@ constexpr int kMostModelThreads = 4096;
 }  // namespace
 
 std::vector<Option> model_call_options() {
-  return {{.name = "data",
-           .value = "SECTION",
-           .doc = "The rows: a manifest's section data, in braces ('{kind: csv, train: new.csv}') "
-                  "or a file that holds one. Default: the test rows of the run."},
-          {.name = "split",
-           .value = "SPLIT",
-           .doc = "Which rows of it: train or test. Default: test where there are test rows, "
-                  "else train."},
-          {.name = "threads",
-           .value = "N",
-           .doc = "Threads to use; every number gives the same result. Default: all cores."},
-          {.name = "json", .value = "", .doc = "Print the result as JSON."},
-          plugin_dir_option(),
-          quiet_option()};
+  return {
+      {"data", "SECTION",
+       "The rows: a manifest's section data, in braces ('{kind: csv, train: new.csv}') or a file "
+       "that holds one. Default: the test rows of the run."},
+      {"split", "SPLIT",
+       "Which rows of it: train or test. Default: test where there are test rows, else train."},
+      {"threads", "N", "Threads to use; every number gives the same result. Default: all cores."},
+      {"json", "", "Print the result as JSON."},
+      plugin_dir_option(),
+      quiet_option()};
 }
 
 ModelCall open_model_call(const Arguments& arguments, const Catalog& catalog,

@@ -11,29 +11,24 @@ namespace privgrad::tool {
 Usage plugins_test_usage() {
   return {
       .name = "plugins test",
-      .summary =
-          "Checks that the components of a plugin keep every promise of their "
-          "interface.",
+      .summary = "Checks that the components of a plugin keep every promise of their interface.",
       .operands = {"FILE"},
       .options = {{.name = "params",
                    .value = "NAME=YAML",
-                   .doc = "Parameters to make the component NAME with, in place of its "
-                          "declared examples and defaults.",
+                   .doc = "Parameters to make the component NAME with, in place of its declared "
+                          "examples and defaults.",
                    .repeatable = true},
                   {.name = "rule",
                    .value = "NAME",
                    .doc =
                        "Check only this rule and the rules that prepare it; nothing is recorded.",
                    .repeatable = true},
-                  {.name = "time-limit",
-                   .value = "SECONDS",
-                   .doc = "How long a rule may take; default 60."},
-                  {.name = "memory-limit",
-                   .value = "MIB",
-                   .doc = "How much memory a rule may map; default 4096. 0 means no limit, which "
-                          "drivers of GPUs need."},
-                  {.name = "quiet", .value = "", .doc = "Print only what is broken."},
-                  {.name = "json", .value = "", .doc = "Print the findings as JSON."}},
+                  {"time-limit", "SECONDS", "How long a rule may take; default 60."},
+                  {"memory-limit", "MIB",
+                   "How much memory a rule may map; default 4096. 0 means no limit, which "
+                   "drivers of GPUs need."},
+                  {"quiet", "", "Print only what is broken."},
+                  {"json", "", "Print the findings as JSON."}},
       .details =
           "Each rule has its own process, with limits on time and memory: a rule "
           "that crashes, does\nnot end or ends the process is broken, and the others continue. "
@@ -46,8 +41,8 @@ Usage plugins_test_usage() {
           "file\nis not named like a plugin, 4 there is no such file",
       .examples = {"privgrad plugins test "
                    "build/lib/privgrad/plugins/schedules/warm_up.privgrad.so",
-                   "privgrad plugins test idx.privgrad.so --params 'idx={train: {images: "
-                   "i.gz, labels: l.gz}}'"}};
+                   "privgrad plugins test idx.privgrad.so --params 'idx={train: {images: i.gz, "
+                   "labels: l.gz}}'"}};
 }
 
 void check_plugin_file(const std::string& given) {

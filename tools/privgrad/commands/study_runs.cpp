@@ -67,11 +67,9 @@ std::vector<std::string> run_all(const core::StudyPlan& plan, const core::StudyD
 }  // namespace
 
 Option jobs_option() {
-  return {.name = "jobs",
-          .value = "N",
-          .doc =
-              "Runs at a time, each on one thread; default all cores. The results do not depend "
-              "on it."};
+  return {
+      "jobs", "N",
+      "Runs at a time, each on one thread; default all cores. The results do not depend on it."};
 }
 
 int jobs_of(const Arguments& arguments) {
@@ -93,11 +91,9 @@ bool Shard::has(const core::StudyPlan& plan, const OpenRun& run) const {
 }
 
 Option shard_option() {
-  return {.name = "shard",
-          .value = "I/N",
-          .doc =
-              "Make only the I-th of N shares of the runs, for N machines; docs/studies.md says "
-              "how their results become one study."};
+  return {"shard", "I/N",
+          "Make only the I-th of N shares of the runs, for N machines; docs/studies.md says how "
+          "their results become one study."};
 }
 
 Shard shard_of(const Arguments& arguments) {
@@ -106,8 +102,7 @@ Shard shard_of(const Arguments& arguments) {
   const std::size_t slash = text.find('/');
   if (slash == text.npos)
     throw UsageError("--shard is '" + text +
-                     "', expected the number of a shard and how many there "
-                     "are, as in 2/4");
+                     "', expected the number of a shard and how many there are, as in 2/4");
   const int of = whole_number("shard", text.substr(slash + 1), 1, kMostJobs);
   const int number = whole_number("shard", text.substr(0, slash), 1, of);
   return {.number = static_cast<std::size_t>(number), .of = static_cast<std::size_t>(of)};

@@ -109,7 +109,7 @@ std::string option_doc(const Option& option) {
 
 std::vector<Option> all_options(const Usage& usage) {
   std::vector<Option> options = usage.options;
-  options.push_back({.name = "help", .value = "", .doc = "Print this page."});
+  options.push_back({"help", "", "Print this page."});
   return options;
 }
 
