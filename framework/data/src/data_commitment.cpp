@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bytes_of.hpp"
+#include "privgrad/data/private_folder.hpp"
 #include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/record/record_directory.hpp"

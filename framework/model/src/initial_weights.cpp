@@ -230,41 +230,24 @@ std::string_view to_text(WeightsClaim claim) {
   return "?";
 }
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WeightsFacts, sha256, loaded, begun_anew, unused)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WeightsOrigin, name, mode, epsilon, delta, unit, adjacency,
+                                   unaccounted)
+
 Json to_json(const WeightsFacts& weights) {
-  Json json{{"sha256", weights.sha256},
-            {"loaded", weights.loaded},
-            {"begun_anew", weights.begun_anew},
-            {"unused", weights.unused},
-            {"origin", nullptr}};
+  Json json = weights;
+  Json& origin = json["origin"];
   if (!weights.origin) return json;
-  const WeightsOrigin& origin = *weights.origin;
-  json["origin"] = {{"name", origin.name},
-                    {"mode", origin.mode},
-                    {"epsilon", origin.epsilon},
-                    {"delta", origin.delta},
-                    {"unit", origin.unit},
-                    {"adjacency", origin.adjacency},
-                    {"unaccounted", origin.unaccounted},
-                    {"account", origin.account ? Json(*origin.account) : Json(nullptr)}};
+  origin = *weights.origin;
+  origin["account"] = weights.origin->account ? Json(*weights.origin->account) : Json(nullptr);
   return json;
 }
 
 WeightsFacts weights_from_json(const Json& json) {
-  WeightsFacts weights{.sha256 = json.at("sha256").get<std::string>(),
-                       .loaded = json.at("loaded").get<std::vector<std::string>>(),
-                       .begun_anew = json.at("begun_anew").get<std::vector<std::string>>(),
-                       .unused = json.at("unused").get<std::uint64_t>(),
-                       .origin = std::nullopt};
+  auto weights = json.get<WeightsFacts>();
   const Json& said = json.at("origin");
   if (said.is_null()) return weights;
-  weights.origin = {.name = said.at("name").get<std::string>(),
-                    .mode = said.at("mode").get<std::string>(),
-                    .epsilon = said.at("epsilon").get<std::string>(),
-                    .delta = said.at("delta").get<std::string>(),
-                    .unit = said.at("unit").get<std::string>(),
-                    .adjacency = said.at("adjacency").get<std::string>(),
-                    .unaccounted = said.at("unaccounted").get<std::vector<std::string>>(),
-                    .account = std::nullopt};
+  weights.origin = said.get<WeightsOrigin>();
   if (!said.at("account").is_null())
     weights.origin->account = said.at("account").get<std::string>();
   return weights;

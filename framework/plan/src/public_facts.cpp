@@ -57,13 +57,8 @@ PublicFacts facts_of_data(const Plan& plan) {
   return facts;
 }
 
-Json to_json(const AccountFacts& account) {
-  return {{"name", account.name},
-          {"opened", account.opened},
-          {"accountant", account.accountant},
-          {"target_epsilon", account.target_epsilon},
-          {"target_delta", account.target_delta}};
-}
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AccountFacts, name, opened, accountant, target_epsilon,
+                                   target_delta)
 
 Json to_json(const PublicFacts& facts) {
   Json json{{"facts", 1},
@@ -76,7 +71,7 @@ Json to_json(const PublicFacts& facts) {
             {"rows_chosen_by_value", facts.rows_chosen_by_value},
             {"shard_sizes", facts.shard_sizes},
             {"order_key", facts.order_key ? Json(*facts.order_key) : Json(nullptr)},
-            {"account", facts.account ? to_json(*facts.account) : Json(nullptr)}};
+            {"account", facts.account ? Json(*facts.account) : Json(nullptr)}};
   if (!facts.class_names.empty()) json["class_names"] = facts.class_names;
   if (!facts.feature_names.empty()) json["feature_names"] = facts.feature_names;
   if (!facts.reading.is_null()) json["reading"] = value_to_json(facts.reading);
@@ -118,13 +113,8 @@ PublicFacts facts_from_json(std::string_view text) {
     if (json.contains("optimized"))
       facts.optimized = json.at("optimized").get<std::vector<double>>();
     if (!json.at("order_key").is_null()) facts.order_key = json.at("order_key").get<std::string>();
-    if (const Json& account = json.at("account"); !account.is_null()) {
-      facts.account = {.name = account.at("name"),
-                       .opened = account.at("opened"),
-                       .accountant = account.at("accountant"),
-                       .target_epsilon = account.at("target_epsilon"),
-                       .target_delta = account.at("target_delta")};
-    }
+    if (const Json& account = json.at("account"); !account.is_null())
+      facts.account = account.get<AccountFacts>();
     if (json.contains("weights")) facts.weights = weights_from_json(json.at("weights"));
     if (json.contains("model_files"))
       facts.model_files = json.at("model_files").get<std::map<std::string, std::string>>();

@@ -1,5 +1,7 @@
 #include "html.hpp"
 
+#include "privgrad/manifest/utf8.hpp"
+
 namespace privgrad::report {
 namespace {
 

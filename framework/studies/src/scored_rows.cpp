@@ -97,25 +97,12 @@ ScoredRows scored_rows(const StudyPlan& search, const StudyPlan& comparison) {
   return most;
 }
 
-Json to_json(const ScoredRows& rows) {
-  return {{"split", rows.split},
-          {"rows", rows.rows},
-          {"also_trained_on", rows.also_trained_on},
-          {"also_tested_on", rows.also_tested_on},
-          {"training_in_common", rows.training_in_common},
-          {"data_sets", rows.data_sets},
-          {"read_alike", rows.read_alike}};
-}
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ScoredRows, split, rows, also_trained_on, also_tested_on,
+                                   training_in_common, data_sets, read_alike)
 
-ScoredRows scored_rows_from(const Json& rows) {
-  return {.split = rows.at("split").get<std::string>(),
-          .rows = rows.at("rows").get<std::uint64_t>(),
-          .also_trained_on = rows.at("also_trained_on").get<std::uint64_t>(),
-          .also_tested_on = rows.at("also_tested_on").get<std::uint64_t>(),
-          .training_in_common = rows.at("training_in_common").get<std::uint64_t>(),
-          .data_sets = rows.at("data_sets").get<std::uint64_t>(),
-          .read_alike = rows.at("read_alike").get<bool>()};
-}
+Json to_json(const ScoredRows& rows) { return rows; }
+
+ScoredRows scored_rows_from(const Json& rows) { return rows.get<ScoredRows>(); }
 
 std::string trained_on_different_rows(const StudyPlan& plan, const StudyRuns& runs) {
   constexpr std::array<std::string_view, 1> kAfterReading{"transforms"};

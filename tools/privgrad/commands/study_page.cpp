@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "arguments.hpp"
 #include "output.hpp"
 #include "study_progress.hpp"
 #include "table.hpp"
@@ -80,21 +81,8 @@ std::string stains_text(const std::vector<std::string>& stains) {
   return text;
 }
 
-/// Lines of at most `width` characters.
-std::string wrapped(const std::string& text, std::size_t width) {
-  std::string out, line;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    if (!line.empty() && line.size() + 1 + word.size() > width) {
-      out += line + "\n";
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-    begin = end + 1;
-  }
-  return out + line + "\n";
-}
+/// A paragraph in lines of at most 100 characters.
+std::string paragraph(const std::string& text) { return wrapped(text, 0, 100) + "\n"; }
 
 std::string metric_table(const Json& results, const std::string& metric) {
   Table table({Align::left, Align::right, Align::right, Align::right, Align::right, Align::right,
@@ -190,15 +178,14 @@ std::string study_results_page(const Json& results) {
     text += metric_table(results, metric.at("name").get<std::string>()) + "\n";
   }
   text += statuses_text(results);
-  for (const Json& words : results.at("search_words"))
-    text += wrapped(words.get<std::string>(), 100);
+  for (const Json& words : results.at("search_words")) text += paragraph(words.get<std::string>());
   text += stains_text(results.at("stains").get<std::vector<std::string>>());
   for (const Json& remark : results.at("remarks"))
-    text += wrapped("remark: " + remark.get<std::string>(), 100);
-  for (const Json& words : results.at("words")) text += wrapped(words.get<std::string>(), 100);
+    text += paragraph("remark: " + remark.get<std::string>());
+  for (const Json& words : results.at("words")) text += paragraph(words.get<std::string>());
   text += "\nWhat choosing the best arm costs\n";
   for (const Json& words : results.at("choice").at("words")) {
-    text += wrapped(words.get<std::string>(), 100);
+    text += paragraph(words.get<std::string>());
   }
   return text;
 }

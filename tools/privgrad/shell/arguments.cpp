@@ -64,8 +64,8 @@ std::vector<po::option> tokens(const Usage& usage, const std::vector<std::string
   }
 }
 
-/// Breaks `text` into lines of at most `width` characters; all lines but the first are indented by
-/// `indent`.
+}  // namespace
+
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
   std::string out;
   std::size_t column = 0;
@@ -85,8 +85,6 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t wid
   }
   return out;
 }
-
-}  // namespace
 
 std::string call_line(const Usage& usage) {
   std::string line = "privgrad " + usage.name;

@@ -80,6 +80,10 @@ std::vector<Option> all_options(const Usage& usage);
 /// The page that --help prints.
 std::string help_text(const Usage& usage);
 
+/// Breaks `text` into lines of at most `width` characters; all lines but the first are indented by
+/// `indent`.
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t width);
+
 /// \returns `text` as a whole number in [low, high].
 /// \throws UsageError that names the option.
 int whole_number(const std::string& option, const std::string& text, int low, int high);
