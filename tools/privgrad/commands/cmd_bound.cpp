@@ -408,9 +408,6 @@ int do_bound(const Arguments& arguments) {
 }  // namespace
 
 Command bound_command() {
-  const auto option = [](const char* name, const char* value, const char* doc) {
-    return Option{.name = name, .value = value, .doc = doc};
-  };
   return {
       .usage =
           {.name = "bound",
