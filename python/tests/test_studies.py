@@ -313,7 +313,7 @@ def test_the_exposure_of_a_language_model_is_the_commands(command: Any) -> None:
     assert {**here.json, "seconds": 0} == {**there, "seconds": 0}
     assert 0 < here.json["exposure"]["mean_bits"] < here.json["exposure"]["most_bits"]
     assert "exposure" not in privgrad.audit(manifest, canaries=20).json
-    with pytest.raises(privgrad.ConfigError, match="is of one run"):
+    with pytest.raises(privgrad.ConfigError, match="is measured in one run"):
         privgrad.audit(manifest, runs=3, exposure=True)
     with pytest.raises(privgrad.ConfigError, match="a run's audit has none"):
         privgrad.audit(privgrad.run(manifest, out="run"), exposure=True)
@@ -325,7 +325,7 @@ def test_an_audit_of_a_run_is_left_there(small: dict[str, Any]) -> None:
     assert Path("run/audit.json").exists()
     assert privgrad.verify(run, audit=True)
     assert audit.confidence == 0.99
-    with pytest.raises(privgrad.ConfigError, match="overrides change a manifest"):
+    with pytest.raises(privgrad.ConfigError, match="overrides cannot change the manifest of a run"):
         privgrad.audit("run", overrides={"steps": 3})
 
 

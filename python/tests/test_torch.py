@@ -467,7 +467,7 @@ schedules: {{clip_norm: 1, learning_rate: 0.5, noise_multiplier: 1}}
 privacy: {{target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}}
 steps: 2
 """)
-    given = torch.from_numpy(rows[0]).long()
+    given = torch.tensor(rows[0].tolist()).long()
     network = privgrad_torch.network(privgrad.run("text.yaml", out="still", overrides={
         "schedules.learning_rate": 1e-12}))
     before = module(given).detach()
@@ -479,4 +479,4 @@ steps: 2
     module.load_state_dict(load_file("private.safetensors"))
     after = module(given).detach()
     assert (after - before).abs().max() > 0.01
-    np.testing.assert_allclose(after.softmax(1), privgrad.predict(run, split="train").probabilities, atol=1e-5)
+    np.testing.assert_allclose(after.softmax(1).tolist(), privgrad.predict(run, split="train").probabilities, atol=1e-5)
