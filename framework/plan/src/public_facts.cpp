@@ -60,6 +60,8 @@ PublicFacts facts_of_data(const Plan& plan) {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AccountFacts, name, opened, accountant, target_epsilon,
                                    target_delta)
 
+Json to_json(const AccountFacts& account) { return account; }
+
 Json to_json(const PublicFacts& facts) {
   Json json{{"facts", 1},
             {"features", facts.shape.features},
