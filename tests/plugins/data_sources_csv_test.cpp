@@ -148,9 +148,11 @@ TEST_CASE("csv: the place and the reason of everything wrong", "[data_source]") 
   says("label,label\n1,2\n", "train.csv:1:7: the name 'label' is here for the second time");
   says("age,label\n1,0\n2,0\n", "all targets are of one class, expected at least two classes");
   says("\xff\xfe" + std::string("a\0,\0", 4), "is UTF-16");
-  says("gr\xf6\xdfe,label\n1,0\n",
-       "train.csv:1:1: the name of column 1 is not UTF-8 (byte 0xf6); convert the file: iconv -f "
-       "latin1 -t utf-8");
+  says(
+      "gr\xf6\xdf"
+      "e,label\n1,0\n",
+      "train.csv:1:1: the name of column 1 is not UTF-8 (byte 0xf6); convert the file: iconv -f "
+      "latin1 -t utf-8");
   says("a,b\xc3,label\n1,2,0\n", "train.csv:1:3: the name of column 2 is not UTF-8 (byte 0xc3)");
   says("a,b,a,label\n1,2,3,0\n", "train.csv:1:5: the name 'a' is here for the second time");
 }
