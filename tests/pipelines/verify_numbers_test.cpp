@@ -106,7 +106,7 @@ TEST_CASE("a smaller epsilon of another processor is verified as the larger one"
     return check(run);
   };
   const auto of_statement = [](const core::Verification& verified) {
-    return all_of(verified.problems).find("statement.json: says") != std::string::npos;
+    return all_of(verified.problems).find("statement.json: has another") != std::string::npos;
   };
   for (const double factor : {1.0 - 1.5e-5, 1.0 + 1.5e-5}) {
     const core::Verification verified = verify_with(factor);

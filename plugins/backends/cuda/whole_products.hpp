@@ -24,7 +24,8 @@ PRIVGRAD_HD void multiply_in_warps(const Has& has, const Of& of) {
 #ifdef __CUDA_ARCH__
   if (!has(threadIdx.x)) return;
   const WarpProduct own = of(threadIdx.x);
-  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, "
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, "
       "{%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};"
       : "+r"(own.sum[0]), "+r"(own.sum[1]), "+r"(own.sum[2]), "+r"(own.sum[3])

@@ -57,7 +57,7 @@ TEST_CASE("an account pays for a run of its own terms only, and says which diffe
 TEST_CASE("an account pays for no noise that others know, and no output that is not paid for",
           "[account][privacy]") {
   CHECK_THROWS_WITH(check_changed([](Paid& run) { run.manifest.seed = 1; }),
-                    ContainsSubstring("seed: makes noise that everybody who has the seed"));
+                    ContainsSubstring("seed: makes noise that anyone with the seed can remove"));
   CHECK_THROWS_WITH(check_changed([](Paid& run) {
                       run.plan.unaccounted.push_back({"pca", "m.yaml:3:1"});
                     }),

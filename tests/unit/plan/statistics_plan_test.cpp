@@ -197,7 +197,7 @@ TEST_CASE("a report is refused where it has no meaning, by its key", "[statistic
   manifest.report_accuracy = core::AccuracyReport{.noise = {.multiplier = 1.0}, .patience = 1};
   CHECK_NOTHROW(core::plan_report(manifest, of_classes(3), 5));
   CHECK_THROWS_WITH(core::plan_report(manifest, of_classes(0), 5),
-                    ContainsSubstring("report.train_accuracy: is of classes"));
+                    ContainsSubstring("report.train_accuracy: needs classes"));
   manifest.random_iterate = true;
   CHECK_THROWS_WITH(core::plan_report(manifest, of_classes(3), 5),
                     ContainsSubstring("report.train_accuracy: ends the run"));

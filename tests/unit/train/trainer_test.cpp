@@ -104,8 +104,7 @@ TEST_CASE("a run that charges otherwise than its plan is not begun", "[trainer][
   const TempDir dir;
   Owner owner(dir, 3);
   owner.plan.charges[2].cost = Event::gaussian(2.0);
-  CHECK_THROWS_WITH(owner.open(),
-                    ContainsSubstring("step 2 is charged otherwise than when it was"));
+  CHECK_THROWS_WITH(owner.open(), ContainsSubstring("step 2 is charged differently than when it"));
   CHECK_FALSE(std::filesystem::exists(owner.ledger));
 }
 
