@@ -315,7 +315,7 @@ def test_the_exposure_of_a_language_model_is_the_commands(command: Any) -> None:
     assert "exposure" not in privgrad.audit(manifest, canaries=20).json
     with pytest.raises(privgrad.ConfigError, match="is measured in one run"):
         privgrad.audit(manifest, runs=3, exposure=True)
-    with pytest.raises(privgrad.ConfigError, match="a run's audit has none"):
+    with pytest.raises(privgrad.ConfigError, match="is measured only for a manifest"):
         privgrad.audit(privgrad.run(manifest, out="run"), exposure=True)
 
 
