@@ -150,31 +150,75 @@ void multiply_columns(const Kernel& kernel, std::size_t rows, std::size_t column
 
 }  // namespace
 
-void multiply_chains(std::size_t rows, std::size_t columns, std::size_t inner, Strided a,
-                     const float* b, std::size_t b_stride, Start start, float* product,
-                     std::size_t stride) {
+namespace {
+
+/// One panel of columns, at most as many as a tile has.
+void multiply_panel_of_columns(const Kernel& kernel, std::size_t rows, std::size_t columns,
+                               std::size_t inner, Strided a, const float* b, std::size_t b_stride,
+                               Start start, float* product, std::size_t stride) {
   // With this number, the part of b for a panel of columns fits the second-level cache. With a
   // smaller number it would fit the first level, but the pieces of the rows of a would be too short
   // for prefetching.
   constexpr std::size_t kInner = 1024;
+  std::size_t k = 0;
+  do {
+    const std::size_t depth = std::min(kInner, inner - k);
+    multiply_columns(kernel, rows, columns,
+                     {.inner = depth,
+                      .last = 0,
+                      .a = {a.data + k * a.inner, a.row, a.inner},
+                      .b = b + k * b_stride,
+                      .b_stride = b_stride,
+                      .start = k == 0 ? start : Start{{}, {}, true},
+                      .product = product,
+                      .stride = stride});
+    k += depth;
+  } while (k < inner);
+}
+
+}  // namespace
+
+void multiply_chains(std::size_t rows, std::size_t columns, std::size_t inner, Strided a,
+                     const float* b, std::size_t b_stride, Start start, float* product,
+                     std::size_t stride) {
   const Kernel kernel = best_kernel();
   const std::size_t width = kernel.lanes * kernel.vectors;
   for (std::size_t column = 0; column < columns; column += width) {
-    const std::size_t some = std::min(width, columns - column);
-    std::size_t k = 0;
-    do {
-      const std::size_t depth = std::min(kInner, inner - k);
-      multiply_columns(kernel, rows, some,
-                       {.inner = depth,
-                        .last = 0,
-                        .a = {a.data + k * a.inner, a.row, a.inner},
-                        .b = b + k * b_stride + column,
-                        .b_stride = b_stride,
-                        .start = k == 0 ? start_at(start, 0, column) : Start{{}, {}, true},
-                        .product = product + column,
-                        .stride = stride});
-      k += depth;
-    } while (k < inner);
+    multiply_panel_of_columns(kernel, rows, std::min(width, columns - column), inner, a, b + column,
+                              b_stride, start_at(start, 0, column), product + column, stride);
+  }
+}
+
+Panels::Panels(std::size_t columns, std::size_t inner) : columns_(columns), inner_(inner) {
+  const Kernel kernel = best_kernel();
+  width_ = kernel.lanes * kernel.vectors;
+  data_.resize((columns + width_ - 1) / width_ * width_ * inner);
+}
+
+void Panels::take_rows(const float* b) {
+  for (std::size_t column = 0; column < columns_; column += width_) {
+    float* to = data_.data() + column * inner_;
+    const std::size_t some = std::min(width_, columns_ - column);
+    for (std::size_t k = 0; k < inner_; ++k) {
+      std::copy_n(b + k * columns_ + column, some, to + k * width_);
+    }
+  }
+}
+
+void Panels::take_columns(const float* b) {
+  for (std::size_t column = 0; column < columns_; column += width_) {
+    transpose(std::min(width_, columns_ - column), inner_, b + column * inner_, inner_,
+              data_.data() + column * inner_, width_);
+  }
+}
+
+void multiply_chains(std::size_t rows, Strided a, const Panels& b, Start start, float* product,
+                     std::size_t stride) {
+  const Kernel kernel = best_kernel();
+  for (std::size_t column = 0; column < b.columns(); column += b.width()) {
+    multiply_panel_of_columns(kernel, rows, std::min(b.width(), b.columns() - column), b.inner(), a,
+                              b.panel(column), b.width(), start_at(start, 0, column),
+                              product + column, stride);
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 // Matrix products whose every element is one chain of fused multiply-adds,
 //   fma(a[n-1], b[n-1], ... fma(a[1], b[1], fma(a[0], b[0], start))),
@@ -32,6 +33,33 @@ struct Start {
 /// \param product  [rows, columns], stride floats from row to row.
 void multiply_chains(std::size_t rows, std::size_t columns, std::size_t inner, Strided a,
                      const float* b, std::size_t b_stride, Start start, float* product,
+                     std::size_t stride);
+
+/// A matrix [inner, columns] as the right factor of many products: panels of as many columns as a
+/// tile has, each [inner, width] and contiguous, so that a panel is read from first to last.
+class Panels {
+ public:
+  Panels() = default;
+  /// \param columns, inner  neither 0.
+  Panels(std::size_t columns, std::size_t inner);
+
+  std::size_t columns() const noexcept { return columns_; }
+  std::size_t inner() const noexcept { return inner_; }
+  std::size_t width() const noexcept { return width_; }
+  const float* panel(std::size_t column) const noexcept { return data_.data() + column * inner_; }
+
+  /// Copies b, [inner, columns] with columns() floats from row to row.
+  void take_rows(const float* b);
+  /// Copies the transpose of b, [columns, inner].
+  void take_columns(const float* b);
+
+ private:
+  std::size_t columns_ = 0, inner_ = 0, width_ = 1;
+  std::vector<float> data_;  // the last panel is as wide as the others; what it lacks is not read
+};
+
+/// The product of multiply_chains(), with the same bits, whose b is in panels.
+void multiply_chains(std::size_t rows, Strided a, const Panels& b, Start start, float* product,
                      std::size_t stride);
 
 /// to[j, i] = from[i, j].

@@ -23,7 +23,9 @@ ConvStep::ConvStep(const Conv2d& layer, const Shape& in, const Shape& out)
       columns_(out[1]),
       places_(rows_ * columns_),
       patch_(element_count({layer.kernel, layer.kernel, depth_})),
-      patches_are_image_(layer.kernel == 1 && layer.stride == 1 && layer.padding == 0) {
+      patches_are_image_(layer.kernel == 1 && layer.stride == 1 && layer.padding == 0),
+      of_patches_(layer.channels, patch_),
+      of_errors_(patch_, layer.channels) {
   parameter_count_ = element_count({layer.channels, patch_}) + bias_count();
   element_count({places_, patch_});
   zeros_.resize(layer.channels);
@@ -98,12 +100,12 @@ void ConvStep::add_patches(const float* patches, float* image) const {
 }
 
 void ConvStep::prepare() {
-  by_patch_.resize(patch_ * channels());
-  transpose(channels(), patch_, weights(), patch_, by_patch_.data(), channels());
+  of_patches_.take_columns(weights());
+  of_errors_.take_rows(weights());
 }
 
 void ConvStep::multiply_patches(const float* patches, float* out) const {
-  multiply_chains(places_, channels(), patch_, {patches, patch_, 1}, by_patch_.data(), channels(),
+  multiply_chains(places_, {patches, patch_, 1}, of_patches_,
                   {.of_rows = nullptr, .of_columns = biases(), .at_product = false}, out,
                   channels());
 }
@@ -122,8 +124,7 @@ void ConvStep::sum_errors(const float* delta, float* biases) const {
 }
 
 void ConvStep::patches_backward(const float* delta, float* patches) const {
-  multiply_chains(places_, patch_, channels(), {delta, channels(), 1}, weights(), patch_, {},
-                  patches, patch_);
+  multiply_chains(places_, {delta, channels(), 1}, of_errors_, {}, patches, patch_);
 }
 
 /// First pairs each pixel with the pixel that the next place sees at the same position of the

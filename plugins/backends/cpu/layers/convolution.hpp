@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cells.hpp"
+#include "chains.hpp"
 #include "layers/step.hpp"
 
 namespace privgrad::cpu {
@@ -94,8 +95,8 @@ class ConvStep final : public Step {
   std::size_t rows_, columns_;          // of the output
   std::size_t places_, patch_;
   bool patches_are_image_;
-  std::vector<float> by_patch_;  // the weights, [patch, channels]
-  std::vector<float> zeros_;     // [channels]
+  Panels of_patches_, of_errors_;  // the weights, as what patches and errors are multiplied by
+  std::vector<float> zeros_;       // [channels]
 };
 
 }  // namespace privgrad::cpu
