@@ -153,9 +153,9 @@ TEST_CASE("over a driver a run has the same model, by the same kernels", "[cuda]
 TEST_CASE("what a machine lacks is said in one line, by the list and by a run", "[cuda]") {
   const Cli cli;
   const auto [faults, text] = GENERATE(table<std::string, std::string>(
-      {{"version 11080", "the NVIDIA driver is too old: it is for CUDA 11.8, needed is 1"},
-       {"devices 0", "the NVIDIA driver finds no GPU that it could use (CUDA_ERROR_NO_DEVICE)"},
-       {"major 7", "GPU 0 (Fake) has compute capability 7.0, needed is 8.0 or newer"}}));
+      {{"version 11080", "the NVIDIA driver is too old: it supports CUDA 11.8, but 1"},
+       {"devices 0", "the NVIDIA driver finds no usable GPU (CUDA_ERROR_NO_DEVICE)"},
+       {"major 7", "GPU 0 (Fake) has compute capability 7.0, but 8.0 or newer is needed"}}));
   const Outcome list = over_driver(cli, {"plugins", "list"}, faults);
   CHECK_THAT(list.out, ContainsSubstring("backend/cuda cannot run here: " + text));
   const Outcome run = run_over_driver(cli, faults);
@@ -224,7 +224,8 @@ TEST_CASE("a GPU that there is not is refused with those that there are", "[cuda
   const Outcome outcome = over_driver(
       cli, {"run", "small.yaml", "--set", "backend={kind: cuda, device: 2}"}, "devices 2");
   check_refused(outcome, 2);
-  CHECK_THAT(outcome.err, ContainsSubstring("there is no GPU 2; this machine has 0 to 1"));
+  CHECK_THAT(outcome.err,
+             ContainsSubstring("there is no GPU 2; the numbers on this machine are 0 to 1"));
 }
 
 TEST_CASE("where memory runs out, the line says what would fit, and that fits", "[cuda]") {
@@ -239,7 +240,7 @@ TEST_CASE("where memory runs out, the line says what would fit, and that fits", 
   const std::size_t at = outcome.err.find(before);
   REQUIRE(at != std::string::npos);
   CHECK_THAT(outcome.err, ContainsSubstring("a pass of 400 examples takes "));
-  CHECK_THAT(outcome.err, ContainsSubstring("GPU 0 (Fake) has "));
+  CHECK_THAT(outcome.err, ContainsSubstring("GPU 0 (Fake) has only "));
   const std::string fits = std::to_string(std::stoul(outcome.err.substr(at + before.size())));
   const Outcome again = run_over_driver(
       cli, "memory 6", words(large, {"--set", "microbatch_size=" + fits, "--out", "fits"}));

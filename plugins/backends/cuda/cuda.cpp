@@ -37,31 +37,31 @@ void register_components(privgrad::Registrar& registrar) {
   using namespace privgrad;
   registrar.add<Backend, Cuda>({
       .name = "cuda",
-      .summary = "An NVIDIA GPU (compute capability 8.0 or newer): the same bits as on the "
-                 "processor, for every example alone.",
+      .summary = "Trains on an NVIDIA GPU (compute capability 8.0 or newer); the gradient of "
+                 "each example has the same bits as on the processor.",
       .reference = "Bu et al. 2023, Algorithm 1; docs/exactness.md",
       .params =
           {
-              param::integer("device", "The number of the GPU, as nvidia-smi counts them.")
+              param::integer("device", "The number of the GPU in the list of nvidia-smi.")
                   .at_least(0)
                   .defaults_to(0),
               param::text("precision",
-                          "What products are computed in: float32, by fused multiply-adds, with "
-                          "the same bits as on the processor. There is no other.")
+                          "The precision of matrix products. The only one is float32: fused "
+                          "multiply-adds, with the same bits as on the processor.")
                   .one_of({"float32"})
                   .defaults_to("float32"),
-              param::text(
-                  "steps",
-                  "Where noise and optimizer are. device: beside the sums, so that a step "
-                  "brings nothing of the parameters' length to the processor; the plugin is "
-                  "told the key of each release's noise, and looked at in each step. host: "
-                  "the processor's, as with `cpu`; the key stays with the trust base.")
+              param::text("steps",
+                          "Where noise is added and the optimizer runs. device: on the GPU, beside "
+                          "the sums, so a step copies nothing of the parameters' length to the "
+                          "processor; the plugin receives the key of each release's noise, and the "
+                          "core recomputes a sample of each step. host: on the processor, as with "
+                          "`cpu`; the key stays in the trust base.")
                   .one_of({"device", "host"})
                   .defaults_to("device"),
               param::boolean("host_twin",
-                             "For tests alone: the processor runs the GPU's kernels, one thread "
-                             "after the other. Hundreds of times slower than `cpu`, and no GPU "
-                             "is used.")
+                             "For tests only: the processor runs the GPU's kernels, one thread "
+                             "after the other. Hundreds of times slower than `cpu`; no GPU is "
+                             "used.")
                   .defaults_to(false),
           },
   });

@@ -72,8 +72,9 @@ AesKeys expand_aes_key(std::span<const std::uint8_t, 16> key) {
 
 NoiseScale make_noise_scale(double sigma, unsigned shift, NoiseTier first) {
   if (!(sigma >= 0x1p-64 && sigma <= 0x1p60) || shift > 62) {
-    throw ConfigError("backend cuda: noise of " + std::to_string(sigma) + " cells by shift " +
-                      std::to_string(shift) + ", allowed are 2^-64 to 2^60 and 0 to 62");
+    throw ConfigError("backend cuda: noise of " + std::to_string(sigma) + " cells with the shift " +
+                      std::to_string(shift) +
+                      " was requested; allowed are 2^-64 to 2^60 cells and shifts from 0 to 62");
   }
   NoiseScale scale{};
   scale.coarse_sigma = std::ldexp(sigma, -static_cast<int>(shift));

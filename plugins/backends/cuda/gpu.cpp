@@ -124,11 +124,11 @@ std::string why_no_driver() {
   if (!driver().missing.empty()) return driver().missing;
   int version = 0;
   if (driver().cuDriverGetVersion(&version) != kSuccess || version < kNeededDriver) {
-    return "the NVIDIA driver is too old: it is for CUDA " + version_text(version) +
-           ", needed is " + version_text(kNeededDriver) + " or newer";
+    return "the NVIDIA driver is too old: it supports CUDA " + version_text(version) + ", but " +
+           version_text(kNeededDriver) + " or newer is needed";
   }
   if (const Result result = driver().cuInit(0); result != kSuccess) {
-    return "the NVIDIA driver finds no GPU that it could use (" + name_of(result) + ")";
+    return "the NVIDIA driver finds no usable GPU (" + name_of(result) + ")";
   }
   return {};
 }
@@ -150,8 +150,8 @@ Found find_gpu(std::size_t number) {
     return found;
   }
   if (number >= static_cast<std::size_t>(count)) {
-    found.why_not = "there is no GPU " + std::to_string(number) + "; this machine has 0 to " +
-                    std::to_string(count - 1);
+    found.why_not = "there is no GPU " + std::to_string(number) +
+                    "; the numbers on this machine are 0 to " + std::to_string(count - 1);
     return found;
   }
   char name[256] = {};
@@ -160,14 +160,14 @@ Found find_gpu(std::size_t number) {
       driver().cuDeviceGetName(name, sizeof name, found.number) != kSuccess ||
       driver().cuDeviceGetAttribute(&major, kMajorCapability, found.number) != kSuccess ||
       driver().cuDeviceGetAttribute(&minor, kMinorCapability, found.number) != kSuccess) {
-    found.why_not = "GPU " + std::to_string(number) + " does not say what it is";
+    found.why_not = "the NVIDIA driver cannot describe GPU " + std::to_string(number);
     return found;
   }
   found.name = "GPU " + std::to_string(number) + " (" + name + ")";
   if (major < kLeastMajor) {
     found.why_not = found.name + " has compute capability " + std::to_string(major) + "." +
-                    std::to_string(minor) + ", needed is " + std::to_string(kLeastMajor) +
-                    ".0 or newer";
+                    std::to_string(minor) + ", but " + std::to_string(kLeastMajor) +
+                    ".0 or newer is needed";
   } else if (compiled_kernels() == nullptr) {
     found.why_not = "this build has no code for GPUs: nvcc was not found when it was configured";
   }
@@ -177,7 +177,7 @@ Found find_gpu(std::size_t number) {
 class Gpu final : public Device, public std::enable_shared_from_this<Gpu> {
  public:
   explicit Gpu(const Found& found) : number_(found.number), name_(found.name) {
-    check(driver().cuDevicePrimaryCtxRetain(&context_, number_), "begin");
+    check(driver().cuDevicePrimaryCtxRetain(&context_, number_), "be initialised");
     try {
       use();
       const Result loaded = driver().cuModuleLoadData(&module_, compiled_kernels());
@@ -200,7 +200,7 @@ class Gpu final : public Device, public std::enable_shared_from_this<Gpu> {
     Address address = 0;
     const Result result = driver().cuMemAlloc_v2(&address, bytes);
     if (result == kOutOfMemory) throw OutOfMemory();
-    check(result, "give memory");
+    check(result, "allocate memory");
     return std::bit_cast<void*>(address);
   }
 
@@ -212,7 +212,7 @@ class Gpu final : public Device, public std::enable_shared_from_this<Gpu> {
   std::size_t free_bytes() override {
     use();
     std::size_t free = 0, total = 0;
-    check(driver().cuMemGetInfo_v2(&free, &total), "tell its free memory");
+    check(driver().cuMemGetInfo_v2(&free, &total), "report its free memory");
     return free;
   }
 
@@ -256,7 +256,7 @@ class GpuQueue final : public Queue {
  public:
   explicit GpuQueue(std::shared_ptr<Gpu> gpu) : gpu_(std::move(gpu)) {
     gpu_->use();
-    gpu_->check(driver().cuStreamCreate(&stream_, kNonBlocking), "make a stream");
+    gpu_->check(driver().cuStreamCreate(&stream_, kNonBlocking), "create a stream");
   }
   ~GpuQueue() override { driver().cuStreamDestroy_v2(stream_); }
 
@@ -264,8 +264,8 @@ class GpuQueue final : public Queue {
     gpu_->use();
     constexpr std::uint64_t kMostBlocks = (std::uint64_t{1} << 31) - 1;
     if (launch.blocks > kMostBlocks) {
-      throw ConfigError("backend cuda: " + std::string(launch.name) + " would need " +
-                        std::to_string(launch.blocks) + " blocks, allowed are 2^31 - 1");
+      throw ConfigError("backend cuda: the kernel " + std::string(launch.name) + " needs " +
+                        std::to_string(launch.blocks) + " blocks; at most 2^31 - 1 are allowed");
     }
     void* arguments[] = {const_cast<void*>(launch.kernel)};
     gpu_->check(
@@ -278,7 +278,7 @@ class GpuQueue final : public Queue {
     if (bytes == 0) return;
     gpu_->use();
     gpu_->check(driver().cuMemcpyHtoDAsync_v2(reinterpret_cast<Address>(to), from, bytes, stream_),
-                "take data");
+                "receive data");
     // Waits, because the caller may change its memory after this returns.
     wait();
   }
@@ -287,7 +287,7 @@ class GpuQueue final : public Queue {
     if (bytes == 0) return;
     gpu_->use();
     gpu_->check(driver().cuMemcpyDtoHAsync_v2(to, reinterpret_cast<Address>(from), bytes, stream_),
-                "give data back");
+                "return data");
     wait();
   }
 
@@ -300,7 +300,7 @@ class GpuQueue final : public Queue {
 
   void wait() override {
     gpu_->use();
-    gpu_->check(driver().cuStreamSynchronize(stream_), "finish what it was asked");
+    gpu_->check(driver().cuStreamSynchronize(stream_), "finish its work");
   }
 
  private:

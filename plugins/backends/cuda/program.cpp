@@ -69,7 +69,9 @@ CudaProgram::CudaProgram(Network network, std::shared_ptr<Device> device)
   check_network(network_);
   for (const Node& node : network_.nodes) {
     if (node.shares)
-      refuse("cannot execute '" + to_text(node.layer) + "' with the parameters of another node");
+      refuse("the layer '" + to_text(node.layer) +
+             "' shares the parameters of another node, which this backend does not support; use "
+             "the backend cpu");
   }
   inputs_ = element_count(shapes.front());
   outputs_ = element_count(shapes.back());
@@ -90,8 +92,8 @@ CudaProgram::CudaProgram(Network network, std::shared_ptr<Device> device)
     class_weights_ = {device_, network_.class_weights.size()};
   } catch (const OutOfMemory&) {
     refuse("the network's parameters take " +
-           mebibytes((parameter_count_ + network_.frozen.size()) * sizeof(float)) + ", and " +
-           device_->name() + " has " + mebibytes(device_->free_bytes()) + " free");
+           mebibytes((parameter_count_ + network_.frozen.size()) * sizeof(float)) + ", but " +
+           device_->name() + " has only " + mebibytes(device_->free_bytes()) + " free");
   }
   place_steps();
 }
@@ -250,14 +252,14 @@ std::unique_ptr<CudaPass> CudaProgram::make_if_it_fits(std::size_t most_rows, Pa
   } catch (const OutOfMemory&) {
     const std::size_t free = device_->free_bytes();
     const std::string what = "a pass of " + std::to_string(most_rows) + " examples takes " +
-                             mebibytes(bytes_of_microbatch(most_rows, use)) + ", and " +
-                             device_->name() + " has " + mebibytes(free) + " free; ";
+                             mebibytes(bytes_of_microbatch(most_rows, use)) + ", but " +
+                             device_->name() + " has only " + mebibytes(free) + " free; ";
     // Memory is allocated in large pieces, so up to a tenth of it may be unusable.
     const std::size_t fit = rows_within(free / 10 * 9, most_rows, use);
     throw IoError("backend cuda: " + what +
                   (bytes_of_microbatch(fit, use) > free
-                       ? "not even one example would fit"
-                       : "microbatch_size: " + std::to_string(fit) + " would fit"));
+                       ? "a pass of one example does not fit either"
+                       : "microbatch_size: " + std::to_string(fit) + " fits"));
   }
 }
 
@@ -302,7 +304,7 @@ class CudaProgram::Lease {
 };
 
 std::unique_ptr<ExactClipping::Pass> CudaProgram::make_pass(std::size_t most_rows) const {
-  if (most_rows == 0) refuse("a pass for 0 examples, expected at least 1");
+  if (most_rows == 0) refuse("a pass of 0 examples was requested; expected at least 1");
   return make_if_it_fits(most_rows, PassUse::cells);
 }
 
@@ -427,8 +429,8 @@ void CudaProgram::backward(const Batch& batch, Pass& given, std::span<double> sq
   check(batch);
   CudaPass& pass = own_pass(given);
   if (batch.rows() > pass.most_rows) {
-    refuse("a batch of " + std::to_string(batch.rows()) + " examples for a pass of at most " +
-           std::to_string(pass.most_rows));
+    refuse("a batch has " + std::to_string(batch.rows()) +
+           " examples, but its pass has memory for at most " + std::to_string(pass.most_rows));
   }
   check_size("the memory for squared norms", squared_norms.size(), batch.rows() * groups());
   forward(batch, pass);
@@ -446,7 +448,8 @@ void CudaProgram::make_cells(Pass& given, std::span<const double> scales, std::u
   check_size("the list of scales", scales.size(), pass.rows * groups());
   check_size("the memory for lengths", lengths.size(), pass.rows);
   if (most_cells > kMostCells) {
-    refuse("contributions of " + std::to_string(most_cells) + " cells, allowed are at most 2^28");
+    refuse("contributions of " + std::to_string(most_cells) +
+           " cells were requested; at most 2^28 are allowed");
   }
   if (!std::all_of(scales.begin(), scales.end(),
                    [](double scale) { return std::isfinite(scale) && scale >= 0.0; })) {
@@ -492,10 +495,10 @@ void CudaProgram::add_cells_to(CudaPass& pass, std::span<const std::uint8_t> tak
 void CudaProgram::add_cells(Pass& given, std::span<const std::uint8_t> taken,
                             std::span<std::int64_t> sum) const {
   CudaPass& pass = own_pass(given);
-  check_size("the list of examples that are taken", taken.size(), pass.rows);
+  check_size("the list of taken examples", taken.size(), pass.rows);
   check_size("the sum", sum.size(), parameter_count_);
   if (pass.rows == 0) return;
-  if (!pass.has_cells) refuse("cells are to be added that were not made");
+  if (!pass.has_cells) refuse("add_cells() was called before make_cells()");
   Queue& queue = *pass.queue;
   queue.zero(pass.sum.data(), parameter_count_ * sizeof(std::uint64_t));
   add_cells_to(pass, taken, pass.sum.data());

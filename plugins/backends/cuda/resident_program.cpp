@@ -116,16 +116,16 @@ std::vector<std::uint8_t> flags_of(const StepMemory& memory) {
 std::unique_ptr<ResidentSteps::Memory> ResidentProgram::make_memory(
     std::size_t state_vectors) const {
   if (state_vectors > 2) {
-    refuse("an optimizer with " + std::to_string(state_vectors) +
-           " vectors of state, allowed are at most 2");
+    refuse("the optimizer has " + std::to_string(state_vectors) +
+           " vectors of state; at most 2 are allowed");
   }
   try {
     return std::make_unique<StepMemory>(device(), parameter_count(), state_vectors);
   } catch (const OutOfMemory&) {
     const std::size_t bytes = parameter_count() * (20 + state_vectors * sizeof(float));
     throw IoError("backend cuda: sums, noise and optimizer of a step take " + mebibytes(bytes) +
-                  ", and " + device()->name() + " has " + mebibytes(device()->free_bytes()) +
-                  " free; steps: host would have them on the processor");
+                  ", but " + device()->name() + " has only " + mebibytes(device()->free_bytes()) +
+                  " free; with steps: host the processor's memory holds them");
   }
 }
 
@@ -138,9 +138,9 @@ void ResidentProgram::clear_sum(Memory& memory) const {
 void ResidentProgram::add_to_sum(ExactClipping::Pass& given, std::span<const std::uint8_t> taken,
                                  Memory& memory) const {
   CudaPass& pass = own_pass(given);
-  check_size("the list of examples that are taken", taken.size(), pass.rows);
+  check_size("the list of taken examples", taken.size(), pass.rows);
   if (pass.rows == 0) return;
-  if (!pass.has_cells) refuse("cells are to be added that were not made");
+  if (!pass.has_cells) refuse("add_to_sum() was called before make_cells()");
   add_cells_to(pass, taken, reinterpret_cast<std::uint64_t*>(own(memory).sum.data()));
   pass.queue->wait();
 }
@@ -148,7 +148,8 @@ void ResidentProgram::add_to_sum(ExactClipping::Pass& given, std::span<const std
 void ResidentProgram::check_places(std::span<const std::uint64_t> places) const {
   for (const std::uint64_t place : places) {
     if (place < parameter_count()) continue;
-    refuse("parameter " + std::to_string(place) + " of " + std::to_string(parameter_count()));
+    refuse("there is no parameter " + std::to_string(place) + "; the network has " +
+           std::to_string(parameter_count()) + ", numbered from 0");
   }
 }
 
@@ -158,7 +159,7 @@ void ResidentProgram::factors_at(ExactClipping::Pass& given, std::span<const std
   check_size("the memory for factors", factors.size(), pass.rows * places.size());
   check_places(places);
   if (factors.empty()) return;
-  if (!pass.has_cells) refuse("factors are asked for of cells that were not made");
+  if (!pass.has_cells) refuse("factors_at() was called before make_cells()");
   const FactorPlaces at{places.size(), enlarged(pass.places, device(), places.size()),
                         enlarged(pass.factors, device(), factors.size())};
   pass.queue->copy_in(pass.places.data(), places.data(), places.size_bytes());
@@ -185,8 +186,8 @@ std::vector<std::uint64_t> ResidentProgram::release(Memory& memory, const NoiseO
 void ResidentProgram::put_released(Memory& memory, std::uint64_t chunk,
                                    std::span<const std::int64_t> cells) const {
   if (chunk >= chunks_of(parameter_count())) {
-    refuse("chunk " + std::to_string(chunk) + " of " +
-           std::to_string(chunks_of(parameter_count())));
+    refuse("there is no chunk " + std::to_string(chunk) + "; a release has " +
+           std::to_string(chunks_of(parameter_count())) + ", numbered from 0");
   }
   StepMemory& step = own(memory);
   const std::size_t begin = chunk * kChunk;
@@ -197,7 +198,8 @@ void ResidentProgram::put_released(Memory& memory, std::uint64_t chunk,
 ResidentSteps::Moved ResidentProgram::update(Memory& memory, const StepRule& rule, double width) {
   StepMemory& step = own(memory);
   if (privgrad::state_vectors(rule.kind) != step.state.size())
-    refuse("the optimizer's rule has another number of vectors than the memory was made for");
+    refuse("the optimizer's rule needs " + std::to_string(privgrad::state_vectors(rule.kind)) +
+           " vectors of state, but its memory has " + std::to_string(step.state.size()));
   const auto vector = [&](std::size_t i) {
     return i < step.state.size() ? step.state[i].data() : nullptr;
   };
@@ -237,7 +239,9 @@ void ResidentProgram::cells_at(const Memory& memory, Cells what,
 float* ResidentProgram::vector_of(const StepMemory& memory, Numbers what) const {
   if (what == Numbers::parameters) return parameters();
   const std::size_t vector = what == Numbers::first_state ? 0 : 1;
-  if (vector >= memory.state.size()) refuse("a state is asked for that the optimizer has not");
+  if (vector >= memory.state.size())
+    refuse("there is no vector of state " + std::to_string(vector) + "; the optimizer has " +
+           std::to_string(memory.state.size()) + ", numbered from 0");
   return memory.state[vector].data();
 }
 

@@ -4,8 +4,8 @@ namespace privgrad::cuda {
 
 std::uint32_t narrowed(std::size_t extent) {
   if (extent >> 31 != 0)
-    refuse("cannot execute a layer with " + std::to_string(extent) +
-           " numbers of an example, allowed are fewer than 2^31");
+    refuse("a layer has " + std::to_string(extent) +
+           " values per example; at most 2^31 - 1 are allowed");
   return static_cast<std::uint32_t>(extent);
 }
 
