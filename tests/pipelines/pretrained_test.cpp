@@ -224,44 +224,46 @@ TEST_CASE("what a folder says that is not known is refused by name", "[pretraine
     write_rows(experiment, json_of(kFolders / name / "expected.json"), shape_of(name));
     CHECK_THROWS_WITH(experiment.plan(), ContainsSubstring(why));
   };
-  refused("bert", {{"model_type", "t5"}}, "'t5'; bert, distilbert, gpt2, llama");
-  refused("bert", {{"model_type", nullptr}}, "''; bert, distilbert, gpt2, llama");
+  refused("bert", {{"model_type", "t5"}}, "'t5'; expected bert, distilbert, gpt2, llama");
+  refused("bert", {{"model_type", nullptr}}, "''; expected bert, distilbert, gpt2, llama");
   refused("bert", {{"position_embedding_type", "relative_key"}},
-          "position_embedding_type is \"relative_key\", and only \"absolute\" is supported");
+          "position_embedding_type is \"relative_key\", but only \"absolute\" is supported");
   refused("bert", {{"is_decoder", true}}, "is_decoder is true");
-  refused("bert", {{"hidden_act", "mish"}}, "has the activation 'mish'");
-  refused("bert", {{"chunk_of_attention", 3}}, "has 'chunk_of_attention', which is not known");
-  refused("bert", {{"num_attention_heads", 3}}, "has 3 heads, which do not divide its width");
-  refused("bert", {{"hidden_size", -8}}, "hidden_size is not a whole number");
+  refused("bert", {{"hidden_act", "mish"}}, "has the unknown activation 'mish'");
+  refused("bert", {{"chunk_of_attention", 3}}, "has the unknown member 'chunk_of_attention'");
+  refused("bert", {{"num_attention_heads", 3}}, "has 3 heads, which do not divide its width of ");
+  refused("bert", {{"hidden_size", -8}}, "hidden_size must be a whole number");
   refused("bert", {{"hidden_size", nullptr}}, "lacks hidden_size");
-  refused("bert", {{"max_position_embeddings", 4}}, "rows for 4 places, and the examples have 5");
+  refused("bert", {{"max_position_embeddings", 4}},
+          "positions for 4 tokens, but the examples have 5");
   refused("bert", {{"intermediate_size", 16}}, "do not fit the model");
-  refused("vit", {{"image_size", 9}}, "images of 9 x 9 x 3, and the examples are 6 x 6 x 3");
+  refused("vit", {{"image_size", 9}},
+          "images of 9 x 9 x 3, but the examples have the shape 6 x 6 x 3");
   refused("vit", {{"qkv_bias", false}}, "qkv_bias is false");
-  refused("bert", {{"hidden_act", "m\x1b\n\xc3\xa9"}}, "the activation 'm\\x1b\\x0a\\xc3\\xa9'");
+  refused("bert", {{"hidden_act", "m\x1b\n\xc3\xa9"}},
+          "the unknown activation 'm\\x1b\\x0a\\xc3\\xa9'");
   refused("gpt2", {{"scale_attn_by_inverse_layer_idx", true}},
-          "scale_attn_by_inverse_layer_idx is true, and only false is supported");
+          "scale_attn_by_inverse_layer_idx is true, but only false is supported");
   refused("gpt2", {{"scale_attn_weights", false}}, "scale_attn_weights is false");
   refused("gpt2", {{"add_cross_attention", true}}, "add_cross_attention is true");
-  refused("gpt2", {{"n_head", 3}}, "has 3 heads, which do not divide its width");
-  refused("gpt2", {{"n_positions", 4}}, "rows for 4 places, and the examples have 5");
+  refused("gpt2", {{"n_head", 3}}, "has 3 heads, which do not divide its width of ");
+  refused("gpt2", {{"n_positions", 4}}, "positions for 4 tokens, but the examples have 5");
   refused("llama", {{"attention_bias", true}}, "attention_bias is true");
   refused("llama", {{"mlp_bias", true}}, "mlp_bias is true");
-  refused("llama", {{"num_key_value_heads", 3}}, "has 3 heads of keys, which do not divide its 4");
+  refused("llama", {{"num_key_value_heads", 3}}, "has 3 key heads, which do not divide its 4");
   refused("llama", {{"rope_scaling", {{"type", "linear"}}}},
           "rope_scaling is {\"type\":\"linear\"}");
   refused("llama", {{"rope_parameters", {{"rope_type", "yarn"}}}},
           "rope_parameters has rope_type: \"yarn\", which is not supported");
   refused("llama", {{"rope_parameters", {{"partial_rotary_factor", 0.5}}}},
           "partial_rotary_factor");
-  refused("llama", {{"rope_parameters", {{"rope_theta", 1}}}}, "rope_theta is not above 1");
+  refused("llama", {{"rope_parameters", {{"rope_theta", 1}}}}, "rope_theta must be above 1");
   refused("llama", {{"attention_multiplier", 2.0}},
-          "has 'attention_multiplier', which is not known");
-  refused("llama", {{"tie_word_embeddings", "yes"}},
-          "tie_word_embeddings is neither true nor false");
+          "has the unknown member 'attention_multiplier'");
+  refused("llama", {{"tie_word_embeddings", "yes"}}, "tie_word_embeddings must be true or false");
   Json deep = Json::array();
   for (int level = 0; level < 100; ++level) deep = Json::array({deep});
-  refused("llama", {{"rope_scaling", deep}}, "config.json is nested deeper than 64 levels");
+  refused("llama", {{"rope_scaling", deep}}, "config.json: is nested deeper than 64 levels");
   refused("mistral", {{"sliding_window", 4}}, "sliding_window is 4, which is shorter");
   refused("qwen2", {{"layer_types", {"sliding_attention"}}},
           "layer_types has \"sliding_attention\"");
@@ -307,13 +309,13 @@ TEST_CASE("the heads of public models are for what their places see", "[pretrain
     write_rows(experiment, json_of(kFolders / name / "expected.json"), shape_of(name));
     CHECK_THROWS_WITH(experiment.plan(), ContainsSubstring(why));
   };
-  refused("gpt2", ", pool: first", "pool: first sees only the first token");
-  refused("vit", ", pool: last", "pool: last is for tokens");
+  refused("gpt2", ", pool: first", "pool: first would see only the first token");
+  refused("vit", ", pool: last", "pool: last needs tokens");
   LanguageModel bert("bert");
   CHECK_THROWS_WITH(bert.plan(),
-                    ContainsSubstring("next_token is for gpt2, llama, mistral and qwen2"));
+                    ContainsSubstring("next_token needs a model of the families gpt2, llama"));
   LanguageModel pooled("gpt2", ", pool: last");
-  CHECK_THROWS_WITH(pooled.plan(), ContainsSubstring("next_token has one a place"));
+  CHECK_THROWS_WITH(pooled.plan(), ContainsSubstring("next_token has one per place"));
 }
 
 }  // namespace pretrained_test

@@ -147,7 +147,7 @@ TEST_CASE("text: a record of each format is one example, cut or padded", "[data_
   const auto lines = place.open("hi, you\na\"\n\n", {{"format", "lines", {}}});
   CHECK_FALSE(lines->info().has_targets);
   CHECK_FALSE(lines->foreseen_info()->has_targets);
-  CHECK_THAT(lines->info().remarks.at(0), ContainsSubstring("each line is an example of its own"));
+  CHECK_THAT(lines->info().remarks.at(0), ContainsSubstring("each line is one example"));
   CHECK(lines->info().unaccounted == Texts{"that every row is well formed (malformed)"});
   const std::vector<Row> unlabelled = rows_of(*lines);
   REQUIRE(unlabelled.size() == 3);
@@ -187,7 +187,8 @@ TEST_CASE("text: records of one value of split.by are on one side, in every form
   CHECK_THROWS_WITH(
       place.open(jsonl, {{"format", "jsonl", {}}, {"unlabelled", true, {}}, {"split", typo, {}}})
           ->info(),
-      ContainsSubstring("texts.csv:1:1: the object has no member 'whom', by which rows are split"));
+      ContainsSubstring(
+          "texts.csv:1:1: the object has no member 'whom', which data.split.by names"));
   CHECK_THROWS_WITH(place.open("a\nb\n", {{"format", "lines", {}}, {"split", typo, {}}})->info(),
                     ContainsSubstring("data.split.by is 'whom', but no column has this name"));
 }
@@ -269,13 +270,13 @@ TEST_CASE("text: what a tokenizer.json asks for beyond is refused by name", "[da
   refused("bert.json", "/truncation/direction", "Left", "truncation.direction: \"Left\"");
   refused("bert.json", "/added_tokens/4/lstrip", true, "'[MASK]': lstrip");
   refused("bert.json", "/added_tokens/4/normalized", true, "'[MASK]': normalized");
-  refused("bert.json", "/added_tokens/4/id", 7, "'[MASK]': another id");
+  refused("bert.json", "/added_tokens/4/id", 7, "'[MASK]': an id that differs");
   refused("bert.json", "/model/unk_token", "[NONE]", "model.vocab lacks '[NONE]'");
   refused("bert.json", "/model/vocab/the", 5, "the number 5 twice");
-  refused("bert.json", "/model/vocab/the", std::uint64_t{1} << 24, "is no token");
+  refused("bert.json", "/model/vocab/the", std::uint64_t{1} << 24, "is not a token");
   refused("bert.json", "/model/vocab", json::array(), "model.vocab is missing");
   refused("bert.json", "/model/max_input_chars_per_word", 1001,
-          "max_input_chars_per_word: 1001, above 1000");
+          "max_input_chars_per_word: 1001, which is above 1000");
   json deep = json::array();
   for (int level = 0; level < 100; ++level) deep = json::array({deep});
   refused("bert.json", "/truncation/direction", deep, "nested deeper than 64 levels");
@@ -310,9 +311,9 @@ TEST_CASE("text: declarations that contradict each other", "[data_source]") {
     CHECK_THROWS_WITH(place.open("text,stars\na,1\n", std::move(params))->info(),
                       ContainsSubstring(named));
   };
-  refused({{"format", "lines", {}}, {"target", "stars", {}}}, "lines have none");
+  refused({{"format", "lines", {}}, {"target", "stars", {}}}, "plain lines have none");
   refused({{"column", "body", {}}}, "data.column: 'body': the table has no such column");
-  refused({{"column", "t*", {}}}, "takes no *");
+  refused({{"column", "t*", {}}}, "without *");
   refused({{"malformed", "fill", {}}}, "row: line");
   refused({{"format", "jsonl", {}}, {"malformed", "fill", {}}, {"target", "stars", {}}},
           "target_fill");

@@ -100,12 +100,12 @@ bool LineRows::next() {
   const std::string_view line = well_formed(views_.front(), line_);
   if (!json::sax_parse(line, &members) || !members.has_text()) {
     if (!fills_)
-      reader_.fail_at_row("the line is no JSON object with a text " + in_quotes(names_.front()) +
-                          "; data.malformed says what becomes of such a row");
+      reader_.fail_at_row("the line is not a JSON object with a text " + in_quotes(names_.front()) +
+                          "; set data.malformed: fill to accept such rows");
     for (std::string& value : values_) value.clear();
   } else if (needs_last_ && !fills_ && !members.has_last()) {
     reader_.fail_at_row("the object has no member " + in_quotes(names_.back()) +
-                        ", by which rows are split");
+                        ", which data.split.by names");
   }
   std::ranges::copy(values_, views_.begin());
   fields_ = views_;

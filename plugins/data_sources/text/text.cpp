@@ -35,8 +35,8 @@ class Tokens final : public TextEncoder {
     }
     const std::size_t around = tokenizer_.before.size() + tokenizer_.after.size();
     if (length_ <= around)
-      throw ConfigError("text: length is " + std::to_string(length_) + ", and the tokenizer adds " +
-                        std::to_string(around) + " tokens to each text");
+      throw ConfigError("text: length is " + std::to_string(length_) + ", but the tokenizer adds " +
+                        std::to_string(around) + " tokens to each text; use a larger length");
   }
 
   std::size_t length() const override { return length_; }
@@ -59,8 +59,8 @@ CsvForm form_of(const Params& params) {
   const bool is_unlabelled = params.boolean("unlabelled") || !params.has("target");
   if (format == "lines" && !is_unlabelled)
     throw ConfigError(
-        "text: target is given, but lines have none; say unlabelled: true if they are to be "
-        "predicted");
+        "text: target is given, but plain lines have none; set unlabelled: true to predict them, "
+        "or use format: csv or jsonl");
   CsvForm form;
   if (format == "csv") {
     form = csv_form_of("text", params);
@@ -81,7 +81,7 @@ TableForm table_of(const Params& params, const CsvForm& form,
   others.name = "*";
   others.type = ColumnType::drop;
   if (texts.name.find('*') != texts.name.npos)
-    throw ConfigError("text: column is one column, and takes no *");
+    throw ConfigError("text: column must name one column, without *");
   TableForm table = table_form_of(form);
   table.rules = {std::move(texts), std::move(others)};
   return table;
@@ -106,7 +106,7 @@ class Text final : public FileTable {
   }
   std::vector<std::string> notes() override {
     const std::string size = std::to_string(tokens_->vocabulary());
-    return {"the tokenizer has " + size + " tokens, so a model of them says vocabulary: " + size};
+    return {"the tokenizer has " + size + " tokens, so the model needs vocabulary: " + size};
   }
   DataInfo info() override { return told(FileTable::info()); }
   DataInfo stream(const std::function<void(const RowBlock&)>& take) override {
@@ -140,8 +140,8 @@ class Text final : public FileTable {
     info.feature_names.clear();
     if (trains_on_lines_)
       info.remarks.push_back(
-          "text: each line is an example of its own, which is what the guarantee protects; for "
-          "texts of several lines use format: jsonl or csv");
+          "text: each line is one example, and the guarantee protects one example; for texts of "
+          "several lines use format: jsonl or csv");
     Value reading{Value::Object{}};
     if (const auto* members = std::get_if<Value::Object>(&info.reading.data())) {
       for (const Value::Member& member : *members) {
@@ -162,37 +162,37 @@ class Text final : public FileTable {
 void register_components(Registrar& registrar) {
   std::vector<ParamSpec> params = {
       param::path("train",
-                  "File of the training texts, plain, .gz or .zst; with * and ? in its name all "
-                  "files that fit.")
+                  "File of the training texts, plain, .gz or .zst; with * or ? in its name, all "
+                  "files that match.")
           .or_pattern()
           .example("train.csv"),
-      param::path("test", "The same for the test texts; without it and split there are none.")
+      param::path("test", "The same for the test texts; without it and split there is no test set.")
           .or_pattern()
           .optional(),
       split_param(),
       param::text("format",
-                  "csv: a table, one column of which is the text. jsonl: a JSON object in each "
-                  "line. lines: each line is a text, without a target, and an example of its own, "
-                  "which is what the guarantee protects. Of the keys below, header, delimiter, "
-                  "quote, comment, decimal, trim and row are about csv.")
+                  "csv: a table with the text in one column. jsonl: a JSON object in each line. "
+                  "lines: each line is a text without a target, and is one example, which is "
+                  "what the guarantee protects. Of the keys below, header, delimiter, quote, "
+                  "comment, decimal, trim and row apply only to csv.")
           .one_of({"csv", "jsonl", "lines"})
           .defaults_to("csv"),
-      param::text("column", "The column, or the member of the objects, that is the text.")
+      param::text("column",
+                  "The column, or the member of the JSON objects, that contains the text.")
           .defaults_to("text"),
       param::integer("length",
-                     "How many tokens an example has: those of a longer text are cut off, and "
-                     "behind the last of a shorter one is -1. Public, so take it from what you "
-                     "know without the texts.")
+                     "Tokens per example: a longer text is cut, and a shorter one is padded with "
+                     "-1. Public, so choose it without looking at the texts.")
           .at_least(1)
           .at_most(1'000'000)
           .example(16),
       param::path("tokenizer",
                   "A tokenizer.json of Hugging Face's library: WordPiece with BERT's normalizer, "
-                  "or byte-level BPE as GPT-2's. Without it each byte of a text is a token, and "
-                  "the vocabulary has 256.")
+                  "or byte-level BPE like GPT-2's. Without it each byte of a text is a token, and "
+                  "the vocabulary has 256 tokens.")
           .optional(),
       param::text("tokenizer_sha256",
-                  "The SHA-256 of that file, without which another one is not noticed.")
+                  "The SHA-256 of that file. Without it, a changed file goes unnoticed.")
           .optional(),
   };
   for (auto& spec : TargetColumn::params()) {
@@ -202,7 +202,7 @@ void register_components(Registrar& registrar) {
   for (auto& spec : csv_form_params()) params.push_back(std::move(spec));
   registrar.add<DataSource, Text>({
       .name = "text",
-      .summary = "Texts as rows of tokens: one record of a CSV, JSON-lines or plain file each.",
+      .summary = "Texts as rows of tokens: one for each record of a CSV, JSON-lines or plain file.",
       .reference = "RFC 4180, RFC 8259; Wu et al. 2016 (WordPiece); Sennrich et al. 2016 (BPE)",
       .params = std::move(params),
   });

@@ -31,7 +31,7 @@ class TokenizerFile {
       return true;
     };
     root_ = json::parse(bytes, check_depth, false);
-    if (!root_.is_object()) file_.fail("is no tokenizer.json, which is a JSON object");
+    if (!root_.is_object()) file_.fail("is not a tokenizer.json: it is not a JSON object");
   }
 
   Tokenizer read() {
@@ -58,8 +58,8 @@ class TokenizerFile {
 
   [[noreturn]] void refuse(const std::string& what) const {
     file_.fail(what +
-               ", which is not done here; make the tokens by privgrad.text.tokenize() in Python, "
-               "and read them as data: {kind: npy}");
+               ", which is not supported; make the tokens with privgrad.text.tokenize() in Python, "
+               "and read them by data: {kind: npy}");
   }
 
   /// \returns null if there is none, or this is no object.
@@ -71,7 +71,7 @@ class TokenizerFile {
   const json& needed(const json& object, const std::string& where, const char* key,
                      json::value_t type) const {
     const json& value = member(object, key);
-    if (value.type() != type) file_.fail(where + key + " is missing or of another type");
+    if (value.type() != type) file_.fail(where + key + " is missing or has the wrong type");
     return value;
   }
   const std::string& text(const json& object, const std::string& where, const char* key) const {
@@ -80,12 +80,13 @@ class TokenizerFile {
   bool flag(const json& object, const std::string& where, const char* key, bool otherwise) const {
     const json& value = member(object, key);
     if (value.is_null()) return otherwise;
-    if (!value.is_boolean()) file_.fail(where + key + " is neither true nor false");
+    if (!value.is_boolean()) file_.fail(where + key + " must be true or false");
     return value.get<bool>();
   }
   Token token(const json& value, const std::string& where) {
     if (!value.is_number_unsigned() || value.get<std::uint64_t>() >= kMostTokens)
-      file_.fail(where + " is no token, a whole number below " + std::to_string(kMostTokens));
+      file_.fail(where + " is not a token: expected a whole number below " +
+                 std::to_string(kMostTokens));
     const Token found = value.get<Token>();
     tokenizer_.size = std::max(tokenizer_.size, std::size_t{found} + 1);
     return found;
@@ -162,7 +163,7 @@ class TokenizerFile {
         needed(model, "model.", "max_input_chars_per_word", json::value_t::number_unsigned)
             .get<std::size_t>();
     if (most > WordPiece::kMostCharacters)
-      refuse("has model.max_input_chars_per_word: " + std::to_string(most) + ", above " +
+      refuse("has model.max_input_chars_per_word: " + std::to_string(most) + ", which is above " +
              std::to_string(WordPiece::kMostCharacters));
     const std::string& prefix = text(model, "model.", "continuing_subword_prefix");
     tokenizer_.model = std::make_unique<WordPiece>(vocabulary_, prefix, unknown, most);
@@ -191,7 +192,7 @@ class TokenizerFile {
     std::array<Token, 256> bytes{};
     const std::array<std::string, 256> names = byte_names();
     std::ranges::transform(names, bytes.begin(), [&](const std::string& name) {
-      return known(name, "model, as one of bytes");
+      return known(name, "model, which must have a token for each byte");
     });
     BytePairs::Merges merges;
     std::uint32_t rank = 0;
@@ -216,7 +217,7 @@ class TokenizerFile {
                merge[1].is_string()) {
       return {merge[0].get<std::string>(), merge[1].get<std::string>()};
     }
-    file_.fail("model.merges has an entry that is no pair of texts");
+    file_.fail("model.merges has an entry that is not a pair of texts");
   }
 
   void read_normalizer() {
@@ -262,7 +263,7 @@ class TokenizerFile {
       const auto found = vocabulary_.find(content);
       const bool is_new = found == vocabulary_.end();
       if (content.empty() || number != (is_new ? next : found->second))
-        refuse("has " + where + "another id than its place says");
+        refuse("has " + where + "an id that differs from its place");
       next += is_new ? 1 : 0;
       vocabulary_.emplace(content, number);
       tokenizer_.added.emplace_back(content, number);
@@ -288,15 +289,15 @@ class TokenizerFile {
     bool is_behind = false;
     for (const json& piece : needed(given, "post_processor.", "single", json::value_t::array)) {
       if (!piece.is_object() || piece.size() != 1)
-        file_.fail("post_processor.single has an entry that is no object of one member");
+        file_.fail("post_processor.single has an entry that is not an object with one member");
       const std::string& key = piece.begin().key();
       const json& value = piece.begin().value();
       const std::string where = "post_processor.single: " + shown_text(key);
       if (!value.is_object() || member(value, "type_id") != 0)
-        refuse("has another type_id than 0 in " + where);
+        refuse("has a type_id other than 0 in " + where);
       const bool is_text = key == "Sequence";
       if (is_text ? is_behind || member(value, "id") != "A" : key != "SpecialToken")
-        refuse("has " + where + " where it is not expected");
+        refuse("has " + where + " at an unexpected place");
       if (!is_text) add_special(special, text(value, where + ".", "id"), is_behind);
       is_behind = is_behind || is_text;
     }

@@ -23,6 +23,9 @@ inline privgrad::Dense dense(std::size_t units, bool no_bias = false) {
 /// \returns the number of layers that a member of config.json says, at most 1000.
 std::size_t layers_of(Folder& folder, const std::string& name);
 
+/// \throws ConfigError unless the number of heads divides the width of the values.
+void check_heads(const Folder& folder, std::size_t heads, std::size_t width);
+
 /// Appends nodes, whose names begin as those of the folder's tensors do.
 class Builder {
  public:

@@ -139,8 +139,8 @@ Body vit(Folder& folder, const Shape& features) {
   const double epsilon = folder.real("layer_norm_eps", 1e-12);
   folder.need("qkv_bias", true);
   if (features != Shape{image, image, colours})
-    folder.refuse("is a model of images of " + to_text(Shape{image, image, colours}) +
-                  ", and the examples are " + to_text(features));
+    folder.refuse("describes a model of images of " + to_text(Shape{image, image, colours}) +
+                  ", but the examples have the shape " + to_text(features));
   const Conv2d cut{.channels = width, .kernel = patch, .stride = patch};
   const Shape grid = output_shape(cut, {features});
   builder.add(cut, "embeddings.patch_embeddings.projection");
@@ -181,8 +181,8 @@ Body body_of(Folder& folder, const Shape& features) {
       {"mistral", mistral}, {"qwen2", qwen2},           {"vit", vit}};
   const auto found = families.find(folder.type());
   if (found == families.end())
-    folder.refuse("is of the model_type '" + shown(folder.type()) +
-                  "'; bert, distilbert, gpt2, llama, mistral, qwen2 and vit are known");
+    folder.refuse("has the model_type '" + shown(folder.type()) +
+                  "'; expected bert, distilbert, gpt2, llama, mistral, qwen2 or vit");
   Body body = found->second(folder, features);
   folder.ignore(harmless());
   if (!body.is_causal) folder.ignore({"tie_word_embeddings"});

@@ -32,7 +32,7 @@ double rotary_base(Folder& folder) {
   folder.need("rope_scaling", nullptr);
   double base = folder.real("rope_theta", 10000.0);
   if (const Json* const all = folder.find("rope_parameters")) {
-    if (!all->is_object()) folder.refuse("rope_parameters is not an object");
+    if (!all->is_object()) folder.refuse("rope_parameters is not a JSON object");
     for (const auto& [name, value] : all->items()) {
       const bool is_base = name == "rope_theta" && value.is_number();
       const bool is_plain = (name == "rope_type" && value == "default") ||
@@ -43,7 +43,7 @@ double rotary_base(Folder& folder) {
                       ", which is not supported");
     }
   }
-  if (!(base > 1.0)) folder.refuse("rope_theta is not above 1");
+  if (!(base > 1.0)) folder.refuse("rope_theta must be above 1");
   return base;
 }
 
@@ -56,14 +56,14 @@ void check_windows(Folder& folder, const Shape& features) {
   const std::size_t window = folder.size("sliding_window", kUnlessSaid);
   if (is_used && !is_null && window < features.front()) {
     folder.refuse("sliding_window is " + std::to_string(window) +
-                  ", which is shorter than the examples, and windows are not supported");
+                  ", which is shorter than the examples; windows of attention are not supported");
   }
   const Json* const types = folder.find("layer_types");
   if (types == nullptr) return;
   for (const Json& type : *types) {
     if (type != "full_attention" && !(type == "sliding_attention" && is_used))
       folder.refuse("layer_types has " + shown(type.dump()) +
-                    ", and only \"full_attention\" is supported");
+                    ", but only \"full_attention\" is supported");
   }
 }
 
@@ -72,11 +72,10 @@ void add_llama_block(Folder& folder, const LlamaLike& family, const std::string&
   const std::size_t width = folder.size("hidden_size"), inner = folder.size("intermediate_size");
   const std::size_t heads = folder.size("num_attention_heads");
   const std::size_t key_heads = folder.size("num_key_value_heads", heads);
-  if (folder.find("head_dim") == nullptr && width % heads != 0)
-    folder.refuse("has " + std::to_string(heads) + " heads, which do not divide its width");
+  if (folder.find("head_dim") == nullptr) check_heads(folder, heads, width);
   const std::size_t head = folder.size("head_dim", width / heads);
   if (heads % key_heads != 0)
-    folder.refuse("has " + std::to_string(key_heads) + " heads of keys, which do not divide its " +
+    folder.refuse("has " + std::to_string(key_heads) + " key heads, which do not divide its " +
                   std::to_string(heads) + " heads");
   const RmsNorm norm{.epsilon = folder.real("rms_norm_eps", 1e-6)};
   std::size_t entering = builder.last();
@@ -136,8 +135,7 @@ Body gpt2(Folder& folder, const Shape& features) {
   builder.add_tokens(features, folder.size("n_positions"), width, "wte");
   builder.add(Positions{}, "wpe");
   builder.store_as({.name = "wpe.weight", .first_row = 0});
-  if (width % heads != 0)
-    folder.refuse("has " + std::to_string(heads) + " heads, which do not divide its width");
+  check_heads(folder, heads, width);
   const Layer activation = activation_of(folder, folder.text("activation_function", "gelu_new"));
   const std::size_t layers = layers_of(folder, "n_layer");
   for (std::size_t i = 0; i < layers; ++i) {

@@ -22,7 +22,7 @@ std::string beginning_of(const std::string& file, std::size_t size) {
   std::string bytes(size, '\0');
   in.read(bytes.data(), static_cast<std::streamsize>(size));
   if (!in.is_open() || in.bad())
-    throw privgrad::ConfigError("pretrained: " + file + " cannot be read");
+    throw privgrad::ConfigError("pretrained: " + file + ": cannot be read");
   bytes.resize(static_cast<std::size_t>(in.gcount()));
   return bytes;
 }
@@ -30,12 +30,12 @@ std::string beginning_of(const std::string& file, std::size_t size) {
 Json object_in(const std::string& text, const std::string& file, const char* what) {
   const auto check_depth = [&](int depth, Json::parse_event_t, const Json&) {
     if (depth > kMostDepth)
-      throw privgrad::ConfigError("pretrained: " + file + " is nested deeper than " +
+      throw privgrad::ConfigError("pretrained: " + file + ": is nested deeper than " +
                                   std::to_string(kMostDepth) + " levels");
     return true;
   };
   Json json = Json::parse(text, check_depth, /*allow_exceptions=*/false);
-  if (!json.is_object()) throw privgrad::ConfigError("pretrained: " + file + " " + what);
+  if (!json.is_object()) throw privgrad::ConfigError("pretrained: " + file + ": " + what);
   return json;
 }
 
@@ -47,7 +47,7 @@ std::vector<std::string> tensors_in(const std::string& file) {
     size = size << 8 | static_cast<unsigned char>(length[i]);
   const char* const what = "is not a safetensors file";
   if (length.size() < 8 || size > kMostBytes)
-    throw privgrad::ConfigError("pretrained: " + file + " " + what);
+    throw privgrad::ConfigError("pretrained: " + file + ": " + what);
   std::vector<std::string> names;
   const Json header = object_in(beginning_of(file, 8 + size).substr(8), file, what);
   for (const auto& entry : header.items()) names.push_back(entry.key());
@@ -59,7 +59,7 @@ std::vector<std::string> tensors_in(const std::string& file) {
 Folder::Folder(const std::string& path)
     : path_(path),
       text_(beginning_of(path + "/config.json", kMostBytes)),
-      config_(object_in(text_, path + "/config.json", "is not an object in JSON")),
+      config_(object_in(text_, path + "/config.json", "is not a JSON object")),
       tensors_(tensors_in(path + "/model.safetensors")) {
   type_ = text("model_type", "");
 }
@@ -100,43 +100,42 @@ std::size_t Folder::size(const std::string& name, std::size_t otherwise) {
   if (value == nullptr) return otherwise;
   if (!value->is_number_unsigned() || value->get<double>() < 1.0 ||
       value->get<double>() > kMostSize)
-    refuse(name + " is not a whole number in [1, 1e9]");
+    refuse(name + " must be a whole number from 1 to 1e9");
   return value->get<std::size_t>();
 }
 
 double Folder::real(const std::string& name, double otherwise) {
   const Json* const value = find(name);
   if (value == nullptr) return otherwise;
-  if (!value->is_number()) refuse(name + " is not a number");
+  if (!value->is_number()) refuse(name + " must be a number");
   return value->get<double>();
 }
 
 std::string Folder::text(const std::string& name, const std::string& otherwise) {
   const Json* const value = find(name);
   if (value == nullptr) return otherwise;
-  if (!value->is_string()) refuse(name + " is not a text");
+  if (!value->is_string()) refuse(name + " must be a text");
   return value->get<std::string>();
 }
 
 bool Folder::boolean(const std::string& name, bool otherwise) {
   const Json* const value = find(name);
   if (value == nullptr) return otherwise;
-  if (!value->is_boolean()) refuse(name + " is neither true nor false");
+  if (!value->is_boolean()) refuse(name + " must be true or false");
   return value->get<bool>();
 }
 
 void Folder::need(const std::string& name, const Json& value) {
   const Json* const found = find(name);
   if (found != nullptr && *found != value)
-    refuse(name + " is " + shown(found->dump()) + ", and only " + value.dump() + " is supported");
+    refuse(name + " is " + shown(found->dump()) + ", but only " + value.dump() + " is supported");
 }
 
 void Folder::refuse_unknown() const {
   for (const auto& [name, value] : config_.items()) {
     if (known_.contains(name)) continue;
-    refuse("has '" + shown(name) +
-           "', which is not known and may change what the network "
-           "computes; remove it from a copy of the file if it does not");
+    refuse("has the unknown member '" + shown(name) +
+           "', which may change the network; if it does not, remove it from a copy of the file");
   }
 }
 

@@ -56,11 +56,11 @@ class Pretrained final : public Model {
   void add_next_tokens(const pretrained::Body& body, Network& network) const {
     if (!body.is_causal) {
       refuse(
-          "loss: next_token is for gpt2, llama, mistral and qwen2; places of this folder's model "
-          "see what they are to predict");
+          "loss: next_token needs a model of the families gpt2, llama, mistral or qwen2; in this "
+          "folder's model each place sees the token that it would predict");
     }
     if (params_.has("pool"))
-      refuse("pool is for one output of a sequence; next_token has one a place");
+      refuse("pool needs a loss with one output per sequence; next_token has one per place");
     const auto& table = std::get<Embedding>(network.nodes[body.table].layer);
     const Dense output{.units = table.vocabulary, .per_place = true, .no_bias = true};
     network.nodes.emplace_back(output, std::vector<std::size_t>{}, "lm_head");
@@ -74,12 +74,15 @@ class Pretrained final : public Model {
                                                          : "mean";
     const std::string pool = params_.has("pool") ? params_.text("pool") : otherwise;
     if (pool == "first") {
-      if (body.is_causal) refuse("pool: first sees only the first token where attention is causal");
+      if (body.is_causal)
+        refuse(
+            "pool: first would see only the first token, because attention is causal; use last or "
+            "mean");
       network.nodes.emplace_back(PickPlace{.place = 0});
       return;
     }
     if (pool == "last" && body.mask == 0)
-      refuse("pool: last is for tokens; a picture has first and mean");
+      refuse("pool: last needs tokens; for images use first or mean");
     std::vector<std::size_t> from{network.nodes.size()};
     if (body.mask != 0) from.push_back(body.mask);
     if (pool == "last") {
@@ -117,16 +120,15 @@ void register_components(Registrar& registrar) {
           {
               path("path",
                    "The folder with config.json and model.safetensors, as Hugging Face's "
-                   "transformers writes it. Its weights are those of model.weights unless that "
-                   "names another file. Tensors keep their names; the new layer is `output`, or, "
-                   "with loss: next_token, the folder's `lm_head`.")
+                   "transformers writes it. Its weights are the initial ones, unless "
+                   "model.weights names another file. Tensors keep their names; the new layer is "
+                   "`output`, or, with loss: next_token, the folder's `lm_head`.")
                   .of_folder()
                   .example("MiniLM"),
               text("pool",
-                   "What is classified: the mean of the places that have tokens, the first place, "
-                   "or the last that has a token. If not given, the mean for bert and distilbert, "
-                   "the first for vit, and the last for the others, whose places see only earlier "
-                   "ones.")
+                   "The input of the output layer: the mean over the places that have tokens, the "
+                   "first place, or the last place that has a token. If not given, mean for bert "
+                   "and distilbert, first for vit, and last for the causal families.")
                   .one_of({"mean", "first", "last"})
                   .optional(),
               dense_models::loss_parameter(true),
