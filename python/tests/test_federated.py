@@ -371,9 +371,9 @@ def test_a_last_word_that_is_none_changes_nothing(small: dict[str, Any]) -> None
     (who, word), (_, other) = last_words(manifest, clients, "server")[1:3]
     ledger = Path("client-1/ledgers/client-1.jsonl").read_bytes()
     for changed, kind, says in [
-        (other, privgrad.ConfigError, "the order is for client 2, this is 1"),
+        (other, privgrad.ConfigError, "the order is for client 2, but this is client 1"),
         (word[:-1], privgrad.ConfigError, "privgrad farewell"),
-        (word.replace(b"completed", b"completes"), privgrad.ConfigError, "a status that no run ends with"),
+        (word.replace(b"completed", b"completes"), privgrad.ConfigError, "an unknown status"),
     ]:
         with pytest.raises(kind, match=says):
             clients[who].answer(changed)
@@ -440,7 +440,7 @@ def test_a_client_that_is_killed_pays_for_its_round_and_does_not_make_it_again(
     killed_in_a_round()
     ledger = Path("killed/ledgers/client-0.jsonl")
     client = federated.Client(manifest, 0, "killed")
-    with pytest.raises(privgrad.PrivacyError, match="was interrupted, and is not executed again"):
+    with pytest.raises(privgrad.PrivacyError, match="or interrupted, and is not executed again"):
         client.answer(first)
     assert [step for step, *_ in releases(ledger)] == list(range(1000))
     # The client then does what it would have done without the kill: the next steps, with their own
@@ -484,7 +484,7 @@ def test_an_estimate_of_a_round_that_was_cut_off_is_paid_for_too(small: dict[str
     Path("order").write_bytes(first)
     killed_in_a_round()
     client = federated.Client(manifest, 0, "killed")
-    with pytest.raises(privgrad.PrivacyError, match="was interrupted, and is not executed again"):
+    with pytest.raises(privgrad.PrivacyError, match="or interrupted, and is not executed again"):
         client.answer(first)
     whole.answer(first)
     assert client.answer(second) == whole.answer(second)
@@ -544,7 +544,7 @@ def test_an_answer_that_is_none_counts_as_lost_and_is_told(small: dict[str, Any]
     run = serve(manifest, clients, ask=ask, refused=lambda who, why: told.append((who, why)), out="server")
     assert run.status == "completed"
     assert [who for who, _ in told] == [2] * 5
-    assert "is to another order" in told[2][1]
+    assert "answers another order" in told[2][1]
     assert "not finite" in told[3][1]
     lines = [json.loads(line) for line in Path("server/rounds.jsonl").read_text().splitlines()]
     assert [line["clients"] for line in lines] == [3] * 6

@@ -42,7 +42,7 @@ def test_an_order_of_another_manifest_is_refused(small: dict[str, Any]) -> None:
     client = federated.Client(manifest, 0, "own")
     with pytest.raises(privgrad.ConfigError, match="another manifest"):
         client.answer(order)
-    with pytest.raises(privgrad.ConfigError, match="the order is for client 0, this is 1"):
+    with pytest.raises(privgrad.ConfigError, match="the order is for client 0, but this is client 1"):
         federated.Client(richer, 1, "other").answer(order)
     assert not Path("own").exists()
 

@@ -97,9 +97,9 @@ class Comparison {
       run_first();
     }
     const std::string who = plan_.unit == PrivacyUnit::client ? "client" : "row";
-    found_.not_compared.push_back("contributions: the " + who + " that differs is in no batch of " +
+    found_.not_compared.push_back("contributions: the differing " + who + " is in no batch of " +
                                   std::to_string(steps_) + " steps, with " + std::to_string(seeds) +
-                                  " seed(s); more steps are needed");
+                                  " seed(s); use more steps");
   }
 
   void run_first() {
@@ -139,7 +139,7 @@ class Comparison {
       const std::size_t paid = read_ledger(ledger_of(first_->directory(), client)).releases.size();
       if (count > paid)
         report("charges", std::nullopt,
-               std::to_string(count) + " releases were made, and the ledger has " +
+               std::to_string(count) + " releases were made, but the ledger charges only " +
                    std::to_string(paid));
     }
   }
@@ -171,7 +171,7 @@ class Comparison {
       if (batches(seed_) != batches(other)) return;
     }
     report("key", std::nullopt,
-           "batches are charged as drawn at random, and are the same under four keys");
+           "batches are charged as drawn at random, but are the same under four keys");
   }
 
   /// Repeats the first run on another number of threads, which must change no bit.
@@ -188,7 +188,7 @@ class Comparison {
                                    });
       if (!same)
         report("repeat", one->name.step,
-               "the same data, key and parameters gave other bits the second time");
+               "the same data, key and parameters gave different bits in the second run");
     }
   }
 
@@ -220,18 +220,19 @@ class Comparison {
   /// \returns whether the files of the two runs must be the same.
   bool compare_ends(const RecordedRun& other) {
     if (other.thrown() != nullptr) {
-      report("status", other.releases().size(), "fails with the neighbour alone: " + other.end());
+      report("status", other.releases().size(),
+             "the run fails only with the neighbour: " + other.end());
       return false;
     }
     if (first_->diverged_by_training_loss() != other.diverged_by_training_loss()) {
       found_.not_compared.push_back(
           "files and status, with " + now_ +
-          ": in research mode a training loss that is not a number says that a run diverged");
+          ": in research mode a training loss that is not a number ends a run as diverged");
       return false;
     }
     if (other.end() != first_->end())
       report("status", std::nullopt,
-             "the runs end otherwise: " + first_->end() + "; " + other.end());
+             "the runs end differently: " + first_->end() + "; " + other.end());
     return true;
   }
 
@@ -241,7 +242,7 @@ class Comparison {
     for (const PlannedStatistic& one : plan_.statistics) {
       found_.coordinates += 2 * one.size;
       if (other.find(name_of(one)) == nullptr)
-        return report("status", std::nullopt, "one of the two runs does not release a statistic");
+        return report("status", std::nullopt, "only one of the two runs releases a statistic");
     }
     if (const auto what = difference_of_statistics(plan_, key(seed_), here, there, *first_, other))
       report("statistic", std::nullopt, *what);
@@ -254,7 +255,7 @@ class Comparison {
       if (is_before_steps(one->name.what)) continue;  // a step, which is compared already
       const RecordedRelease* of_other = other.find(one->name);
       if (of_other == nullptr) {
-        report("status", one->name.step, "one of the two runs does not make the step");
+        report("status", one->name.step, "only one of the two runs makes the step");
         break;
       }
       const auto [owner, is_new] = owners.try_emplace(
@@ -281,7 +282,7 @@ class Comparison {
     } catch (const std::exception& problem) {
       if (here.train.rows() > 0)
         report("transforms", std::nullopt,
-               std::string("fail on the neighbour alone: ") + problem.what());
+               std::string("the transforms fail only on the neighbour: ") + problem.what());
       return {};
     }
   }
@@ -302,10 +303,11 @@ class Comparison {
       here.gather({&row, 1}, one, target);
       there.gather({&row, 1}, other, target);
       if (same_bits(one, other)) continue;
-      return report("transforms", std::nullopt,
-                    "row " + std::to_string(row) +
-                        " becomes another, though its own features are the same and no transform "
-                        "says that it was fitted to private rows");
+      return report(
+          "transforms", std::nullopt,
+          "row " + std::to_string(row) +
+              " is transformed differently, although its own features are the same and no "
+              "transform declares that it was fitted to private rows");
     }
   }
 
@@ -322,8 +324,8 @@ class Comparison {
       if (std::equal(a.begin(), a.end(), b.begin(), b.end(), same)) continue;
       return report("transforms", std::nullopt,
                     "transform " + std::to_string(i) +
-                        " saves other numbers with the model, and says that it learns none from "
-                        "private rows");
+                        " saves different numbers with the model, but declares that it learns "
+                        "nothing from private rows");
     }
   }
 
@@ -354,13 +356,14 @@ class Comparison {
 /// The reason why nothing can be compared; "" if something can.
 std::string nothing_to_compare(const Plan& plan) {
   if (plan.manifest->noise_off) return "a run without noise: it protects nobody";
-  if (plan.setting->info.train_rows < 2) return "a single row: there is nothing beside it";
+  if (plan.setting->info.train_rows < 2) return "data with a single row: no other row could change";
   if (!plan.federated) return "";
   const Federated& wish = *plan.manifest->federated;
   if (plan.federated->estimates && wish.estimates == EstimateMode::unaccounted)
-    return "federated.estimates is unaccounted: all rounds follow from private rows, as is stated";
+    return "federated.estimates is unaccounted: all rounds depend on private rows, as the run "
+           "states";
   if (plan.federated->at_server && plan.federated->clients.size() < 2)
-    return "a single client: there is nothing beside it";
+    return "a single client: no other client could change";
   return "";
 }
 
@@ -373,12 +376,13 @@ std::vector<std::string> left_out(const Plan& plan) {
     list.emplace_back("bits of released numbers: arithmetic is float");
   else if (owner.correlated && !ReplayedSums::are_whole(owner.correlated->parts))
     list.emplace_back(
-        "released numbers within a few hundredths of their noise: fractions of earlier sums are "
-        "carried in fixed point");
+        "differences of released numbers below a few hundredths of their noise: fractions of "
+        "earlier "
+        "sums are carried in fixed point");
   if (plan.federated)
-    list.emplace_back("who has which examples: the neighbour is shared out as the data were");
+    list.emplace_back("which client has which examples: the neighbour is divided like the data");
   if (plan.unit == PrivacyUnit::client)
-    list.emplace_back("a client that is removed: the manifest says how many there are");
+    list.emplace_back("the removal of a client: the manifest gives their number");
   return list;
 }
 
@@ -386,7 +390,7 @@ std::vector<std::string> left_out(const Plan& plan) {
 
 Falsified falsify(const Plan& plan, const FalsifyOptions& options) {
   if (options.steps == 0 || options.threads <= 0)
-    throw ConfigError("steps and threads of a comparison must be above 0");
+    throw ConfigError("the steps and threads of a comparison must be above 0");
   if (const std::string why = nothing_to_compare(plan); !why.empty()) {
     Falsified nothing;
     nothing.not_compared.push_back(why);

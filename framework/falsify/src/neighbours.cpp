@@ -41,19 +41,20 @@ std::string to_text(LastRow change, PrivacyUnit unit) {
     case LastRow::as_it_is:
       return "the same rows";
     case LastRow::zeros:
-      return who + " of zeros and another class";
+      return who + " replaced by zeros and another class";
     case LastRow::copy:
-      return who + (is_client ? " copies of the ones before them" : " a copy of the one before it");
+      return who + " replaced by " +
+             (is_client ? "copies of earlier rows" : "a copy of the row before it");
     case LastRow::huge:
-      return who + " of the largest numbers";
+      return who + " replaced by the largest numbers";
     case LastRow::subnormal:
-      return who + " of subnormal numbers";
+      return who + " replaced by subnormal numbers";
     case LastRow::removed:
       return who + " removed";
     case LastRow::rare_token:
-      return who + " of the last token of the vocabulary";
+      return who + " replaced by the last token of the vocabulary";
     case LastRow::no_token:
-      return who + " without a token";
+      return who + " replaced by no tokens";
   }
   return "";
 }

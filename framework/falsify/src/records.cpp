@@ -101,7 +101,7 @@ std::optional<std::string> difference_of(const LedgerContents& a, const LedgerCo
   for (std::size_t i = 0; i < a.releases.size(); ++i) {
     const auto &x = a.releases[i], &y = b.releases[i];
     if (x.step != y.step || x.event != y.event || x.epsilon != y.epsilon || x.what != y.what)
-      return "line " + std::to_string(i + 2) + " of the ledger is another";
+      return "line " + std::to_string(i + 2) + " of the ledger differs";
   }
   return std::nullopt;
 }
@@ -126,14 +126,14 @@ std::vector<std::string> differing_ledgers(const fs::path& a, const fs::path& b)
 std::vector<std::string> differing_records(const Plan& plan, const fs::path& a, const fs::path& b) {
   std::vector<std::string> found;
   const std::set<std::string> names = names_in(a);
-  if (names != names_in(b)) found.emplace_back("other files are left");
+  if (names != names_in(b)) found.emplace_back("the runs leave different files");
   for (const std::string& name : names) {
     if (!fs::exists(b / name)) continue;
     const std::string in_a = content_of(a / name), in_b = content_of(b / name);
     if (is_ledger(name)) {
-      if (in_a.size() != in_b.size()) found.push_back(name + " has another size");
+      if (in_a.size() != in_b.size()) found.push_back(name + " differs in size");
     } else if (public_part(plan, name, in_a) != public_part(plan, name, in_b)) {
-      found.push_back(name + " is another");
+      found.push_back(name + " differs");
     }
   }
   return found;

@@ -63,7 +63,7 @@ ReplayedOwner::ReplayedOwner(const Plan& run, std::optional<std::size_t> client,
 void ReplayedOwner::compare(const RecordedRelease& here, const RecordedRelease& there) {
   compare_parameters(here, there);
   if (here.own.size() != there.own.size())
-    report_("release", here.name.step, "the runs release other numbers of vectors");
+    report_("release", here.name.step, "the runs release different numbers of vectors");
   if (here.name.what == ReleaseSeen::What::measurement) return compare_measurement(here, there);
   if (here.name.what == ReleaseSeen::What::report) return compare_report(here, there);
   compare_batches(here, there);
@@ -96,10 +96,10 @@ void ReplayedOwner::compare_batches(const RecordedRelease& here, const RecordedR
   std::sort(expected.begin(), expected.end());
   std::sort(found.begin(), found.end());
   if (expected == found) return;
-  report_("batch", here.name.step,
-          "rows that both data sets have are drawn in one of them only: " +
-              std::to_string(expected.size()) + " expected, " + std::to_string(found.size()) +
-              " drawn");
+  report_(
+      "batch", here.name.step,
+      "rows of both data sets are drawn in only one of them: " + std::to_string(expected.size()) +
+          " expected, " + std::to_string(found.size()) + " drawn");
 }
 
 // ---- steps
@@ -140,19 +140,20 @@ void ReplayedOwner::compare_constants(const RecordedRelease& here, const Recorde
   const double planned = plan_.clip_norm_adapts() ? clip_norm_ : plan_.clip_norm[step];
   for (const double clip_norm : {here.clip_norm, there.clip_norm}) {
     if (clip_norm != planned)
-      report_("clip norm", step,
-              "is " + format_number(clip_norm) + ", expected " + format_number(planned));
+      report_(
+          "clip norm", step,
+          "the clip norm is " + format_number(clip_norm) + ", expected " + format_number(planned));
   }
   for (std::size_t part = 0; part < std::min(here.own.size(), there.own.size()); ++part) {
     const double a = here.own[part].noise_stddev(), b = there.own[part].noise_stddev();
     if (a != b)
       report_("noise", step,
-              "its standard deviation is " + format_number(a) + " and " + format_number(b));
+              "the standard deviation is " + format_number(a) + " and " + format_number(b));
     if (plan_.correlated) continue;
     const double expected = in_a_->noise_stddev();
     if (std::abs(a - expected) > 1e-12 * a)
       report_("noise", step,
-              "its standard deviation is " + format_number(a) + ", expected " +
+              "the standard deviation is " + format_number(a) + ", expected " +
                   format_number(expected));
   }
 }
@@ -162,7 +163,7 @@ void ReplayedOwner::add(const RecordedRelease& at, std::uint32_t row, Replay& re
   const Contribution& one = replay.of_row(data, row);
   if (!one.within_bound)
     report_("contribution", at.name.step,
-            "the cells of row " + std::to_string(row) + " are longer than the clip norm");
+            "the whole numbers of row " + std::to_string(row) + " are longer than the clip norm");
   for (std::size_t part = 0; part < std::min(sums.size(), one.cells.size()); ++part) {
     for (std::size_t i = 0; i < sums[part].size(); ++i) sums[part][i] += one.cells[part][i];
   }
@@ -177,7 +178,7 @@ void ReplayedOwner::compare_sums(const RecordedRelease& here, const RecordedRele
   const auto b = in_a_->release(std::move(in_b), past_b_ ? *past_b_ : none, noised);
   for (std::size_t part = 0; part < a.size(); ++part) {
     if (part >= here.own.size() || part >= there.own.size())
-      return report_("release", step, "a part of it is missing");
+      return report_("release", step, "a part of the release is missing");
     const auto found_a = here.own[part].values(), found_b = there.own[part].values();
     coordinates_ += found_a.size() + found_b.size();
     if (noised) {
@@ -207,7 +208,7 @@ void ReplayedOwner::check_release(std::uint64_t step, std::span<const float> fou
     const std::string is = i < found.size() ? format_number(found[i]) : "missing";
     std::string what = "coordinate " + std::to_string(i);
     what.append(whose).append(" is ").append(is);
-    what.append("; from the rows' own cells, the noise and the divisor comes ");
+    what.append("; recomputed from the rows, the noise and the divisor: ");
     return report_("release", step, what.append(format_number(wanted)));
   }
 }

@@ -171,7 +171,7 @@ std::optional<std::string> difference_of_statistics(const Plan& plan, const Rand
         ++i;
       const std::string is = i < found.size() ? format_number(found[i]) : "missing";
       return "number " + std::to_string(i) + " of the " + words_for(one) + whose + " is " + is +
-             "; from the rows' own cells, the noise and the divisor comes " +
+             "; recomputed from the rows, the noise and the divisor: " +
              (i < expected.size() ? format_number(expected[i]) : "nothing");
     };
     if (auto found = differs(first, in_here.all, "")) return found;

@@ -197,7 +197,7 @@ void Client::expect_receipts() {
 
 void Client::take_over_estimate() {
   if (!is_paid_elsewhere_ || estimates_made_ >= plan_.beside.size())
-    throw PrivacyError("an estimate was paid for by another process that is not in the plan");
+    throw PrivacyError("another process paid for an estimate that is not in the plan");
   paid_estimates_ = PaidElsewhere::receipts(std::span(plan_.beside).subspan(estimates_made_, 1));
 }
 

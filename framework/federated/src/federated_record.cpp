@@ -136,7 +136,8 @@ void AskedRule::restore(StateReader& in, const std::string& who) {
     in.get(all_of(progress));
     if (rule_ != nullptr && next(progress) == answer) continue;
     throw PluginError(
-        who + ": gives other local iterations for the same progress than at the start of the run");
+        who +
+        ": gives other numbers of local iterations for the same progress than before the resume");
   }
 }
 

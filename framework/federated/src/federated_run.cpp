@@ -174,7 +174,8 @@ class FederatedRun final : ResumableRun {
     in.begin("rounds");
     in.get(totals_);
     in.get(between_rounds(*this));
-    if (model_.size() != plan_.parameters) in.fail("its model has another size");
+    if (model_.size() != plan_.parameters)
+      in.fail("its model has another number of parameters than the plan");
     if (manifest_.ema_decay) {
       average_.emplace(*manifest_.ema_decay, model_);
       average_->restore(in);
@@ -404,7 +405,7 @@ class FederatedRun final : ResumableRun {
     for (const std::uint32_t client : drawn) {
       if (client >= clients_.size() || (!members.empty() && members.back() == client)) {
         throw PluginError(wish_.participation.component->full_name() + ": drew client " +
-                          std::to_string(client) + " twice, or a number that no client has");
+                          std::to_string(client) + " twice, or there is no such client");
       }
       if (clients_[client]->steps_left() > 0) members.push_back(client);
     }

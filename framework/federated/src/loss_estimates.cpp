@@ -19,7 +19,7 @@ void LossEstimator::restore(StateReader& in) {
   in.begin("loss estimates");
   in.get(state(*this));
   if (gradient_.size() != model_.size() || (!model_.empty() && model_.size() != size_))
-    in.fail("a model of another size");
+    in.fail("its model has another number of parameters than the plan");
 }
 
 /// The quantities that follow from the models of a round.

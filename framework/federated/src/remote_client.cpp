@@ -79,14 +79,14 @@ OwnPart part_of_own_data(const Manifest& manifest, const ComponentUse& own, std:
     const PublicFacts facts = declared_facts(manifest, info);
     part.plan = make_plan(manifest, facts, std::move(kept));
     if (!info.has_targets && part.plan.setting->network.loss != Loss::next_token)
-      throw ConfigError("its rows have no targets, so it cannot train on them");
+      throw ConfigError("the rows have no targets, so no model can be trained on them");
     part.second_look = std::make_unique<SecondLook>(part.plan);
     part.data.train = source->read(Split::train);
     const std::uint64_t rows = part.data.train.rows();
     const std::uint64_t declared = facts.shard_sizes.at(number);
     if (size_is_public(manifest) && rows != declared) {
       throw ConfigError("has " + std::to_string(rows) + " examples, but federated.sizes declares " +
-                        std::to_string(declared) + " of client " + std::to_string(number) +
+                        std::to_string(declared) + " for client " + std::to_string(number) +
                         "; under " + std::string(to_text(manifest.adjacency)) +
                         " the size is public and must be correct");
     }
@@ -176,8 +176,8 @@ class RemoteClient::Part {
     }
     if (wish_.state.empty()) {
       throw ConfigError(
-          "there is no directory for the private state of a client (none of state, XDG_STATE_HOME "
-          "and HOME is given)");
+          "there is no directory for the private state of a client; give state, or set "
+          "XDG_STATE_HOME or HOME");
     }
   }
 
@@ -213,8 +213,8 @@ class RemoteClient::Part {
           "this client's");
     }
     if (order.client != wish_.number) {
-      throw ConfigError("the order is for client " + std::to_string(order.client) + ", this is " +
-                        std::to_string(wish_.number));
+      throw ConfigError("the order is for client " + std::to_string(order.client) +
+                        ", but this is client " + std::to_string(wish_.number));
     }
   }
 
@@ -227,22 +227,23 @@ class RemoteClient::Part {
 
   void check_addressed(const RemoteOrder& order) const {
     check_meant_for_this(order);
-    if (!CheckpointFolder::is_id(order.run)) throw ConfigError("the order names no run");
+    if (!CheckpointFolder::is_id(order.run))
+      throw ConfigError("the order has no valid id of a run");
     if (order.model.size() != part_.plan.parameters) {
       throw ConfigError("the order has a model of " + std::to_string(order.model.size()) +
                         " parameters, expected " + std::to_string(part_.plan.parameters));
     }
     if (order.first_step.has_value() != federated().at_server)
-      throw ConfigError("the order is for another aggregation");
+      throw ConfigError("the order is for another federated.aggregation than this client's");
   }
 
   void check_new(const RemoteOrder& order) const {
     check_is_of_this_run(order.run);
-    if (is_over_) throw PrivacyError("the run is finished: its server has declared it");
+    if (is_over_) throw PrivacyError("the run is finished, as its server declared");
     if (order.round < next_round_) {
-      throw PrivacyError("round " + std::to_string(order.round) +
-                         " was executed by another order, or " +
-                         "was interrupted, and is not executed again");
+      throw PrivacyError(
+          "round " + std::to_string(order.round) +
+          " was executed by another order or interrupted, and is not executed again");
     }
     if (order.round >= manifest_.federated->rounds)
       throw ConfigError("the order is for a round that is not in the plan");

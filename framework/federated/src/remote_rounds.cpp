@@ -76,10 +76,9 @@ std::vector<std::optional<ClientRound>> RemoteRounds::train(
   if (orders.empty()) return sent;
   const std::vector<std::optional<std::string>> answers = remote_.ask(orders);
   if (answers.size() != orders.size()) {
-    throw ConfigError(
-        "the clients gave " + std::to_string(answers.size()) + " answers to " +
-        std::to_string(orders.size()) +
-        " orders, expected one for each order, and nothing (None) for a missing answer");
+    throw ConfigError("the clients gave " + std::to_string(answers.size()) + " answers to " +
+                      std::to_string(orders.size()) +
+                      " orders; expected one for each order, or None for a missing answer");
   }
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     if (!answers[i]) continue;
@@ -112,9 +111,9 @@ RemoteAnswer RemoteRounds::checked(const std::string& text, std::uint64_t round,
                                    const ClientTask& task, std::size_t parameters) const {
   RemoteAnswer answer = RemoteAnswer::of(text);
   const auto refuse = [](const std::string& what) { throw ConfigError("its answer " + what); };
-  if (answer.run != run_) refuse("is of another run");
-  if (answer.ground != ground_) refuse("is of another program, manifest or set of plugins");
-  if (answer.client != task.client || answer.round != round) refuse("is to another order");
+  if (answer.run != run_) refuse("belongs to another run");
+  if (answer.ground != ground_) refuse("comes from another program, manifest or set of plugins");
+  if (answer.client != task.client || answer.round != round) refuse("answers another order");
   const ClientPlan& planned = plan_.federated->clients[task.client];
   if (answer.steps_done > planned.plan->affordable_steps ||
       answer.estimates_made > plan_.manifest->federated->rounds)

@@ -19,10 +19,8 @@ constexpr RunStatus kEnds[] = {RunStatus::completed, RunStatus::budget_exhausted
 void check_version(StateReader& in) {
   const std::uint64_t version = in.word();
   if (version == kRoundProtocol) return;
-  throw ConfigError("is of version " + std::to_string(version) +
-                    " of the messages of a round, this "
-                    "program knows " +
-                    std::to_string(kRoundProtocol));
+  throw ConfigError("has version " + std::to_string(version) +
+                    " of the round messages, expected version " + std::to_string(kRoundProtocol));
 }
 
 template <class... T>
@@ -75,8 +73,7 @@ RemoteFarewell RemoteFarewell::of(const std::string& text) {
   read_message(text, kFarewell, farewell.run, farewell.ground, farewell.client, said);
   const auto* const end = std::find_if(std::begin(kEnds), std::end(kEnds),
                                        [&](RunStatus status) { return to_text(status) == said; });
-  if (end == std::end(kEnds))
-    throw ConfigError(std::string(kFarewell) + ": has a status that no run ends with");
+  if (end == std::end(kEnds)) throw ConfigError(std::string(kFarewell) + ": has an unknown status");
   farewell.status = *end;
   return farewell;
 }

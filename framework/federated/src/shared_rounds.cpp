@@ -26,7 +26,7 @@ std::string state_of(const Client& client) {
 }
 
 void restore_client(Client& client, const std::string& state) {
-  StateReader in(state, "what is kept about a client");
+  StateReader in(state, "the saved state of a client");
   client.restore(in);
   in.end();
 }
@@ -56,7 +56,7 @@ struct RoundOrder {
 };
 
 RoundOrder order_of(const std::string& text) {
-  return from_state_text<RoundOrder>(text, "what process 0 asks for");
+  return from_state_text<RoundOrder>(text, "the order of process 0");
 }
 
 /// The keys of one round.
@@ -167,7 +167,7 @@ std::vector<std::optional<ClientRound>> SharedRounds::train(
   const std::vector<std::string> texts = gathered_texts(cluster_, "");
   std::vector<StateReader> readers;
   readers.reserve(texts.size());
-  for (const std::string& text : texts) readers.emplace_back(text, "what clients sent");
+  for (const std::string& text : texts) readers.emplace_back(text, "the answers of clients");
   // Each process answers in the order of the tasks.
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const std::size_t owner = owners_[tasks[i].client];
@@ -208,7 +208,7 @@ void SharedRounds::estimate(const std::vector<std::unique_ptr<Client>>& clients,
   const std::vector<std::string> texts = gathered_texts(cluster_, "");
   std::vector<StateReader> readers;
   readers.reserve(texts.size());
-  for (const std::string& text : texts) readers.emplace_back(text, "what clients estimated");
+  for (const std::string& text : texts) readers.emplace_back(text, "the estimates of clients");
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const std::size_t owner = owners_[tasks[i].client];
     if (is_paid[i] != 0 && owner != 0)
@@ -265,7 +265,8 @@ class FederatedWorker {
 
   void make_steps(const RoundOrder& order) {
     model_ = order.model;
-    if (model_.size() != plan_.parameters) throw IoError("process 0 sent another model");
+    if (model_.size() != plan_.parameters)
+      throw IoError("process 0 sent a model with another number of parameters than the plan");
     keys_.emplace(keys_told(order.keys));
     for (const ClientOrder& one : order.clients) prepare(one, order.first_step);
     executor_->for_each_chunk(order.clients.size(), [&](std::size_t i) {

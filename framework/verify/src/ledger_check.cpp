@@ -216,7 +216,7 @@ class Check {
     if (!contents.status) return;  // already reported as a problem
     const std::string place = ":" + std::to_string(contents.releases.size() + 2);
     const auto status = status_of(*contents.status);
-    if (!status) return fail(place, "has a status that no run ends with");
+    if (!status) return fail(place, "has an unknown status");
     account_.status = *status;
     try {
       account_.steps_done = contents.close.at("steps_done").get<std::uint64_t>();

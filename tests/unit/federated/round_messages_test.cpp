@@ -84,7 +84,7 @@ TEST_CASE("a farewell says how the run has ended", "[messages]") {
                                  RunStatus::interrupted, RunStatus::diverged, RunStatus::untrained})
     CHECK(RemoteFarewell::of(farewell(status).text()).status == status);
   CHECK_THROWS_WITH(RemoteFarewell::of(farewell(RunStatus::unfinished).text()),
-                    ContainsSubstring("a status that no run ends with"));
+                    ContainsSubstring("an unknown status"));
   CHECK(RemoteFarewell::begins(farewell().text()));
   CHECK_FALSE(RemoteFarewell::begins(order().text()));
 }
