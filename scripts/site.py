@@ -27,7 +27,7 @@ import griffe
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGINNINGS = ["README.md", "docs", "scripts/iframe-worker.js"]
 MODULES = ["privgrad", "privgrad.sklearn", "privgrad.torch", "privgrad.flower",
-           "privgrad.federated", "privgrad.prototypes", "privgrad.trackers"]
+           "privgrad.federated", "privgrad.prototypes", "privgrad.text", "privgrad.trackers"]
 HEADERS = pathlib.PurePosixPath("framework/sdk/include/privgrad")
 WRITTEN = re.compile(r"<!-- Below, .* Above, a person does\. -->\n(?:\n## .*\n(?=\n### ))?")
 NOTEBOOK = re.compile(r"\]\(([^)\s#:]+)\.ipynb\)")

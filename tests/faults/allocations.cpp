@@ -60,10 +60,10 @@ const std::array kTable = std::to_array<Row>({
            draw.allocation_of(1000 * draw.self.drawn_ + draw.step / 5);
          }},
     {.told = {"moved_beyond_a_cap",
-              "batches of a largest size, whose last rows wait for the next step"},
+              "batches with a size limit; rows beyond it wait for the next step"},
      .law = Law::allocation,
      .draw = [](const Draw& draw) { draw.batch = capped(draw)[draw.step % 5]; }},
-    {.told = {"dropped_beyond_a_cap", "batches of a largest size, whose last rows are left out"},
+    {.told = {"dropped_beyond_a_cap", "batches with a size limit; rows beyond it are left out"},
      .law = Law::allocation,
      .draw =
          [](const Draw& draw) {

@@ -15,6 +15,11 @@ done || exit 1
 expect "the package's modules have pages" "$(cat "$place/site/api/python.html")" 'href="privgrad\.sklearn\.html"'
 expect "the package's functions are there, folded" \
   "$(grep -A9 '^<summary><code>calibrate</code>: ' "$place/site/api/privgrad.html")" '<h2 id="privgrad\.calibrate"'
+for module in python/privgrad/[!_]*.py; do # the page of privgrad has the content of some, data is internal
+  name=$(basename "$module" .py)
+  grep -qE "^from \.$name import" python/privgrad/__init__.py || [ "$name" = data ] ||
+    expect "modules that are imported by name have pages" "$(ls "$place/site/api")" "^privgrad\.$name\.html$"
+done
 expect "the SDK's headers are there" "$(cat "$place/site/api/sdk.html")" 'privgrad/schedule\.hpp'
 if command -v doxygen >/dev/null; then
   expect "Doxygen's pages are there" "$(cat "$place/site/api/sdk/classprivgrad_1_1Schedule.html")" 'is_shape'

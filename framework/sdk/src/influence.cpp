@@ -69,7 +69,7 @@ struct Curve {
 
 struct Fitted {
   double slope = 0.0;
-  /// The factor c, at that end of the curve at which the exponential is largest.
+  /// The largest value of the fitted exponential, at one of the ends of the curve.
   double factor = 0.0;
 };
 

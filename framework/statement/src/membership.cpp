@@ -63,7 +63,7 @@ PrivacyAnswer proved_delta(const Plan& plan, const Outcome& outcome, double epsi
       proved_delta(manifest, outcome.stated(plan), outcome.paid.accounted, epsilon);
   if (!plan.federated || plan.federated->at_server) return largest;
   const auto& clients = plan.federated->clients;
-  // Among the clients with the stated client's plan, that client was charged most. Clients with
+  // No client with the same plan was charged more than the client of the statement. Clients with
   // other plans may have been charged for all their steps.
   std::set<const Plan*> asked{clients[outcome.client.value_or(plan.federated->weakest)].plan.get()};
   for (const ClientPlan& client : clients) {

@@ -99,12 +99,12 @@ void register_components(Registrar& registrar) {
           .example("mnist"),
   };
   for (auto& spec : IdxSelection::params(
-           "Number of classes. Those of mnist, fashion-mnist and cifar10 are known (10); of "
-           "others, without it and keep_labels, it is read off the training labels, and listed "
-           "as unaccounted.",
+           "Number of classes. Those of mnist, fashion-mnist and cifar10 are known (10). For "
+           "others, unless this or keep_labels is given, it is read off the training labels, "
+           "which is listed as unaccounted.",
            "The class for a missing or invalid label. For mnist, fashion-mnist and cifar10, "
-           "whose published labels are all valid, it is 0 by default. For others, without it and "
-           "keep_labels, such a row is an error, and listed as unaccounted.")) {
+           "whose published labels are all valid, it is 0 by default. For others, unless this or "
+           "keep_labels is given, such a row is an error, which is listed as unaccounted.")) {
     params.push_back(std::move(spec));
   }
   registrar.add<DataSource, DatasetByName>({

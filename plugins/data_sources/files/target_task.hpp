@@ -24,8 +24,9 @@ class TargetTask {
                 .one_of({"classification", "regression"})
                 .defaults_to("classification"),
             privgrad::param::integer("classes",
-                                     "Classification: number of classes. Without it it is read off "
-                                     "the training targets, and listed as unaccounted.")
+                                     "Classification: number of classes. Without it, the number is "
+                                     "read off the training targets, which is listed as "
+                                     "unaccounted.")
                 .at_least(2)
                 .at_most(static_cast<double>(kMostClasses))
                 .optional()};
@@ -34,9 +35,10 @@ class TargetTask {
   /// The parameter target_fill, for sources whose targets are numbers in a file: the replacement
   /// for targets that do not fit.
   static privgrad::ParamSpec fill_param() {
-    return privgrad::param::real("target_fill",
-                                 "The class index, or the real, for a missing or invalid target. "
-                                 "Without it such a row is an error, and listed as unaccounted.")
+    return privgrad::param::real(
+               "target_fill",
+               "The class index, or the real, for a missing or invalid target. "
+               "Without it, such a row is an error, which is listed as unaccounted.")
         .optional();
   }
 

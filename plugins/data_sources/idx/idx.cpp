@@ -48,10 +48,10 @@ void register_components(Registrar& registrar) {
           .optional(),
   };
   for (auto& spec : IdxSelection::params(
-           "Number of classes. Without it (and keep_labels) it is read off the training labels, "
-           "and listed as unaccounted.",
-           "The class for a missing or invalid label. Without it (and keep_labels) such a row is "
-           "an error, and listed as unaccounted.")) {
+           "Number of classes. Unless this or keep_labels is given, it is read off the training "
+           "labels, which is listed as unaccounted.",
+           "The class for a missing or invalid label. Unless this or keep_labels is given, such a "
+           "row is an error, which is listed as unaccounted.")) {
     params.push_back(std::move(spec));
   }
   registrar.add<DataSource, Idx>({

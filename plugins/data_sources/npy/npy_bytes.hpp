@@ -27,7 +27,7 @@ class NpyBytes {
   /// \returns the name of the array in the archive; "" if it is the whole file.
   virtual std::string member() const { return ""; }
 
-  /// \throws IoError with who() and `what`.
+  /// \throws IoError, always: who() and `what`, with a colon between them.
   [[noreturn]] void fail(const std::string& what) const;
 
   /// Appends up to `count` bytes; memory never grows ahead of the bytes that have arrived.

@@ -142,7 +142,7 @@ std::vector<ParamSpec> column_params() {
           .optional(),
       param::boolean("other",
                      "Category, date: one more feature, for missing and undeclared values. "
-                     "Without it such a row is an error.")
+                     "Without it, such a row is an error.")
           .optional(),
       param::real("min", "Number, days of a date: lower values become it.").optional(),
       param::real("max", "Number, days of a date: higher values become it.").optional(),

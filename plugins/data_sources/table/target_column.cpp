@@ -24,8 +24,8 @@ std::vector<privgrad::ParamSpec> TargetColumn::params() {
           .at_least_items(2)
           .optional(),
       param::text("other_label",
-                  "Label for unknown or missing targets. Without it such a row is an error, and "
-                  "listed as unaccounted.")
+                  "Label for unknown or missing targets. Without it, such a row is an error, "
+                  "which is listed as unaccounted.")
           .optional(),
       param::real("target_fill",
                   "The same for targets that are numbers: the class index, or the real, for a "

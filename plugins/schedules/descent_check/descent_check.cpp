@@ -51,9 +51,9 @@ class DescentCheck final : public Adaptive {
             .in_unit("loss")
             .defaults_to(0),
         real("loss_bound",
-             "The largest loss that an example counts with in a check; a loss that is not finite "
-             "counts as this. An example moves the sum of the changes by at most this (twice this "
-             "under replace_one).")
+             "In a check, an example's loss counts as this if it is larger or not finite. So an "
+             "example moves the sum of the changes by at most this (twice this under "
+             "replace_one).")
             .above(0)
             .in_unit("loss")
             .example(2),

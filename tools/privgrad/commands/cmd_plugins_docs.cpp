@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "command.hpp"
+#include "loading_in_child.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
 #include "privgrad/manifest/component_docs.hpp"
@@ -34,8 +35,8 @@ std::string index_page(const Index& index) {
   return text;
 }
 
-int do_plugins_docs(const Arguments& arguments) {
-  const host::PluginHost host = load_every_plugin(arguments, {});
+int write_pages(const Arguments& arguments, const host::RefusedFiles& refused) {
+  const host::PluginHost host = load_every_plugin(arguments, refused);
   const fs::path folder = arguments.operand(0);
   std::error_code failure;
   fs::create_directories(folder, failure);
@@ -53,6 +54,11 @@ int do_plugins_docs(const Arguments& arguments) {
   }
   core::write_atomically(folder / "README.md", index_page(index));
   return 0;
+}
+
+int do_plugins_docs(const Arguments& arguments) {
+  return load_in_child(
+      [&](const host::RefusedFiles& refused) { return write_pages(arguments, refused); });
 }
 
 }  // namespace

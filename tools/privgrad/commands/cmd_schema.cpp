@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
+#include "loading_in_child.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
 #include "privgrad/manifest/json_schema.hpp"
@@ -10,10 +11,12 @@ namespace privgrad::tool {
 namespace {
 
 int do_schema(const Arguments& arguments) {
-  const host::PluginHost host = load_every_plugin(arguments, {});
-  print_json(arguments.has("study") ? core::study_schema(host.catalog())
-                                    : core::manifest_schema(host.catalog()));
-  return 0;
+  return load_in_child([&](const host::RefusedFiles& refused) {
+    const host::PluginHost host = load_every_plugin(arguments, refused);
+    print_json(arguments.has("study") ? core::study_schema(host.catalog())
+                                      : core::manifest_schema(host.catalog()));
+    return 0;
+  });
 }
 
 }  // namespace

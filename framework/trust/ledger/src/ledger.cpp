@@ -69,9 +69,10 @@ Ledger::Ledger(const std::filesystem::path& file, Budget budget, Accountant& acc
                        "program than the one that resumes it");
   }
   first_hash_ = chain_.last_hash();
-  // The plan was proved to be within the budget on the machine on which it was made. Noise that is
-  // chosen during the run is guarded only by this ledger, and only with filters, whose answers are
-  // the same everywhere.
+  // The machine that made the plan proved that it is within the budget; another processor may
+  // compute an epsilon with other last bits. Only this ledger bounds noise that is chosen during
+  // the run, so there the target stays exact: such runs need a filter, whose answers are the same
+  // on every processor.
   if (budget_.target_epsilon && !accountant_.is_filter())
     *budget_.target_epsilon *= 1.0 + kOfProcessors;
   nlohmann::json last_epsilon;

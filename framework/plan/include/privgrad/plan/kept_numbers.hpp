@@ -40,9 +40,9 @@ class KeptNumbers {
   const std::vector<double>& optimized(const std::function<std::vector<double>()>& search);
   /// The values of a schedule with which the run began.
   /// \param slot  "learning_rate", ...
-  /// \param values  the values, as the schedule computes them on this machine; a first plan uses
-  ///   these. If they differ from the run's stored values by more than rounding, they are returned
-  ///   too, and the caller must refuse them.
+  /// \param values  the values, as the schedule computes them on this machine.
+  /// \returns the run's stored values. In a first plan, or if the two differ by more than rounding,
+  ///   it returns `values`; the caller must refuse a difference.
   std::vector<double> schedule(const std::string& slot, std::vector<double> values);
 
   /// Whether this is a repeated plan, perhaps on another processor.

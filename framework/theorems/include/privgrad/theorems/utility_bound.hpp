@@ -36,8 +36,8 @@ struct AlphaFacts {
 };
 double alpha_of(const AlphaFacts& facts);
 
-/// The rho with rho + 2 sqrt(rho ln(1/delta)) = epsilon, epsilon + 2L - 2 sqrt(L (L + epsilon))
-/// with L = ln(1/delta); the paper prints a plus.
+/// The rho for which rho + 2 sqrt(rho L) = epsilon, where L = ln(1/delta). It equals epsilon + 2 L -
+/// 2 sqrt(L (L + epsilon)); the paper has a plus instead of this minus, by mistake.
 /// \param epsilon  > 0.
 /// \param delta  in (0, 1).
 double rho_for(double epsilon, double delta);

@@ -43,8 +43,7 @@ class Participation {
   void add_step(std::vector<std::uint32_t> members);
 
   std::uint64_t groups_;
-  std::vector<std::uint64_t> begins_{0};  // where each step's members begin, and where the last
-                                          // step's end
+  std::vector<std::uint64_t> begins_{0};  // where each step's members begin, followed by the end
   std::vector<std::uint32_t> members_;
 };
 
