@@ -383,11 +383,11 @@ class Gate {
     std::printf("%-34s %9s %9s\n", "ratio", "measured", "bound");
   }
 
-  void check(const char* name, const std::function<double()>& measure) {
+  void check(const std::string& name, const std::function<double()>& measure) {
     const double bound = bounds_.at(name).get<double>() * slack_;
     const double found = measure();
     ++checked_;
-    std::printf("%-34s %9.4f %9.4f", name, found, bound);
+    std::printf("%-34s %9.4f %9.4f", name.c_str(), found, bound);
     if (!(found <= bound)) {
       ++beyond_;
       std::printf("  BEYOND by %.0f %%", 100.0 * (found / bound - 1.0));
@@ -411,19 +411,15 @@ class Gate {
 };
 
 void check_layers(Gate& gate) {
-  const Activation gelu{ActivationKind::gelu};
-  gate.check("gelu_over_copy", [&] { return layer_over_copy(gelu, {1536}, Way::forwards); });
-  gate.check("gelu_backward_over_copy",
-             [&] { return layer_over_copy(gelu, {1536}, Way::backwards); });
-  gate.check("layer_norm_over_copy", [&] {
-    return layer_over_copy(LayerNorm{}, {16, 384}, Way::forwards);
-  });
-  gate.check("layer_norm_backward_over_copy", [&] {
-    return layer_over_copy(LayerNorm{}, {16, 384}, Way::backwards);
-  });
-  gate.check("group_norm_over_copy", [&] {
-    return layer_over_copy(GroupNorm{.groups = 16}, {8, 8, 64}, Way::forwards);
-  });
+  const auto check = [&](const std::string& name, const Layer& layer, const Shape& shape) {
+    gate.check(name + "_over_copy", [&] { return layer_over_copy(layer, shape, Way::forwards); });
+    gate.check(name + "_backward_over_copy",
+               [&] { return layer_over_copy(layer, shape, Way::backwards); });
+  };
+  for (const auto& [kind, name] : kActivations) check(std::string(name), Activation{kind}, {1536});
+  check("layer_norm", LayerNorm{}, {16, 384});
+  check("rms_norm", RmsNorm{}, {16, 384});
+  check("group_norm", GroupNorm{.groups = 16}, {8, 8, 64});
 }
 
 /// Prints one line about the rate of the machine's products.

@@ -106,7 +106,7 @@ def guards(page: str) -> list[str]:
         wrong += [f'tests: "{name}" is no test' for name in re.findall(r'"([^"]+)"', guarding)
                   if f'TEST_CASE("{name}"' not in tests and f'TEST_CASE( "{name}"' not in tests
                   and not re.search(r'TEST_CASE\(\s*"' + re.escape(name) + '"', tests)]
-    return wrong if len(listed) > 50 else [*wrong, f"changes: only {len(listed)} rows were found"]
+    return wrong if len(listed) > 30 else [*wrong, f"changes: only {len(listed)} rows were found"]
 
 
 def main() -> int:

@@ -7,6 +7,10 @@
 namespace privgrad {
 namespace {
 
+template <class One>
+std::string words_of(const One&) {
+  return std::string(One::kKind);
+}
 std::string words_of_bias(bool is_absent) { return is_absent ? " without bias" : ""; }
 std::string words_of(const Dense& layer) {
   return "dense " + std::to_string(layer.units) + (layer.per_place ? " per place" : "") +
@@ -22,24 +26,16 @@ std::string words_of(const Pool& layer) {
   return std::string(to_text(layer.kind)) + " pool " + std::to_string(layer.window) + " stride " +
          std::to_string(layer.stride);
 }
-std::string words_of(const Flatten&) { return "flatten"; }
 std::string words_of(const GroupNorm& layer) {
   return "group_norm " + std::to_string(layer.groups);
 }
-std::string words_of(const LayerNorm&) { return "layer_norm"; }
 std::string words_of(const Embedding& layer) {
   return "embedding " + std::to_string(layer.vocabulary) + " x " + std::to_string(layer.width);
 }
-std::string words_of(const Add&) { return "add"; }
-std::string words_of(const ElementwiseProduct&) { return "multiply"; }
-std::string words_of(const RmsNorm&) { return "rms_norm"; }
 std::string words_of(const Scale& layer) { return "scale " + format_number(layer.factor); }
 std::string words_of(const PartOf& layer) {
   return "part " + std::to_string(layer.first) + " to " + std::to_string(layer.first + layer.size);
 }
-std::string words_of(const TokenMask&) { return "mask"; }
-std::string words_of(const Positions&) { return "positions"; }
-std::string words_of(const Prepend&) { return "prepend"; }
 std::string words_of(const MeanOfPlaces&) { return "mean of places"; }
 std::string words_of(const PickPlace& layer) {
   return layer.last ? "pick the last place" : "pick place " + std::to_string(layer.place);
