@@ -163,8 +163,9 @@ TEST_CASE("cuda: a pass refuses what it was not made for, and takes nothing", "[
   const auto pass = one.exact.make_pass(2);
   Doubles norms(3);
   std::vector<SquaredLength> lengths(2);
-  CHECK_THROWS_WITH(one.exact.backward(examples.batch(), *pass, norms),
-                    ContainsSubstring("3 examples for a pass of at most 2"));
+  CHECK_THROWS_WITH(
+      one.exact.backward(examples.batch(), *pass, norms),
+      ContainsSubstring("a batch has 3 examples, but its pass has memory for at most 2"));
   CHECK_THROWS_AS(one.exact.backward(examples.batch(0, 2), *pass, norms), ConfigError);
   Cells sum(one.size, 1);
   one.exact.backward({}, *pass, {});
@@ -172,7 +173,7 @@ TEST_CASE("cuda: a pass refuses what it was not made for, and takes nothing", "[
   one.exact.add_cells(*pass, {}, sum);
   one.exact.backward(examples.batch(0, 2), *pass, std::span(norms).first(2));
   CHECK_THROWS_WITH(one.exact.add_cells(*pass, std::vector<std::uint8_t>(2, 1), sum),
-                    ContainsSubstring("cells are to be added that were not made"));
+                    ContainsSubstring("add_cells() was called before make_cells()"));
   const auto make = [&](const Doubles& scales, std::uint64_t most) {
     one.exact.make_cells(*pass, scales, most, lengths);
   };
