@@ -104,5 +104,5 @@ TEST_CASE("a message of another version is refused by its number", "[messages]")
   REQUIRE(static_cast<std::uint64_t>(text[at]) == core::kRoundProtocol);
   ++text[at];
   CHECK_THROWS_WITH(RemoteOrder::of(text),
-                    ContainsSubstring("is of version " + std::to_string(core::kRoundProtocol + 1)));
+                    ContainsSubstring("has version " + std::to_string(core::kRoundProtocol + 1)));
 }
