@@ -174,8 +174,7 @@ class FederatedRun final : ResumableRun {
     in.begin("rounds");
     in.get(totals_);
     in.get(between_rounds(*this));
-    if (model_.size() != plan_.parameters)
-      in.fail("its model has another number of parameters than the plan");
+    if (model_.size() != plan_.parameters) in.fail("its model has another number of parameters");
     if (manifest_.ema_decay) {
       average_.emplace(*manifest_.ema_decay, model_);
       average_->restore(in);
