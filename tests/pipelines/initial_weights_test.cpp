@@ -10,6 +10,9 @@
 
 #include "privgrad/model/safetensors.hpp"
 #include "privgrad/plan/read_data.hpp"
+#include "privgrad/studies/study.hpp"
+#include "privgrad/studies/study_plan.hpp"
+#include "privgrad/train/run_estimate.hpp"
 #include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/data_account.hpp"
 #include "tensor_file.hpp"
@@ -555,5 +558,34 @@ TEST_CASE("the moving average of a federated run is that of the model after each
     const auto measured =
         nlohmann::json::parse(verify::lines_of(beside.run_dir() / "metrics.jsonl").back());
     CHECK(run.summary.at("metrics").at("test_loss") == measured.at("ema").at("test_loss"));
+  }
+}
+
+// ---- plans without the values
+
+TEST_CASE("no training begins from a study's plan, which has no values of the weights",
+          "[weights][study]") {
+  const TempDir dir;
+  write_file(dir.path() / "base.safetensors", safetensors_of(trained_tensors()));
+  std::string base = kBegunElsewhere;
+  base.erase(base.find("seed: 1\n"), std::string("seed: 1\n").size());
+  for (std::size_t line = base.find('\n'); line + 1 < base.size(); line = base.find('\n', line + 1))
+    base.insert(line + 1, "  ");
+  const core::StudyPlan study = core::plan_study(
+      core::parse_study("study: 1\nseeds: 2\nbase:\n  " + base + "set: {model.weights: {file: " +
+                            (dir.path() / "base.safetensors").string() +
+                            ", public: true}, model.train: [last]}\n"
+                            "equal_privacy: false\naxes: {optimizer: [sgd, adam]}\n",
+                        dir.path() / "study.yaml"),
+      {}, house());
+  const std::string words = "model.weights: this plan no longer has the values of the weights";
+  for (const core::PlannedArm& arm : study.arms) {
+    CHECK(arm.plan.setting->weights->loaded.size() == 4);
+    CHECK_THROWS_WITH(core::initial_parameters(arm.plan, core::RandomKey::from_seed(1)),
+                      ContainsSubstring(words));
+    CHECK_THROWS_WITH(core::read_data(*arm.manifest, *arm.plan.setting), ContainsSubstring(words));
+    CHECK_THROWS_WITH(core::whole_parameters(*arm.plan.setting, std::vector<float>(10)),
+                      ContainsSubstring(words));
+    CHECK(core::estimated_seconds(arm.plan) > 0.0);
   }
 }

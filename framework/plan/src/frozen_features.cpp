@@ -15,6 +15,7 @@
 #include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/model/network_json.hpp"
+#include "privgrad/plan/initial_values.hpp"
 #include "privgrad/trust/program_around.hpp"
 
 namespace privgrad::core {
@@ -78,7 +79,7 @@ std::vector<float> outputs_of(const FrozenFront& front, std::size_t after, const
 /// The parameters of the whole model, with the loaded ones in their places and zeros elsewhere.
 std::vector<float> loaded_parameters(const Setting& setting) {
   std::vector<float> whole(parameter_count(setting.whole));
-  if (setting.initial) setting.initial->put_into(whole);
+  put_initial_values(setting, whole);
   return whole;
 }
 
@@ -176,6 +177,14 @@ void apply_frozen_layers(const Manifest& manifest, const Setting& setting, RunDa
     }
     replace_features(shape, std::move(*outputs), *split);
   }
+}
+
+void put_initial_values(const Setting& setting, std::span<float> whole) {
+  if (setting.initial) return setting.initial->put_into(whole);
+  if (!setting.weights || setting.recorded) return;
+  throw ConfigError(
+      "model.weights: this plan no longer has the values of the weights, so no training can begin "
+      "from it; plan the manifest again");
 }
 
 std::size_t untrained_parameters(const Setting& setting) {

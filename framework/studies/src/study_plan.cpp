@@ -334,7 +334,8 @@ void check_baselines(const StudyPlan& plan) {
 }
 
 /// Frees the values of a plan's initial weights, which each of an arm's runs reads again: 90 MB for
-/// each arm of a language model with 22 million parameters.
+/// each arm of a language model with 22 million parameters. Training from the plan is then refused
+/// (put_initial_values()).
 void drop_initial_weights(const Plan& plan) {
   std::const_pointer_cast<Setting>(plan.setting)->initial.reset();
 }

@@ -59,7 +59,7 @@ double estimated_seconds(const Plan& plan) {
   ComponentPtr<Backend> backend;
   const std::unique_ptr<Program> program = make_program(plan, backend, *executor);
   const Components made = make_components(*plan.manifest, plan.setting->groups);
-  program->load_parameters(initial_parameters(plan, RandomKey::from_seed(0)));
+  program->load_parameters(parameters_to_measure(plan));
 
   const auto [examples, steps] = work(plan);
   const double mean_batch = std::max(1.0, examples / steps);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "privgrad/finite.hpp"
+#include "privgrad/plan/initial_values.hpp"
 
 namespace privgrad::core {
 
@@ -56,14 +57,17 @@ Workbench make_workbench(const Plan& plan, Executor& executor) {
   return bench;
 }
 
-std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key) {
+namespace {
+
+/// \param loads_weights  whether the values of model.weights are among the parameters.
+std::vector<float> parameters_of(const Plan& plan, const RandomKey& key, bool loads_weights) {
   const Setting& setting = *plan.setting;
   std::vector<float> parameters(parameter_count(setting.whole));
   const auto source = make_random_source(key.derive("model"));
   const auto random = source->stream(0);
   plan.manifest->model.with_position(
       [&] { setting.model->initialise(setting.whole, *random, parameters); });
-  if (setting.initial) setting.initial->put_into(parameters);
+  if (loads_weights) put_initial_values(setting, parameters);
   if (setting.lora) {
     const auto adapters = make_random_source(key.derive("lora"))->stream(0);
     return setting.lora->beginning(std::span(parameters).subspan(setting.frozen_parameters),
@@ -71,6 +75,16 @@ std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key) {
   }
   return {parameters.begin() + static_cast<std::ptrdiff_t>(setting.frozen_parameters),
           parameters.end()};
+}
+
+}  // namespace
+
+std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key) {
+  return parameters_of(plan, key, true);
+}
+
+std::vector<float> parameters_to_measure(const Plan& plan) {
+  return parameters_of(plan, RandomKey::from_seed(0), false);
 }
 
 }  // namespace privgrad::core

@@ -1,6 +1,8 @@
 // The kernel for products of whole numbers, which tensor cores multiply.
 #pragma once
 
+#include <stdexcept>
+
 #include "convolutions.hpp"
 #include "rounding.hpp"
 
@@ -9,6 +11,17 @@
 // "mma"). A factor q, of at most 2^14 in size, is 256 h + l with h and l within int8, and a product
 // of two factors 2^16 h h' + 2^8 (h l' + l h') + l l'.
 namespace privgrad::cuda {
+
+/// A factor, whose digits and sums of products would wrap around if it were larger. The twin, on
+/// which every kernel is tested, throws then.
+PRIVGRAD_HD int32_t checked_factor(int32_t value) {
+#ifndef __CUDA_ARCH__
+  constexpr int32_t kMost = 1 << 14;
+  if (value < -kMost || value > kMost)
+    throw std::logic_error("a factor of a product of whole numbers is larger than 2^14");
+#endif
+  return value;
+}
 
 /// One thread's part of a warp's product of int8 numbers, sum[16, 8] += a[16, 32] b[32, 8]: four
 /// words of a, two of b, and four sums, as mma.m16n8k32 has them.
@@ -298,7 +311,7 @@ struct WholeProduct {
       if (place_of(thread, n) >= count) continue;
       uint32_t high = 0, low = 0;
       PRIVGRAD_UNROLL for (uint32_t i = 0; i < 4; ++i) {
-        const auto value = static_cast<uint32_t>(operand.value(begun, from[n][i]));
+        const auto value = static_cast<uint32_t>(checked_factor(operand.value(begun, from[n][i])));
         low |= (value & 0xff) << (8 * i);
         high |= (((value + 0x80) >> 8) & 0xff) << (8 * i);
       }

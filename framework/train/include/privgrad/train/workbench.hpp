@@ -73,6 +73,11 @@ Workbench make_workbench(const Plan& plan, Executor& executor);
 /// \returns the initial parameters of the trained layers: the model's own, or the values in
 ///   model.weights.
 /// \param key  the run's key.
+/// \throws ConfigError as put_initial_values()
 std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key);
+
+/// \returns as many parameters, without the values in model.weights: with any values, a step takes
+///   equally long.
+std::vector<float> parameters_to_measure(const Plan& plan);
 
 }  // namespace privgrad::core
