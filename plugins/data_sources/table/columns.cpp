@@ -126,12 +126,12 @@ std::vector<ParamSpec> column_params() {
   return {
       param::text("name",
                   "The column's name, with * for any characters; without a header its number, "
-                  "counted from 0. The first entry that fits is a column's.")
+                  "counted from 0. For each column, the first entry that fits it counts.")
           .example("age"),
       param::text("type",
                   "number; boolean; category, which becomes a feature for each value, 1 for the "
-                  "one that is there; date, which becomes those of its parts; text, which no model "
-                  "here reads, and drop: left out.")
+                  "one that is there; date, which becomes a feature for each of its parts; text, "
+                  "which no model here reads, and drop: left out.")
           .one_of(kTypes)
           .example("number"),
       param::list("values",

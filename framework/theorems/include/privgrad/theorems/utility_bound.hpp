@@ -36,8 +36,8 @@ struct AlphaFacts {
 };
 double alpha_of(const AlphaFacts& facts);
 
-/// The rho for which rho + 2 sqrt(rho L) = epsilon, where L = ln(1/delta). It equals epsilon + 2 L -
-/// 2 sqrt(L (L + epsilon)); the paper has a plus instead of this minus, by mistake.
+/// The rho for which rho + 2 sqrt(rho L) = epsilon, with L = ln(1/delta): epsilon + 2 L - 2 sqrt(L
+/// (L + epsilon)); the paper has a plus instead of the last minus, by mistake.
 /// \param epsilon  > 0.
 /// \param delta  in (0, 1).
 double rho_for(double epsilon, double delta);

@@ -43,7 +43,8 @@ class Participation {
   void add_step(std::vector<std::uint32_t> members);
 
   std::uint64_t groups_;
-  std::vector<std::uint64_t> begins_{0};  // where each step's members begin, followed by the end
+  // where each step's members begin, followed by the end of the last step's
+  std::vector<std::uint64_t> begins_{0};
   std::vector<std::uint32_t> members_;
 };
 
