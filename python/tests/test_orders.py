@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::privgrad.PrivgradWarning")
         (lambda order: order[:-4], "privgrad order"),
         (lambda order: order + b"\0", "privgrad order"),
         (lambda order: order.replace(b"privgrad order", b"privgrad odder"), "privgrad order"),
-        (lambda order: order[:22] + b"\3" + order[23:], "is of version 3"),
+        (lambda order: order[:22] + b"\3" + order[23:], "has version 3"),
     ],
 )
 def test_what_is_no_order_charges_nothing(small: dict[str, Any], changed: Any, says: str) -> None:
