@@ -198,7 +198,7 @@ TEST_CASE("a last line that does not follow from the lines before it is found",
   };
   CHECK(closed("interrupted", 3).empty());
   CHECK_THAT(closed("paused", 4), ContainsSubstring(":9: has an unknown status"));
-  CHECK_THAT(closed("unfinished", 4), ContainsSubstring("status that no run ends with"));
+  CHECK_THAT(closed("unfinished", 4), ContainsSubstring("has an unknown status"));
   CHECK_THAT(closed("completed", 3), ContainsSubstring("not all of its steps were made"));
   CHECK_THAT(closed("interrupted", 5), ContainsSubstring("which were not paid for"));
   CHECK_THAT(closed("completed", 4, 2.4), ContainsSubstring("the total of the lines before it"));
