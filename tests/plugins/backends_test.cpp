@@ -210,6 +210,20 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 }  // namespace
 
+TEST_CASE("cpu: on an image of one pixel, wide convolutions are dense layers, bit for bit",
+          "[backend]") {
+  Generator generator(2027);
+  const Conv2d first{.channels = 45, .kernel = 1}, second{.channels = 70, .kernel = 1};
+  const auto wide = compile(make_network({1, 1, 37}, 0, {first, second, Dense{1}}, Loss::squared));
+  const Network network = make_network({37}, 0, {Dense{45}, Dense{70}, Dense{1}}, Loss::squared);
+  const auto dense = compile(network);
+  const Floats parameters = normals(generator, dense->parameter_count(), 0.4);
+  wide->load_parameters(parameters);
+  dense->load_parameters(parameters);
+  const Examples examples = random_examples(generator, network.input, 5);
+  CHECK(gradient_rows(*wide, examples.batch()) == gradient_rows(*dense, examples.batch()));
+}
+
 TEST_CASE("cpu: gradients and losses agree with finite differences in double", "[backend]") {
   const auto chosen =
       GENERATE(Case{Loss::cross_entropy, 2}, Case{Loss::cross_entropy, 5}, Case{Loss::squared, 3},
