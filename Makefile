@@ -23,7 +23,7 @@ BUILD_ALONE := scripts/alone.sh $(JOBS) cmake --build $(BUILD)
 SOURCES := git ls-files '*.cpp' '*.hpp' ':!examples/plugin_template'
 
 .DEFAULT_GOAL := help
-.PHONY: help run presubmit test test-long build install bench bench-check bench-table python-test wheel release-check docs fuzz format check-form lint changelog clean dependencies test-dependencies
+.PHONY: help run presubmit test test-long build install bench bench-check bench-table python-test wheel release-check docs fuzz format check-form lint changelog clean dependencies bench-dependencies test-dependencies
 
 help: ## This list
 	@echo 'usage: make TARGET [PRESET=release|dev|asan|tsan|ci]'
@@ -56,18 +56,18 @@ build: $(BUILD)/.configured ## Build what users run: the command, every plugin, 
 install: build ## Install program, plugins and SDK [PREFIX=/usr/local]
 	@cmake --install $(BUILD) $(if $(PREFIX),--prefix $(PREFIX))
 
-bench: $(BUILD)/.configured ## Measure start-up, whole runs, training steps, accountants and noise (minutes)
+bench: bench-dependencies $(BUILD)/.configured ## Measure start-up, whole runs, training steps, accountants and noise (minutes)
 	@cmake -S . -B $(BUILD) -DPRIVGRAD_BUILD_BENCH=ON >/dev/null
 	@$(BUILD_ALONE) --target privgrad_runtime privgrad_bench
 	@scripts/bench.sh $(BUILD)/bin/privgrad
 	@for program in training_step training accounting noise correlated federated tables scattering; do $(BUILD)/bench/$$program || exit; done
 
-bench-table: $(BUILD)/.configured ## Measure the first table of docs/performance.md [PYTHON=one with torch, opacus, dp_accounting, opake]
+bench-table: bench-dependencies $(BUILD)/.configured ## Measure the first table of docs/performance.md [PYTHON=one with torch, opacus, dp_accounting, opake]
 	@cmake -S . -B $(BUILD) -DPRIVGRAD_BUILD_BENCH=ON >/dev/null
 	@$(BUILD_ALONE) --target privgrad_runtime privgrad_bench
 	@scripts/performance_tables.py --build $(BUILD) --torch $(or $(PYTHON),python3) front
 
-bench-check: $(BUILD)/.configured ## Fail if a ratio of times is beyond twice its bound in bench/bounds.json; STRICT=1: beyond it
+bench-check: bench-dependencies $(BUILD)/.configured ## Fail if a ratio of times is beyond twice its bound in bench/bounds.json; STRICT=1: beyond it
 	@cmake -S . -B $(BUILD) -DPRIVGRAD_BUILD_BENCH=ON >/dev/null
 	@$(BUILD_ALONE) --target privgrad_runtime privgrad_bench_ratios
 	@$(BUILD)/bench/ratios bench/bounds.json $(BUILD)/bin/privgrad $(if $(STRICT),strict)
@@ -114,6 +114,9 @@ clean: ## Delete every build folder
 
 dependencies:
 	@scripts/install-dependencies.sh $(if $(filter asan,$(PRESET)),--sanitizers)
+
+bench-dependencies:
+	@scripts/install-dependencies.sh --bench
 
 test-dependencies:
 	@scripts/install-dependencies.sh --test

@@ -1,4 +1,4 @@
-// How long accountants take, and how wide their certified intervals are. See README.md.
+// Measures how long accountants take, and how wide their certified intervals are. See README.md.
 
 #include <algorithm>
 #include <cmath>
@@ -27,10 +27,10 @@ using privgrad::Event;
 
 constexpr double kDelta = 1e-5;
 
-/// DP-SGD's step: Poisson sampling with rate q, Gaussian noise.
+/// Returns a step of DP-SGD: Poisson sampling with rate q, and Gaussian noise.
 Event step(double q, double sigma) { return Event::poisson_sampled(q, Event::gaussian(sigma)); }
 
-/// `count` steps with noise that falls evenly from 2.0 to 0.8, different in each step, at q = 0.01.
+/// Returns `count` steps whose noise falls evenly from 2.0 to 0.8, at q = 0.01.
 std::vector<Event> falling_noise(int count) {
   std::vector<Event> events;
   events.reserve(static_cast<std::size_t>(count));
@@ -40,11 +40,11 @@ std::vector<Event> falling_noise(int count) {
   return events;
 }
 
-/// The noise of this many full batches together (Balle and Wang 2018, Theorem 8), by bisection.
+/// Finds the noise for this many full batches (Balle and Wang 2018, Theorem 8), by bisection.
 double exact_sigma(double epsilon, double steps) {
   const auto above = [](double z) { return 0.5 * std::erfc(z / std::numbers::sqrt2); };
   double low = 1e-3;
-  double high = 1e3;  // of mu
+  double high = 1e3;  // bounds on mu
   for (int i = 0; i < 200; ++i) {
     const double mu = std::sqrt(low * high);
     const double delta =
@@ -90,7 +90,7 @@ class Bench {
     return accountant->epsilon(kDelta);
   }
 
-  /// The processor time of the single working thread, so that other work on the machine does not
+  /// Returns the processor time of the only working thread, so other work on the machine does not
   /// count.
   static double processor_ms() {
     timespec now{};
@@ -124,7 +124,7 @@ class Bench {
     return {{"refused", problem.what()}};
   }
 
-  /// The name of the estimator for which this accountant gives the proof, or its own name.
+  /// Returns the name of the estimator for which this accountant gives the proof, or its own.
   std::string estimator() const {
     for (const privgrad::Component& component : catalog_.components()) {
       if (component.factory.info.certified_by == name_) return component.factory.info.name;
@@ -132,7 +132,7 @@ class Bench {
     return name_;
   }
 
-  /// As in `privgrad calibrate`.
+  /// Calibrates like `privgrad calibrate`.
   Json calibrated() const try {
     double sigma = 0.0;
     Json result;
@@ -163,7 +163,7 @@ int main() try {
   const std::filesystem::path folder = privgrad::places::plugins() / "accountants";
   privgrad::host::PluginHost host({.directories = {privgrad::places::plugins()}, .pins = {}});
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    // Records of tests lie in the same folder.
+    // Records of tests are in the same folder.
     if (entry.path().string().ends_with(".privgrad.so")) host.load(entry.path());
   }
   Json result;

@@ -132,7 +132,7 @@ Json report(const Catalog& catalog, const Case& one, int threads) {
 
 }  // namespace
 
-/// cells [dense|conv]
+/// Usage: cells [dense|conv]
 int main(int argc, char** argv) try {
   const std::string what = argc > 1 ? argv[1] : "all";
   use_own_kernels(argv);

@@ -9,8 +9,8 @@
 
 namespace privgrad::bench {
 
-/// On one thread, processor time, which other programs disturb less; on several threads, wall-clock
-/// time.
+/// Processor time on one thread, because other programs disturb it less; wall-clock time on several
+/// threads.
 inline clockid_t used_clock = CLOCK_PROCESS_CPUTIME_ID;
 
 inline double now() {
@@ -25,8 +25,8 @@ inline double seconds_of(const std::function<void()>& work) {
   return now() - begin;
 }
 
-/// The time of the fastest of `repeats` runs, after one run that does not count. Slower runs were
-/// disturbed.
+/// Returns the time of the fastest of `repeats` runs, after one run that does not count. Slower
+/// runs were disturbed.
 inline double best_seconds(int repeats, const std::function<void()>& work) {
   work();
   double best = 1e300;

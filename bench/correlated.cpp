@@ -53,7 +53,7 @@ class NoProgram final : public Program {
   std::size_t parameters_;
 };
 
-/// Examples of a batch, at most.
+/// The most examples of a batch.
 constexpr std::uint64_t kBatch = 1024;
 
 class NoClipping final : public Clipping {
@@ -68,7 +68,7 @@ class Bench {
  public:
   explicit Bench(const Catalog& catalog) : catalog_(catalog) {}
 
-  /// Releases with a tree's noise and with independent noise, alternately, each over sums of zeros.
+  /// Alternates releases with a tree's noise and with independent noise, of sums of zeros.
   Json steps(std::size_t size, std::uint64_t steps, int threads) const {
     used_clock = threads == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
     const auto executor = core::make_executor(threads);
@@ -108,8 +108,8 @@ class Bench {
     return result;
   }
 
-  /// The releases of tree_reduced and the resulting gradients, over sums of zeros, in epochs of 100
-  /// steps: medians over 200 steps around an early step and a late one.
+  /// Times the releases of tree_reduced and the resulting gradients, of sums of zeros, in epochs of
+  /// 100 steps: medians over 200 steps around an early step and a late one.
   Json reduced(std::size_t size, std::uint64_t early, std::uint64_t late) const {
     const std::uint64_t steps = late + 100;
     used_clock = CLOCK_PROCESS_CPUTIME_ID;
@@ -153,7 +153,7 @@ class Bench {
             {"late_over_early", around(late) / around(early)}};
   }
 
-  /// Recipes, order and cost of a long run, in one pass and in ten epochs of fresh permutations.
+  /// Times recipes, order and cost of a long run, in one pass and in ten freshly permuted epochs.
   Json accounting(std::uint64_t steps, std::uint64_t rows, Value::Object options) const {
     std::optional<core::CorrelatedRecipes> recipes;
     std::optional<core::Participation> order;
@@ -177,13 +177,13 @@ class Bench {
             {"seconds_of_cost", of_cost},
             {"peak_megabytes", peak_megabytes()},
             {"squared_sensitivity", cost.worst_after.back()},
-            // In single precision: the stored noise, one more vector during a step, and the sum s,
-            // which is double.
+            // In vectors of floats: the stored noise, one more during a step, and two for the sum
+            // s, which is double.
             {"vectors_held_by_mechanism", recipes->most_kept() + 1 + 2}};
   }
 
  private:
-  /// Receipts of a built-in accountant, charged to their own ledger.
+  /// Receipts by a built-in accountant, charged to a ledger of their own.
   class Receipts {
    public:
     Receipts(const Catalog& catalog, const std::vector<double>& multipliers)

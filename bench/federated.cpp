@@ -1,4 +1,4 @@
-// The cost of a client's local step compared with a step of a central run. See README.md.
+// Compares the cost of a client's local step with a step of a central run. See README.md.
 
 #include <unistd.h>
 
@@ -31,9 +31,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kSteps = 2000;
 
-/// The network of Ling et al., with ten clients of 500 images or one owner of as many images as one
-/// client, and batches of 75.
-/// \param folder  where the images are.
+/// Returns a manifest with the network of Ling et al. and batches of 75, for ten clients of 500
+/// images each, or one owner of 500.
+/// \param folder  the folder of the images.
 std::string manifest_text(bool federated, const std::filesystem::path& folder) {
   const std::string rows = federated ? "5000" : "500";
   return "privgrad: 1\nseed: 1\ndata: {kind: npy, classes: 10, train: {features: " +
@@ -48,7 +48,7 @@ std::string manifest_text(bool federated, const std::filesystem::path& folder) {
          (federated ? "\nfederated: {clients: 10, rounds: 2000, local_iterations: 1}\n" : "\n");
 }
 
-/// An array file of bytes (NEP 1).
+/// Writes an array file of bytes (NEP 1).
 void write_npy(const std::filesystem::path& file, const std::string& shape,
                const std::string& bytes) {
   std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (" + shape + "), }";
@@ -59,7 +59,7 @@ void write_npy(const std::filesystem::path& file, const std::string& shape,
       << bytes;
 }
 
-/// Images with different pixels; their content does not matter here.
+/// Writes images with different pixels; their content does not matter here.
 void write_images(const std::filesystem::path& folder, std::size_t rows) {
   std::string pixels(rows * 28 * 28, '\0'), labels(rows, '\0');
   for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<char>((i * i / 7) % 2);
@@ -80,7 +80,7 @@ struct Setting {
   Dataset data;
 };
 
-/// `rounds` rounds of `tau` local steps, and as many central steps, alternately.
+/// Alternates `rounds` rounds of `tau` local steps with as many central steps.
 Json measure(const Setting& central, const Setting& federated, std::uint64_t tau,
              std::uint64_t rounds, const std::filesystem::path& folder) {
   const auto executor = core::make_executor(1);

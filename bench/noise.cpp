@@ -1,4 +1,4 @@
-// How fast the core generates noise, compared with the rate of the cipher that it uses. See
+// Compares the rate at which the core generates noise with the rate of its cipher. See
 // README.md.
 
 #include <algorithm>
@@ -41,7 +41,7 @@ using privgrad::core::RoundingWay;
 constexpr std::size_t kChunks = 32;
 constexpr double kNormals = kChunks * kNormalsPerChunk;
 
-/// Bytes per second of AES-128 in counter mode, read in the same way as for noise.
+/// Returns the bytes per second of AES-128 in counter mode, read in the same way as for noise.
 double cipher_rate(const RandomKey& key) {
   CounterCipher cipher(key);
   std::vector<std::uint8_t> bytes(sizeof(NormalWords));
@@ -53,7 +53,7 @@ double cipher_rate(const RandomKey& key) {
   return kChunks * sizeof(NormalWords) / seconds;
 }
 
-/// Normals per second in total: `streams` streams of `size` normals, into the same memory.
+/// Returns normals per second in total: `streams` streams of `size` normals, into the same memory.
 double noise_rate(const RandomKey& key, std::size_t size) {
   std::vector<float> out(size);
   std::uint64_t stream = 0;
@@ -65,7 +65,7 @@ double noise_rate(const RandomKey& key, std::size_t size) {
   return static_cast<double>(size) / seconds;
 }
 
-/// Discrete normals per second, from key to integer.
+/// Returns discrete normals per second, from key to integer.
 double discrete_rate(const RandomKey& key, std::uint64_t sigma) {
   DiscreteGaussianStream stream(key, 0, sigma);
   std::array<std::int64_t, kDiscreteChunk> out{};
@@ -79,7 +79,7 @@ double discrete_rate(const RandomKey& key, std::uint64_t sigma) {
   return kChunks * kDiscreteChunk / seconds;
 }
 
-/// Seconds per element of releases of rounded Gaussian noise, on 64 KiB of sums.
+/// Returns the seconds per element of releases with rounded Gaussian noise, on 64 KiB of sums.
 double release_seconds(RoundedGaussianStream& stream, std::span<const double> sigmas,
                        unsigned shift) {
   std::vector<std::int64_t> sums(std::size_t{1} << 13), out(sums.size());
@@ -93,7 +93,7 @@ double release_seconds(RoundedGaussianStream& stream, std::span<const double> si
   return seconds / static_cast<double>(sums.size());
 }
 
-/// Elements per second, and the shares of elements that needed the slower tiers.
+/// Returns elements per second, and the shares of elements that needed the slower tiers.
 Json rounded_rates(const RandomKey& key, double sigma, unsigned shift, const RoundingWay& way) {
   RoundedGaussianStream stream(key, 0, way);
   const double seconds = release_seconds(stream, {&sigma, 1}, shift);
@@ -107,7 +107,7 @@ Json rounded_rates(const RandomKey& key, double sigma, unsigned shift, const Rou
   return rates;
 }
 
-/// Rates by sigma in coarse cells, for fine and for coarse cells; and for each tier alone.
+/// Returns rates by sigma in coarse cells, for fine and coarse cells; and for each tier alone.
 Json rounded(const RandomKey& key, const RoundingWay& way) {
   Json result;
   for (const int size : {-1, 8, 9, 10, 11, 12, 13, 14, 16, 20, 30}) {
@@ -121,8 +121,8 @@ Json rounded(const RandomKey& key, const RoundingWay& way) {
   return result;
 }
 
-/// Nanoseconds per element of releases with several terms, for sigma 2^26 and coarse cells of 2^17
-/// fine ones: the sigmas are those of the inverse square root of prefix sums (BISR).
+/// Returns nanoseconds per element of releases with several terms, for sigma 2^26 and coarse cells
+/// of 2^17 fine cells: the sigmas are those of the inverse square root of prefix sums (BISR).
 Json of_terms(const RandomKey& key, const RoundingVariant& variant) {
   Json result;
   for (const std::size_t terms : {1u, 2u, 4u, 8u, 16u}) {
@@ -153,7 +153,7 @@ int main(int argc, char** argv) try {
   result["build"] = PRIVGRAD_BENCH_BUILD;
   result["threads"] = 1;
   for (const RoundingVariant& variant : rounding_variants()) {
-    // this would measure the C library's fused multiply-adds
+    // `plain` would measure the C library's fused multiply-adds
     if (variant.instruction_set == "plain") continue;
     result["rounded_gaussian_by_terms"][std::string(variant.instruction_set)] =
         of_terms(key, variant);

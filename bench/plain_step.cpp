@@ -44,8 +44,8 @@ void multiply(std::size_t rows, std::size_t columns, std::size_t inner, MatrixVi
               size(stride));
 }
 
-/// The number of examples of a block whose patches are multiplied together: enough for a product of
-/// 256 rows of patches, if the block has that many.
+/// Returns how many examples of a block have their patches multiplied together: enough for a
+/// product of 256 rows of patches, if the block has so many.
 std::size_t examples_together(const cpu::ConvStep& step, std::size_t count) {
   constexpr std::size_t kPatchRows = 256;
   return std::min(count, (kPatchRows + step.places() - 1) / step.places());
@@ -147,7 +147,7 @@ void PlainSum::choose_sums() {
   }
 }
 
-/// Chooses enough rows for large products, as long as a pass stays below about 64 MiB.
+/// Chooses enough rows for large products, but keeps a pass below about 64 MiB.
 void PlainSum::choose_rows() {
   constexpr std::size_t kFloats = std::size_t{16} << 20;
   std::size_t floats = 1;
@@ -211,7 +211,7 @@ void PlainSum::make_memory() {
   };
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     storage_.push_back(shares_memory(s) ? nullptr : make(steps_[s]->outputs()));
-    // A first Flatten passes the features on; nothing writes to them.
+    // A leading Flatten passes on the features, to which nothing writes.
     leaving_.push_back(storage_[s] != nullptr ? storage_[s].get()
                        : s > 0                ? leaving_[s - 1]
                                               : nullptr);
@@ -230,11 +230,11 @@ void PlainSum::for_each_block(std::size_t rows, std::size_t block,
   });
 }
 
-/// body(first row, rows, first column, columns).
+/// Calls body(first row, rows, first column, columns) for each tile.
 void PlainSum::for_each_tile(
     std::size_t rows, std::size_t columns,
     const std::function<void(std::size_t, std::size_t, std::size_t, std::size_t)>& body) const {
-  // With few columns, use more and smaller row tiles, so that there is work for several threads.
+  // Few columns need more and smaller row tiles, so that there is work for several threads.
   const std::size_t tile_rows =
       columns < kTileColumns ? std::min<std::size_t>(chunk_rows_, 32) : chunk_rows_;
   const std::size_t across = (columns + kTileColumns - 1) / kTileColumns;

@@ -15,13 +15,13 @@
 namespace privgrad::bench {
 
 /// The sum of a batch's gradients by one forward and one backward pass, through OpenBLAS in
-/// float32. Layers without products use the backend's own code (plugins/backends/cpu), and so does
-/// the division of work into tiles and blocks.
+/// float32. Layers without products use the backend's own code (plugins/backends/cpu), and the work
+/// is divided into tiles and blocks in the same way.
 ///
 /// Dense layers process the whole batch in tiles; blocks of a few examples pass through all layers
-/// between them while they are in the cache. For a convolution with few weights, a block's
-/// gradients are added up immediately; for one with many weights and few places, a matrix product
-/// over the batch adds them up after both passes.
+/// between dense layers while they are in the cache. For a convolution with few weights, a block's
+/// gradients are added up immediately; for a convolution with many weights and few places, a matrix
+/// product over the batch adds them up after both passes.
 ///
 /// Threads: an object is used by one thread at a time, and divides its work among the threads of
 /// the executor.
@@ -29,7 +29,7 @@ class PlainSum {
  public:
   PlainSum(const Network& network, Executor& executor);
 
-  /// The best number of examples per call, if that many are available.
+  /// Returns the best number of examples per call, if that many are available.
   std::size_t microbatch_rows() const noexcept { return microbatch_rows_; }
 
   /// \param parameters  must stay valid until the next call.
@@ -42,7 +42,7 @@ class PlainSum {
  private:
   enum class SumBy { nothing = 1, product, rows, places, tokens };
 
-  /// Steps that are executed together: a dense layer with its activation, or others.
+  /// Steps that are executed together: a dense layer with its activation, or other layers.
   struct Stage {
     std::size_t first = 0, last = 0;  // steps [first, last)
     bool is_dense = false;
@@ -91,14 +91,14 @@ class PlainSum {
   const Network& network_;
   Executor& executor_;
   std::vector<std::unique_ptr<cpu::Step>> steps_;
-  std::vector<SumBy> sum_by_;  // of each step
+  std::vector<SumBy> sum_by_;  // one for each step
   std::vector<Stage> stages_;
   std::vector<Piece> pieces_;
   std::size_t first_with_parameters_ = 0;
   std::size_t chunk_rows_ = 0, microbatch_rows_ = 0;
 
   Batch batch_;
-  std::vector<Memory> storage_;         // of step s's outputs; empty if they share memory
+  std::vector<Memory> storage_;         // for step s's outputs; empty if they share memory
   std::vector<const float*> entering_;  // [steps + 1]; the last are the outputs
   std::vector<float*> leaving_;         // [steps]
   std::vector<Memory> deltas_;          // for the outputs of stage k

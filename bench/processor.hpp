@@ -4,7 +4,7 @@
 #include <fstream>
 #include <string>
 
-/// The processor's name; "unknown" if the system does not provide it.
+/// Returns the processor's name; "unknown" if the system does not provide it.
 inline std::string processor() {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {

@@ -1,5 +1,5 @@
-// How long the transform `scattering` takes for an image, compared with the minimum for its
-// arithmetic. See README.md.
+// Compares the time of the transform `scattering` for an image with the minimum for its arithmetic.
+// See README.md.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,8 +25,8 @@ using Json = nlohmann::ordered_json;
 using namespace privgrad;
 using namespace privgrad::bench;
 
-/// Products and sums per second of one thread, in registers and as separate operations, which give
-/// the same bits on every processor.
+/// Returns the products and sums per second of one thread, in registers and as separate operations,
+/// which give the same bits on every processor.
 double peak_rate() {
   typedef float Lanes __attribute__((vector_size(32)));
   constexpr std::size_t kChains = 10, kLoops = 200000;
@@ -53,7 +53,7 @@ struct Case {
   std::size_t scales, angles;
 };
 
-/// The additions and multiplications for an image, as the plugin performs them: transforms as plain
+/// Returns the plugin's number of additions and multiplications for an image: transforms as plain
 /// sums, folded twice (n^2 / 2 for n real numbers, n^2 for complex numbers), filters, moduli, and
 /// averages of which only every 2^J-th place is computed.
 double operations(const Case& one) {

@@ -72,8 +72,8 @@ inline Network conv_network() {
                                Dense{512}, Activation{}, Dense{10}});
 }
 
-/// A ledger that has been charged for many steps, so that benchmarks of other parts can make
-/// releases.
+/// A ledger that has been charged for many steps, so that benchmarks can make releases without
+/// measuring payments.
 class Payments {
  public:
   Payments(const Catalog& catalog, std::span<const Event> releases)
@@ -146,7 +146,7 @@ class Bench {
                                           *executor_, 0, memory_, PrivacyUnit::example, check));
   }
 
-  /// The seconds of one private step: clipping and summing, releasing, updating.
+  /// Returns the seconds of one private step: clipping and summing, releasing, updating.
   std::array<double, 3> private_step(core::ContributionCheck* check = nullptr) {
     std::array<double, 3> seconds{};
     seconds[0] = seconds_of([&] { clip(check); });
@@ -162,7 +162,7 @@ class Bench {
     return seconds;
   }
 
-  /// A step without privacy, through OpenBLAS: see PlainSum.
+  /// Times a step without privacy, through OpenBLAS: see PlainSum.
   double plain_step() {
     return seconds_of([&] {
       const std::size_t rows = std::min(plain_.microbatch_rows(), batch_.size());
@@ -221,7 +221,7 @@ class Bench {
   std::vector<ParameterGroup> groups_;
   ComponentPtr<Optimizer> optimizer_;
   ComponentPtr<Aggregator> aggregator_;
-  std::optional<core::CorrelatedRecipes> recipes_;  // for noise that several steps share
+  std::optional<core::CorrelatedRecipes> recipes_;  // used if several steps share noise
   Payments payments_;
   core::Mechanism mechanism_;
   Floats parameters_;

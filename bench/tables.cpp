@@ -1,6 +1,6 @@
-// How fast tables become examples, on one thread: MB/s of text, for tables with different kinds of
-// fields. For comparison, the rate of counting line ends in the same text, which is a lower bound
-// on any reader's time.
+// Measures how fast tables become examples, on one thread: MB/s of text, for different kinds of
+// fields. For comparison, measures the rate of counting line ends in the same text, which no reader
+// exceeds.
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -28,7 +28,7 @@ using privgrad::bench::best_seconds;
 constexpr std::size_t kBytes = std::size_t{64} << 20;
 constexpr int kTimes = 3;
 
-/// Deterministic numbers without a pattern: xorshift64.
+/// Returns deterministic numbers without a pattern: xorshift64.
 std::uint64_t next_number() {
   static std::uint64_t state = 88172645463325252u;
   state ^= state << 13;

@@ -1,9 +1,9 @@
-// How fast texts become tokens, on one thread: MB of text a minute, read from a file of JSON lines.
+// Measures how fast texts become tokens, on one thread: MB per minute, from a file of JSON lines.
 //
 //   texts LINES.jsonl TOKENIZER.json...     such as examples/text/fetch.py writes
 //
-// The lines are repeated up to 32 MiB. Each tokenizer is measured at two lengths: as a classifier has
-// it, which cuts most texts, and one at which few texts are cut.
+// The lines are repeated up to 32 MiB. Each tokenizer is measured at two lengths: the length of a
+// classifier, which cuts most texts, and a length at which few texts are cut.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>

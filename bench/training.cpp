@@ -1,4 +1,4 @@
-// How long private training steps take, compared with steps of the same engine without privacy and
+// Compares the time of private training steps with steps of the same engine without privacy, and
 // with the best that the machine could do. See README.md.
 
 #include <cblas.h>
@@ -28,7 +28,7 @@ using Json = nlohmann::ordered_json;
 using namespace privgrad;
 using namespace privgrad::bench;
 
-/// Bytes per second at which one thread reads memory that is not in any cache.
+/// Returns the bytes per second at which one thread reads memory that is in no cache.
 double read_rate() {
   const std::vector<double> memory(std::size_t{32} << 20, 1.0);
   const double seconds = best_seconds(5, [&] {
@@ -41,8 +41,8 @@ double read_rate() {
   return static_cast<double>(memory.size() * sizeof(double)) / seconds;
 }
 
-/// Floating-point operations of the three products of a step, per example: forwards, the gradient
-/// of the weights, and backwards to all layers but the first with parameters.
+/// Returns the floating-point operations of a step's three products, per example: forwards, the
+/// gradient of the weights, and backwards to all layers but the first with parameters.
 double flops_per_example(const Network& network) {
   const auto shapes = value_shapes(network);
   double flops = 0;
@@ -63,7 +63,7 @@ double flops_per_example(const Network& network) {
   return flops;
 }
 
-/// Peak resident memory in bytes of `work`, run in a separate process.
+/// Returns the peak resident memory in bytes of `work`, run in a separate process.
 double peak_memory(const std::function<void()>& work) {
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("fork failed");
@@ -92,7 +92,7 @@ struct Times {
   double plain = 1e300, clip = 1e300, release = 1e300, update = 1e300, step = 1e300;
 };
 
-/// Private and plain steps alternate, so that a disturbance affects both.
+/// Alternates private and plain steps, so that a disturbance affects both.
 Times measure(const Catalog& catalog, const Case& one, int threads) {
   Bench bench(catalog, one, threads);
   Times best;
@@ -156,8 +156,8 @@ Json memory_of(const Catalog& catalog, const Case& one) {
           {"private_over_plain", priv / plain}};
 }
 
-/// Only the large products of the dense network's step: their rate divided by that of a plain
-/// product.
+/// Measures only the large products of the dense network's step: their rate divided by a plain
+/// product's rate.
 Json product_rate(double sgemm) {
   const auto rate = [&](CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k) {
     const Floats a(static_cast<std::size_t>(m) * static_cast<std::size_t>(k), 0.5f);
@@ -173,7 +173,7 @@ Json product_rate(double sgemm) {
           {"gradient_tile_128x784x128", rate(CblasTrans, CblasNoTrans, 128, 784, 128)}};
 }
 
-/// Only plain steps on one thread, for comparisons with other programs that run alternately.
+/// Times only plain steps on one thread, for comparing other programs that run alternately.
 Json plain_report(const Catalog& catalog, const std::vector<Case>& cases) {
   Json report = Json::array();
   for (const Case& one : cases) {
@@ -186,8 +186,8 @@ Json plain_report(const Catalog& catalog, const std::vector<Case>& cases) {
   return report;
 }
 
-/// One row of a table of growth: a private and a plain step on one thread, and the cost of the
-/// private step per example compared with the minimum for its products.
+/// Returns one row of a table of growth: a private and a plain step on one thread, and the private
+/// step's cost per example compared with the minimum for its products.
 Json growth_row(const Catalog& catalog, const Case& one, const Floors& floors) {
   const Times best = measure(catalog, one, 1);
   const double floor =
@@ -230,13 +230,13 @@ Json growth_report(const Catalog& catalog, const Floors& floors) {
           {"by_depth", depths}};
 }
 
-/// The parts of steps on one thread for small batches, for which work per parameter matters.
+/// Times the parts of steps on one thread for small batches, where work per parameter matters.
 Json batches_report(const Catalog& catalog) {
   std::vector<Case> cases;
   for (const auto& [batch, repeats] : {std::pair<std::size_t, int>{16, 100}, {64, 60}, {256, 30}}) {
     cases.push_back({"784-1000-10", dense_network(), batch, repeats});
   }
-  // This comes first, because a process inherits the memory of its parent.
+  // Memory is measured first, because a process inherits its parent's memory.
   Json memory = Json::array(), steps = Json::array();
   for (const Case& one : cases) memory.push_back(memory_of(catalog, one));
   for (const Case& one : cases) {
@@ -255,7 +255,7 @@ Json batches_report(const Catalog& catalog) {
 
 }  // namespace
 
-/// training [all|plain|growth|batches]
+/// Usage: training [all|plain|growth|batches]
 int main(int argc, char** argv) {
   try {
     const std::string what = argc > 1 ? argv[1] : "all";
@@ -286,7 +286,7 @@ int main(int argc, char** argv) {
       std::cout << batches_report(host.catalog()).dump(2) << '\n';
       return EXIT_SUCCESS;
     }
-    // Before any thread starts, because these are measured in separate processes.
+    // Memory is measured before any thread starts, because that happens in separate processes.
     const Json memory{memory_of(host.catalog(), dense), memory_of(host.catalog(), wide)};
     const Floors floors{1e9 * machine.at("openblas_gflops").get<double>(), read_rate()};
     Json report{{"machine", machine},

@@ -1,4 +1,4 @@
-// How long per-example gradients take, compared with the best that the machine could do. See
+// Compares the time of per-example gradients with the best that the machine could do. See
 // README.md.
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class InlineExecutor final : public privgrad::Executor {
   }
 };
 
-/// Weights that only need a realistic size: the time does not depend on their distribution.
+/// Draws weights of a realistic size: the time does not depend on their distribution.
 class BenchStream final : public privgrad::RandomStream {
  public:
   std::uint64_t uniform_below(std::uint64_t bound) override { return generator_() % bound; }
@@ -46,7 +46,7 @@ class BenchStream final : public privgrad::RandomStream {
   std::mt19937_64 generator_{1};
 };
 
-/// Bytes per second at which one thread fills as much memory as a chunk of gradient rows.
+/// Returns the bytes per second at which one thread fills as much memory as a chunk of rows has.
 double fill_rate() {
   Floats memory(std::size_t{4} << 20);
   float value = 0;
@@ -62,7 +62,7 @@ struct Floors {
   double fill_rate = 0;
 };
 
-/// The gradient_rows of one step, on one thread, in the chunks that the core uses.
+/// Measures gradient_rows for one step, on one thread, in the chunks that the core uses.
 Json measure_step(const privgrad::Catalog& catalog, std::size_t inputs, std::size_t hidden,
                   std::size_t classes, std::size_t batch_rows, const Floors& floors) {
   using privgrad::Value;

@@ -1,7 +1,6 @@
 #include "yardstick.hpp"
 
 #include <cblas.h>
-#include <dlfcn.h>
 #include <immintrin.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "clock.hpp"
+#include "onednn.hpp"
 #include "privgrad/instruction_set.hpp"
 #include "processor.hpp"
 
@@ -76,30 +76,6 @@ nlohmann::json peak() {
   return 2.0 * (is_wide ? 16 : 8) * kChains * kRounds / seconds * 1e-9;
 }
 
-/// The rate of oneDNN's product through its C interface, loaded at run time so that the build does
-/// not need it.
-nlohmann::json rate_of_onednn(const float* a, const float* b, float* c) {
-  using Extent = std::int64_t;
-  using Sgemm = int (*)(char, char, Extent, Extent, Extent, float, const float*, Extent,
-                        const float*, Extent, float, float*, Extent);
-  using SetThreads = void (*)(int);
-  void* library = nullptr;
-  for (const char* name : {"libdnnl.so.3", "libdnnl.so.2"}) {
-    if (library == nullptr) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  }
-  if (library == nullptr) return nullptr;
-  const auto sgemm = reinterpret_cast<Sgemm>(::dlsym(library, "dnnl_sgemm"));
-  const auto set_threads = reinterpret_cast<SetThreads>(::dlsym(library, "omp_set_num_threads"));
-  if (sgemm == nullptr || set_threads == nullptr) return nullptr;
-  set_threads(1);
-  const double seconds = best_seconds(15, [&] {
-    if (sgemm('N', 'N', kExtent, kExtent, kExtent, 1.0f, a, kExtent, b, kExtent, 0.0f, c,
-              kExtent) != 0)
-      throw std::runtime_error("oneDNN refuses a product of matrices");
-  });
-  return kOperations / seconds * 1e-9;
-}
-
 }  // namespace
 
 void use_own_kernels(char** argv) {
@@ -134,7 +110,7 @@ nlohmann::json yardstick() {
           {"openblas", openblas_get_config()},
           {"openblas_kernels", openblas_get_corename()},
           {"openblas_gflops", kOperations / seconds * 1e-9},
-          {"onednn_gflops", rate_of_onednn(a.data(), b.data(), c.data())},
+          {"onednn_gflops", onednn_product_rate(kExtent, a.data(), b.data(), c.data())},
           {"peak_gflops", peak()}};
 }
 

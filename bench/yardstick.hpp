@@ -13,9 +13,9 @@ namespace privgrad::bench {
 /// \throws std::runtime_error if this OpenBLAS has no such kernels.
 void use_own_kernels(char** argv);
 
-/// The machine, and the rate of its products: OpenBLAS's kernels, their rate and oneDNN's (null if
-/// it is not installed) for matrices of 1024 x 1024 on one thread, and the peak rate, with fused
-/// multiply-adds of independent registers; all in GFLOP/s of processor time.
+/// The machine, and the rate of its products: OpenBLAS's kernels, their rate and oneDNN's for
+/// matrices of 1024 x 1024 on one thread, and the peak rate, with fused multiply-adds of
+/// independent registers; all in GFLOP/s of processor time.
 nlohmann::json yardstick();
 
 }  // namespace privgrad::bench

@@ -48,7 +48,7 @@ function(privgrad_add_plugin name)
     OUTPUT_NAME ${name} PREFIX "" SUFFIX ".privgrad.so" PRIVGRAD_COMPONENT ${arg_COMPONENT}
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY "${arg_OUTPUT_DIRECTORY}"
-    INSTALL_RPATH "$ORIGIN;$ORIGIN/../../..")
+    INSTALL_RPATH "$ORIGIN;$ORIGIN/../../.." BUILD_WITH_INSTALL_RPATH ON)
   # The loader refuses files that other users may write, which a umask of 002 would allow.
   add_custom_command(TARGET ${target} POST_BUILD COMMAND chmod go-w $<TARGET_FILE:${target}> VERBATIM)
   if(NOT arg_NO_INSTALL)

@@ -4,12 +4,16 @@
 #   share/privgrad/plugin_template/   share/doc/privgrad/ (pages and examples, beside each other as in the sources)
 #   share/man/man1/privgrad*.1
 #   share/bash-completion/completions/privgrad   share/zsh/site-functions/_privgrad
-set_target_properties(privgrad PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
+#
+# The build tree has the same layout, and the same run paths. CMake would otherwise fill up the longer ones of the build
+# with colons, and an empty entry of a run path is the current folder: the loader would take libraries from there.
+set_target_properties(privgrad PROPERTIES INSTALL_RPATH "$ORIGIN/../lib" BUILD_WITH_INSTALL_RPATH ON)
 install(TARGETS privgrad EXPORT privgradTargets RUNTIME DESTINATION bin COMPONENT program)
-set_target_properties(privgrad-fetch privgrad-conformance PROPERTIES INSTALL_RPATH "$ORIGIN/..")
+set_target_properties(privgrad-fetch privgrad-conformance PROPERTIES
+                      INSTALL_RPATH "$ORIGIN/.." BUILD_WITH_INSTALL_RPATH ON)
 install(TARGETS privgrad-fetch privgrad-conformance RUNTIME DESTINATION lib/privgrad COMPONENT program)
 if(TARGET privgrad-export) # libonnx and protobuf may be missing
-  set_target_properties(privgrad-export PROPERTIES INSTALL_RPATH "$ORIGIN/..")
+  set_target_properties(privgrad-export PROPERTIES INSTALL_RPATH "$ORIGIN/.." BUILD_WITH_INSTALL_RPATH ON)
   install(TARGETS privgrad-export RUNTIME DESTINATION lib/privgrad COMPONENT program)
 endif()
 

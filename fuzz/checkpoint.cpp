@@ -1,13 +1,13 @@
 // The files from which an interrupted run is resumed, read as by `privgrad run --resume`. When the
 // target starts, it makes and stops two small runs: one with a seed, and one whose keys are a
-// chain. The first byte of an input says what is replaced, the second in which run ('0' or '1'):
+// chain. The first byte of an input chooses what is replaced, the second one the run ('0' or '1'):
 //
 //   e   bytes of the checkpoint's content: an offset (two bytes, the lower one first), a count (one
-//       byte), and this many new bytes; repeated. Then sealed: the hash is changed to match.
-//   c   the rest is the checkpoint's content, which is sealed
-//   f   the rest is the checkpoint's file, unchanged
-//   b   the rest is bindings.jsonl
-//   r   the rest is resume.json
+//       byte), and this many new bytes; repeated. The content is then
+//   sealed: the hash is changed to match. c   the rest is the
+//   checkpoint's content, which is sealed f   the rest is the
+//   checkpoint's file, unchanged b   the rest is bindings.jsonl r   the
+//   rest is resume.json
 #include "privgrad/federated/any_run.hpp"
 #include "privgrad/train/resumed_plan.hpp"
 
@@ -81,9 +81,9 @@ core::RunOptions options_for(const fs::path& place) {
 struct Stopped {
   fs::path place;
   core::Manifest manifest;
-  std::string newest;   ///< Name of its last checkpoint; the other one is removed.
-  std::string head;     ///< The part of that file before the content.
-  std::string content;  ///< The checkpoint's.
+  std::string newest;   ///< Name of its last checkpoint; the earlier one is removed.
+  std::string head;     ///< The part of the checkpoint's file before the content.
+  std::string content;  ///< The checkpoint's content.
 
   Stopped(const std::string& name, const char* yaml)
       : place(fuzz::scratch_folder() / name),

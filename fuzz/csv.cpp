@@ -1,7 +1,7 @@
 // CSV files. The first byte chooses how they are read: 'h' with a header, 'n' without one, 'r' for
-// regression, ';' with that delimiter, 'd' with declared columns that accept every text. Also with
-// declared columns: 's' with a split, '\'' with other quotes, comments and decimals, 'l' and 'm'
-// with malformed rows filled, where a row is a line ('l') or a record ('m').
+// regression, ';' with ';' as the delimiter, 'd' with declared columns that accept every text. Also
+// with declared columns: 's' with a split, '\'' with different quotes, comments and decimals, 'l'
+// and 'm' with malformed rows filled, if a row is a line ('l') or a record ('m').
 #include "harness/data_source.hpp"
 #include "harness/fuzz.hpp"
 

@@ -14,6 +14,6 @@ void read_input(std::string_view input) {
   try {
     fuzz::require(!to_dp_accounting(event).empty(), "an expression for dp_accounting has words");
   } catch (const privgrad::ConfigError&) {
-    // dp_accounting has no such event, as the message says.
+    // The error is that dp_accounting has no such event.
   }
 }

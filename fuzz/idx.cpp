@@ -1,5 +1,5 @@
 // IDX files. The first byte says which of the two files the rest is: 'i', the images, or 'l', the
-// labels. The other file fits those of corpus/idx: two images of 2 x 2 pixels with their labels.
+// labels. The other file fits corpus/idx: two images of 2 x 2 pixels with their labels.
 #include <string>
 
 #include "harness/data_source.hpp"

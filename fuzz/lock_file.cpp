@@ -1,4 +1,4 @@
-// privgrad.lock, which `run --locked` reads from wherever the manifest comes from.
+// privgrad.lock, which `run --locked` reads from the source of the manifest.
 #include "privgrad/host/lock_file.hpp"
 
 #include "harness/fuzz.hpp"

@@ -1,5 +1,5 @@
 // Model files. An input is a header and, after its first line break, the data. The harness adds the
-// eight bytes of the header's length, because a fuzzer would not get past them. Each input is also
+// eight bytes of the header's length, because a fuzzer would not guess them. Each input is also
 // read unchanged.
 #include "privgrad/model/model_file.hpp"
 

@@ -1,5 +1,5 @@
-// NumPy array files. The first byte says which of the two files the rest is: 'f', the features, or
-// 't', the targets; either may be an archive (.npz) of one. The other file fits those of
+// NumPy array files. The first byte chooses the file that the rest replaces: 'f', the features, or
+// 't', the targets; either may be an archive (.npz) of one array. The other file fits the files of
 // corpus/npy: two examples, of shape (2, 2) and (2,).
 #include <string>
 

@@ -1,5 +1,5 @@
-// The files of a run, a study or an estimate of influence, read for its page and its statement. An
-// input contains several files:
+// The files of a run, a study or an estimate of influence, read to make the page and the statement.
+// An input contains several files:
 //
 //   ==== summary.json
 //   {"status": "completed"}
@@ -88,7 +88,7 @@ void read_input(std::string_view input) {
   for (const char* form : {"json", "registry"}) {
     try {
       privgrad::report::statement(directory, form);
-    } catch (const privgrad::Error&) {  // of a record that does not verify
+    } catch (const privgrad::Error&) {  // from a record that does not verify
     }
   }
 }

@@ -1,4 +1,4 @@
-// Initial weights of a run, which may come from anyone.
+// Initial weights of a run, from a source that is not trusted.
 #include "privgrad/model/safetensors.hpp"
 
 #include "harness/fuzz.hpp"

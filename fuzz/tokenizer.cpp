@@ -1,5 +1,6 @@
-// tokenizer.json, and texts that become tokens by it. An input is the file and, behind the first NUL byte, lines
-// of text; without a NUL byte the lines are some that are hard to divide into words.
+// Reads a tokenizer.json, and tokenizes texts with it. An input is the file, followed after the
+// first NUL byte by lines of text; without a NUL byte, the target uses lines that are hard to
+// divide into words.
 #include <cmath>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// The record of a run, verified as by `privgrad verify`. An input describes the difference to the
+// The record of a run, verified as by `privgrad verify`. An input describes the difference from the
 // record of a small run, which is made when the target starts: either a whole file, or a text whose
 // first occurrence in a file is replaced by another text.
 //
@@ -8,7 +8,7 @@
 //   steps: 3
 //   steps: 4
 //
-// It is read twice: unchanged, and with sealed ledgers, so that a fuzzer gets past their hashes.
+// It is read unchanged and with sealed ledgers, so that a fuzzer gets past their hashes.
 #include "privgrad/verify/verify.hpp"
 
 #include <cmath>
@@ -64,7 +64,7 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-/// The beginning of the next section.
+/// Returns the beginning of the next section.
 std::size_t next_section(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::string_view line = text.substr(at);

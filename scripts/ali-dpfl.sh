@@ -34,7 +34,7 @@ published() {
 }
 
 for study in ${chosen:-table-3-fashion-mnist learning-rate published-table-3 rivals estimates table-2a-fashion-mnist \
-  table-2b-fashion-mnist table-4-fashion-mnist table-3-middle-fashion-mnist table-3-cifar10 table-3-mnist}; do
+  table-2b-fashion-mnist table-4-fashion-mnist even table-3-middle-fashion-mnist table-3-cifar10 table-3-mnist}; do
   case $study in
     published-table-3) published ;;
     *) ablate "$study" ;;

@@ -7,7 +7,9 @@
 #       docs/experiments) are exempt
 #     no listing in Markdown was wrapped like prose: no line of prose follows indented code directly, and none contains
 #       three blanks in a row
-#     README.md, which a newcomer reads whole, has at most 900 words
+#     README.md, which a newcomer reads whole, has at most 900 words; docs/ has at most 100 000, without the tables that
+#       programs make: generated pages, and what stands between `<!-- table ... -->` or `<!-- made by ... -->` and
+#       `<!-- end -->`, or below `<!-- Below, ... -->`
 #     headers begin with a line that says what they are for
 #     sources have at most 600 lines, or a comment "File length: ..." that gives the reason
 #     the names of the files in changes/ contain their kind
@@ -22,6 +24,15 @@ git ls-files '*.cpp' '*.hpp' ':!examples/plugin_template' |
 
 words=$(wc -w <README.md)
 [ "$words" -le 900 ] || { echo "README.md: $words words, at most 900"; status=1; }
+
+words=$(git ls-files 'docs/*.md' ':!docs/components' ':!docs/experiments/studies' | xargs awk '
+  FNR == 1                         { made = 0 }
+  /^<!-- (table|made by|Below)/    { made = 1 }
+  !made                            { words += NF }
+  /^<!-- end -->/                  { made = 0 }
+  END                              { print words }
+')
+[ "$words" -le 100000 ] || { echo "docs: $words words, at most 100000"; status=1; }
 
 git ls-files '*.hpp' ':!examples/plugin_template' | xargs awk '
   FNR == 1 && !/^\/\/ [^ ]/ { printf "%s: does not begin with a line on what it is for\n", FILENAME; bad = 1 }

@@ -7,7 +7,8 @@
 #   scripts/install-dependencies.sh --python   also the packages of Debian for building the Python package;
 #                                              scripts/python-test.sh installs those of PyPI in the build folder
 #   scripts/install-dependencies.sh --format   also the formatter that the continuous checks run
-#   scripts/install-dependencies.sh --lint     also the linter
+#   scripts/install-dependencies.sh --bench    also oneDNN, whose kernels the benchmarks compare with
+#   scripts/install-dependencies.sh --lint     also the linter, and oneDNN, because it reads the benchmarks
 #   scripts/install-dependencies.sh --sanitizers   also the compiler of the preset asan, with libFuzzer
 #   scripts/install-dependencies.sh --cuda     also the compiler for the kernels for GPUs, of CUDA 13, in its own folder
 #                                              (100 MB), if PyPI can be reached; Debian 12 has that of CUDA 11, which
@@ -64,6 +65,9 @@ LIST
     echo 'librsvg2-bin                  makes PDF files of charts (LGPL-2.1-or-later), as a program of its own'
     echo 'chromium                      opens reports in the tests: no script error, every chart drawn, printable'
   fi
+  if [ "$with_bench" = 1 ]; then
+    echo 'libdnnl-dev                   oneDNN, whose kernels the benchmarks compare with (Apache-2.0)'
+  fi
   if [ "$with_cuda" = 1 ]; then
     echo 'python3-venv                  a folder for the packages from PyPI that CUDA'"'"'s compiler comes in'
   fi
@@ -107,6 +111,7 @@ stop() {
 }
 
 with_format=0
+with_bench=0
 with_test=0
 with_lint=0
 with_sanitizers=0
@@ -120,7 +125,8 @@ for argument in "$@"; do
   case "$argument" in
     --format) with_format=1 ;;
     --test) with_test=1 ;;
-    --lint) with_lint=1 ;;
+    --bench) with_bench=1 ;;
+    --lint) with_lint=1 with_bench=1 ;;
     --sanitizers) with_sanitizers=1 ;;
     --python) with_python=1 ;;
     --cuda) with_cuda=1 ;;
@@ -128,7 +134,7 @@ for argument in "$@"; do
     --docs) with_docs=1 ;;
     --release) with_release=1 ;;
     --list) list_only=1 ;;
-    *) stop "unknown argument '$argument'; allowed are --compilers, --cuda, --docs, --format, --lint, --list, --python, --release, --sanitizers and --test" ;;
+    *) stop "unknown argument '$argument'; allowed are --bench, --compilers, --cuda, --docs, --format, --lint, --list, --python, --release, --sanitizers and --test" ;;
   esac
 done
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the notebooks, and keeps what their cells show for the pages of the site.
 
-    scripts/notebook-outputs.py     a Python with the package privgrad, and tqdm
+    scripts/notebook-outputs.py [NAME...]     a Python with the package privgrad, and tqdm; default: all notebooks
 
 Writes docs/notebooks/outputs/NAME.json: what each cell shows, as HTML or text, by the cell's place.
 The notebooks themselves have no outputs, which are made by whoever runs them.
@@ -14,6 +14,7 @@ import io
 import json
 import os
 import pathlib
+import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -36,10 +37,14 @@ def shown(source, names):
 
 def main():
     (BOOKS / "outputs").mkdir(exist_ok=True)
-    for book in sorted(BOOKS.glob("*.ipynb")):
+    books = sorted(BOOKS.glob("*.ipynb"))
+    for book in [book for book in books if book.stem in sys.argv[1:]] or books:
         cells = json.loads(book.read_text(encoding="utf-8"))["cells"]
         with tempfile.TemporaryDirectory() as folder:
-            os.chdir(folder)
+            there = pathlib.Path(folder, "docs", "notebooks")  # as in a clone
+            there.mkdir(parents=True)
+            pathlib.Path(folder, "examples").symlink_to(ROOT / "examples")
+            os.chdir(there)
             names = {"__name__": "__main__"}
             made = {str(place): shown("".join(cell["source"]), names)
                     for place, cell in enumerate(cells) if cell["cell_type"] == "code"}

@@ -13,8 +13,8 @@
 namespace {
 namespace fs = std::filesystem;
 
-/// \returns what is wrong with how the file was treated; "" if nothing. The names of the files say
-///   what is expected: good-* is read, bad-* is refused with an Error.
+/// \returns the error in the treatment of the file; "" if there is none. File names state what is
+///   expected: good-* is read, bad-* is refused with an Error.
 std::string problem_with(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) return "cannot be opened";

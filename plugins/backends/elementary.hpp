@@ -30,7 +30,7 @@ constexpr uint32_t kFloatNan = 0x7fc00000u;
 constexpr uint64_t kDoubleNan = 0x7ff8000000000000u;
 constexpr uint64_t kDoubleInfinity = 0x7ff0000000000000u;
 
-/// 2^exponent, for the exponents of normal numbers: -126 to 127 and -1022 to 1023.
+/// Returns 2^exponent, for the exponents of normal numbers: -126 to 127 and -1022 to 1023.
 PRIVGRAD_ANYWHERE float float_power_of_two(int32_t exponent) {
   return float_of(static_cast<uint32_t>(exponent + 127) << 23);
 }
@@ -51,8 +51,8 @@ PRIVGRAD_ANYWHERE Number polynomial(Number x, Number first, More... more) {
 constexpr double kLn2High = 0x1.62e42fee00000p-1;
 constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
 
-/// e^x with an error below 2 units in the last place where the result is a normal number, and below
-/// 2 of the smallest steps otherwise; NaN for NaN.
+/// Returns e^x with an error below 2 units in the last place where the result is a normal number,
+/// and below twice the smallest subnormal number otherwise; NaN for NaN.
 ///
 /// x = n ln 2 + r with |r| <= ln(2) / 2 (Cody and Waite 1980); e^r by its series up to r^13, whose
 /// remainder is below 2^-57.
@@ -67,7 +67,7 @@ PRIVGRAD_ANYWHERE double exp_fixed(double x) {
                         1.0 / 362880.0, 1.0 / 40320.0, 1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0,
                         1.0 / 24.0, 1.0 / 6.0, 0.5);
   p = 1.0 + (r + r * r * p);
-  // The power is applied in two steps, because 2^n by itself may be outside the range of normal
+  // Multiplies by the power 2^n in two steps, because 2^n itself may be outside the range of normal
   // numbers.
   const auto whole = static_cast<int64_t>(n);
   const int64_t half = whole / 2;
@@ -110,10 +110,10 @@ struct Rotation {
   double cosine, sine;
 };
 
-/// Computes both to 4e-16, for angles from 0 to 2^20.
+/// Computes both with an error of at most 4e-16, for angles from 0 to 2^20.
 ///
-/// x = n pi/2 + r with |r| <= pi/4, where pi/2 has two parts, the first of which ends in 20 zeros,
-/// so that its products are exact; then the series up to r^17 and r^18, whose remainders are below
+/// x = n pi/2 + r with |r| <= pi/4, where pi/2 is split in two parts, the first of which ends in 20
+/// zeros, so that its products are exact. The series up to r^17 and r^18 have remainders below
 /// 1e-19.
 PRIVGRAD_ANYWHERE Rotation rotation_by(double x) {
   constexpr double kRound = 0x1.8p52;  // adding it rounds to whole numbers
@@ -151,11 +151,11 @@ PRIVGRAD_ANYWHERE float exp_of_negative(float x) {
   const float r = (x - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f;
   float p = polynomial(r, 0x1.6d4926p-10f, 0x1.121072p-7f, 0x1.5554e4p-5f, 0x1.5554d8p-3f, 0.5f);
   p = p * (r * r) + r + 1.0f;
-  // 2^n: its exponent from the low bits of `shifted`.
+  // Multiplies by 2^n, whose exponent bits come from the low bits of `shifted`.
   return p * float_of((bits_of(shifted) + 127u) << 23);
 }
 
-// The activations. Every one preserves NaN.
+// The activations. All preserve NaN.
 
 PRIVGRAD_ANYWHERE float relu_fixed(float x) { return x <= 0.0f ? 0.0f : x; }
 
@@ -178,7 +178,7 @@ PRIVGRAD_ANYWHERE float sigmoid_fixed(float x) {
 }
 
 /// The parts of the normal distribution at x: its density times sqrt(2 pi), e^(-z^2/2) with z =
-/// |x|, and the probability beyond z divided by that.
+/// |x|, and the probability beyond z divided by that product.
 struct NormalParts {
   float density, tail;
 };
@@ -186,8 +186,8 @@ struct NormalParts {
 /// Computes both to a relative 5e-7. z is limited to kLargestNormal, beyond which the density is 0.
 ///
 /// z^2 is split in two parts; the first is exact, because it is the square of the upper half of z's
-/// digits. Then z^2/2 = n ln 2 + r, and e^r by the fit of exp_of_negative(). The tail, e^(z^2/2)
-/// erfc(z / sqrt(2)) / 2, which is between 0.5 and 0.02, by t times a minimax fit in t = 1 / (1 +
+/// digits. Then z^2/2 = n ln 2 + r, and e^r is computed by the fit of exp_of_negative(). The tail,
+/// e^(z^2/2) erfc(z / sqrt(2)) / 2, between 0.5 and 0.02, is t times a minimax fit in t = 1 / (1 +
 /// z/3) with a relative error of 7e-8.
 constexpr float kLargestNormal = 13.25f;
 PRIVGRAD_ANYWHERE NormalParts normal_parts(float x) {
@@ -208,7 +208,7 @@ PRIVGRAD_ANYWHERE NormalParts normal_parts(float x) {
   return {p * float_of((bits_of(shifted) + 127u) << 23), q * t};
 }
 
-/// Phi(x), the probability up to x.
+/// Returns Phi(x), the probability up to x.
 PRIVGRAD_ANYWHERE float probability_up_to(float x, const NormalParts& parts) {
   const float beyond = parts.density * parts.tail;
   return x < 0.0f ? beyond : 1.0f - beyond;
@@ -245,8 +245,8 @@ PRIVGRAD_ANYWHERE float gelu_tanh_fixed(float x) {
   return x * share;
 }
 
-// The product of delta with the derivative, from the value y, or, for gelu, silu and gelu_tanh,
-// from the input.
+// Products of delta and the derivative, computed from the value y, or, for gelu, silu and
+// gelu_tanh, from the input.
 
 PRIVGRAD_ANYWHERE float relu_backward_fixed(float y, float delta) {
   return y == 0.0f ? 0.0f : delta;

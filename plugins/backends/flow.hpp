@@ -9,7 +9,7 @@
 
 namespace privgrad {
 
-/// The values that nodes work on, and the values with respect to which derivatives are needed.
+/// The values that nodes use and make, and the values with respect to which derivatives are needed.
 ///
 /// The derivatives of a value that several nodes use are added in descending order of its users.
 /// This order follows from the network alone, so bits do not depend on threads.
@@ -35,23 +35,23 @@ struct Flow {
     }
   }
 
-  /// Whether input i of node s is the first one in the backward pass that adds to the derivatives
-  /// of its value.
+  /// Whether input i of node s is the first use, in the backward pass, that adds to the derivatives
+  /// of the input's value.
   bool hands_down_first(std::size_t s, std::size_t i) const {
     const auto& values = inputs[s];
     const auto end = values.begin() + static_cast<std::ptrdiff_t>(i);
     return last_user[values[i]] == s && std::find(values.begin(), end, values[i]) == end;
   }
 
-  /// Whether node s hands any derivatives down.
+  /// Whether node s passes derivatives to any of its inputs.
   bool hands_down(std::size_t s) const {
     return std::any_of(inputs[s].begin(), inputs[s].end(),
                        [&](std::size_t value) { return bool(needs_derivative[value]); });
   }
 
-  std::vector<std::vector<std::size_t>> inputs;  ///< Of each node.
+  std::vector<std::vector<std::size_t>> inputs;  ///< The input values of each node.
   std::vector<bool> trains;                      ///< Whether each node has trained parameters.
-  /// Whether each node uses trained parameters, its own or shared ones.
+  /// Whether each node uses trained parameters, either its own or shared ones.
   std::vector<bool> is_trained;
   std::vector<std::size_t> last_sharer;  ///< The last node that uses each node's own parameters.
   /// Whether the maker of each value, or a node before it, uses trained parameters.

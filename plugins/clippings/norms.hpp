@@ -7,12 +7,12 @@
 
 namespace privgrad::clippings {
 
-/// The L2 norm of an example's whole gradient.
+/// Returns the L2 norm of an example's whole gradient.
 inline double whole_norm(std::span<const double> squared_norms) {
   return std::sqrt(std::accumulate(squared_norms.begin(), squared_norms.end(), 0.0));
 }
 
-/// min(1, clip_norm / norm); 1 for norm 0.
+/// Returns min(1, clip_norm / norm); 1 for norm 0.
 inline double clip_to(double clip_norm, double norm) {
   return norm <= clip_norm ? 1.0 : clip_norm / norm;
 }

@@ -1,4 +1,4 @@
-// The base class of transforms that assign examples to clients, and helpers for even shares.
+// The base class of transforms that assign examples to clients, with helpers for equal shares.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ inline std::vector<std::uint32_t> shuffled(std::size_t count, privgrad::RandomSt
   return order;
 }
 
-/// \returns the size of part `part` if `count` things are divided into `parts` parts, as equal as
-///   possible, with the larger parts first.
+/// \returns the size of part number `part` if `count` items are divided into `parts` parts that are
+///   as equal as possible, larger parts first.
 inline std::uint64_t part_size(std::uint64_t count, std::uint64_t parts, std::uint64_t part) {
   return count / parts + (part < count % parts ? 1 : 0);
 }

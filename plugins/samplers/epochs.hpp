@@ -19,8 +19,8 @@ namespace epochs {
 
 /// \returns the most expensive of an epoch's releases: the common event if all are equal, otherwise
 ///   the Gaussian with the smallest noise multiplier, which dominates the others (adding noise to
-///   its output gives theirs).
-/// \throws PrivacyError if they are of kinds that cannot be ordered.
+///   its output gives their outputs).
+/// \throws PrivacyError if their kinds cannot be ordered by cost.
 inline privgrad::Event most_expensive(const std::string& sampler,
                                       std::span<const privgrad::Event> releases) {
   const privgrad::Event& first = releases.front();
@@ -41,8 +41,8 @@ inline privgrad::Event most_expensive(const std::string& sampler,
   return privgrad::Event::gaussian(smallest);
 }
 
-/// Charges the first step of each epoch with the epoch's most expensive release, and the others
-/// with nothing: parallel composition.
+/// Charges the first step of each epoch for the epoch's most expensive release, and the other steps
+/// for nothing (parallel composition).
 inline std::vector<privgrad::Event> charges(const std::string& sampler, std::uint64_t epoch_steps,
                                             std::span<const privgrad::Event> releases) {
   std::vector<privgrad::Event> charged(releases.size(), privgrad::Event::nothing());

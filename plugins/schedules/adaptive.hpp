@@ -8,8 +8,8 @@
 #include "privgrad/schedule.hpp"
 
 /// The common part of the built-in adaptive schedules: the number of steps between measurements,
-/// and `initial`, the noise with which they begin. Without `initial` they are the shape of constant
-/// noise.
+/// and `initial`, the noise at the first step. Without `initial`, the noise is first a constant
+/// shape, whose scale the core finds.
 class Adaptive : public privgrad::Schedule {
  public:
   void start(const privgrad::Horizon&) final {}
@@ -33,8 +33,8 @@ class Adaptive : public privgrad::Schedule {
 
   std::uint64_t every() const { return every_; }
 
-  /// \returns the noise times the factor, limited to normal numbers. The budget is spent long
-  ///   before this limit.
+  /// \returns the noise times the factor, but not below 1e-9. The budget is spent long before the
+  ///   noise is that small.
   static double lowered(double noise, double factor) {
     return std::min(noise, std::max(noise * factor, 1e-9));
   }

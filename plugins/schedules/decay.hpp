@@ -13,13 +13,13 @@
 #include "privgrad/value.hpp"
 
 /// The common part of the built-in decaying schedules: an optional parameter `initial` that makes
-/// them absolute (without it they are shapes beginning at 1), and the check that every value of a
+/// them absolute (without it they are shapes that begin at 1), and the check that every value of a
 /// run is usable. Derived classes must define value() such that all values are within the range of
 /// the first value, the last value and `initial`.
 class Decay : public privgrad::Schedule {
  public:
-  /// \throws ConfigError if a value overflows, or is 0 in a shape, in a noise multiplier (which
-  ///   would mean no privacy) or in a clip norm.
+  /// \throws ConfigError if a value overflows, or if a shape, a noise multiplier (there 0 means no
+  ///   privacy) or a clip norm has a value of 0.
   void start(const privgrad::Horizon& horizon) final {
     if (horizon.steps == 0)
       throw privgrad::ConfigError(std::string(name_) + ": there are no steps");

@@ -13,7 +13,7 @@
 
 namespace channels {
 
-/// Features seen as [before, length, after], where `length` counts the channels.
+/// An example's features as an array [before, length, after] with `length` channels.
 struct Layout {
   std::size_t before = 1, length = 1, after = 1;
 };
@@ -26,7 +26,7 @@ inline privgrad::ParamSpec axis_param() {
       .optional();
 }
 
-/// \returns nothing, which means the last axis.
+/// \returns the given axis; nothing means the last axis.
 inline std::optional<std::size_t> axis_from(const privgrad::Params& params) {
   if (!params.has("axis")) return std::nullopt;
   return static_cast<std::size_t>(params.integer("axis"));

@@ -14,7 +14,7 @@
 /// The rows of a matrix, laid out so that a loop over the features computes several components at
 /// once. Each component is the sum over the features in their order, with each product and each sum
 /// rounded separately. So its bits do not depend on the number of lanes, on the example's place, or
-/// on the other examples. (dgemm adds up in another order for rows at the edge of a block.)
+/// on the other examples. (dgemm adds in a different order for rows at the edge of a block.)
 class Panels {
  public:
   Panels() = default;
@@ -64,7 +64,7 @@ class Panels {
     double of[kWidth] = {};
   };
 
-  /// A block of a panel is loaded once for all vectors, and their partial sums are stored between
+  /// Loads each block of a panel once for all vectors, and stores the vectors' partial sums between
   /// blocks. kAtOnce components of kTogether vectors are summed at a time, in eight registers of
   /// kLanes.
   template <std::size_t kAtOnce, std::size_t kLanes>

@@ -1,4 +1,4 @@
-// Second moments of examples, for transforms such as pca that release them and need eigenvectors.
+// Second moments of examples, for transforms such as pca that release them and use eigenvectors.
 #pragma once
 
 #include <algorithm>
@@ -38,18 +38,18 @@ class OneBlasThread {
   int before_;
 };
 
-/// The number of elements on and below the diagonal.
+/// Returns the number of elements on and below the diagonal.
 inline std::size_t triangle(std::size_t size) { return size * (size + 1) / 2; }
 
-/// Features seen as [before, length, after]: before * after vectors of `length` numbers.
+/// An example's features as [before, length, after]: before * after vectors of `length` numbers.
 struct Vectors {
   std::size_t before = 1, length = 1, after = 1;
 
   std::size_t count() const { return before * after; }
 };
 
-/// The factor that brings features within a norm: min(1, most / ||x||), with the sum in the order
-/// of the features. Squares of float32 are exact in double.
+/// Returns the factor that brings features within a norm: min(1, most / ||x||), with the sum in the
+/// order of the features. Squares of float32 are exact in double.
 inline double factor_within(std::span<const float> features, double most) {
   double square = 0.0;
   for (const float x : features) square += static_cast<double>(x) * static_cast<double>(x);
@@ -65,7 +65,7 @@ inline double factor_within(std::span<const float> features, double most) {
 /// triangle.
 ///
 /// Products are added in a fixed order, in double, so the bits do not depend on other examples or
-/// on the pieces.
+/// on the division into pieces.
 class OuterProducts final : public privgrad::Contribution {
  public:
   OuterProducts(std::span<const float> features, const Vectors& vectors, double factor)
@@ -79,7 +79,7 @@ class OuterProducts final : public privgrad::Contribution {
     }
   }
 
-  /// \param out  a part of [triangle(length)].
+  /// \param out  a part of the contribution, [triangle(length)].
   void piece(std::size_t begin, std::span<float> out) const override {
     privgrad::in_wide_registers([&] {
       std::size_t i = row_of(begin);
@@ -94,7 +94,7 @@ class OuterProducts final : public privgrad::Contribution {
  private:
   static constexpr double kRoot = 1.4142135623730951;
 
-  /// The row of a number of the triangle.
+  /// Returns the row of the triangle's number at `place`.
   static std::size_t row_of(std::size_t place) {
     auto row = static_cast<std::size_t>(std::sqrt(2.0 * static_cast<double>(place)));
     while (triangle(row) > place) --row;
@@ -106,7 +106,7 @@ class OuterProducts final : public privgrad::Contribution {
   [[gnu::always_inline]] void put_row(std::size_t i, std::size_t j, std::span<float> out) const {
     constexpr std::size_t kAtOnce = 256;
     const bool has_diagonal = j + out.size() > i;
-    if (values_.size() == length_) {  // a single vector needs no sums, which would take longer
+    if (values_.size() == length_) {  // a single vector needs no sums: faster
       const double* x = values_.data();
       // Adding 0, as a sum does, turns -0 into 0.
       for (std::size_t k = 0; k < out.size(); ++k)
@@ -133,7 +133,7 @@ class OuterProducts final : public privgrad::Contribution {
   std::vector<double> values_;  ///< [vectors, length], times the factor.
 };
 
-/// The whole matrix, [length, length], of numbers as above, each divided by `divisor`.
+/// Returns the whole matrix, [length, length], with its numbers divided by `divisor`.
 template <class Number>
 std::vector<double> whole_matrix(std::span<const Number> numbers, std::size_t length,
                                  double divisor) {
@@ -152,10 +152,10 @@ std::vector<double> whole_matrix(std::span<const Number> numbers, std::size_t le
 using EigenValues = xt::xtensor<double, 1, xt::layout_type::column_major>;
 using EigenVectors = xt::xtensor<double, 2, xt::layout_type::column_major>;
 
-/// The eigenvalues, ascending, and eigenvectors of a symmetric matrix, of which only the lower
-/// triangle (row-major) is read. The entry of largest magnitude of each vector is positive, which
-/// fixes the signs.
-/// \param who  the name for the error.
+/// Returns the eigenvalues, ascending, and the eigenvectors of a symmetric matrix, of which only
+/// the lower triangle (row-major) is read. The entry of largest magnitude of each vector is
+/// positive, which fixes the signs.
+/// \param who  the name to use in the error.
 /// \throws NumericError if LAPACK fails.
 inline std::tuple<EigenValues, EigenVectors> eigen(const std::vector<double>& matrix,
                                                    std::size_t size, const char* who) {

@@ -144,7 +144,7 @@ def numbers(array: np.ndarray) -> np.ndarray:
 
 
 def finite_or(array: np.ndarray, fill: Any) -> np.ndarray:
-    """The numbers, with `fill` instead of those that are not finite."""
+    """The numbers, with `fill` instead of every number that is not finite."""
     return np.where(np.isfinite(array), array, fill)
 
 
@@ -193,7 +193,7 @@ def column(y: Any, rows: int) -> np.ndarray:
     Raises
     ------
     ConfigError
-        If y is not one, or has another number of rows than X.
+        If y is not an array of one axis, or has not as many rows as X.
     """
     array = listed(y) if isinstance(y, (list, tuple)) else held(y)
     if array.ndim == 2 and array.shape[1] == 1:

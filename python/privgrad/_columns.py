@@ -41,7 +41,7 @@ def arrow() -> Any:
 
 
 def as_declared(section: Mapping[str, Any]) -> dict[str, Any]:
-    """The section with the texts of labels and of column values, as for rows."""
+    """The section with the labels and the column values as texts, made like the texts of rows."""
     made = dict(section)
     if section.get("labels") is not None:
         made["labels"] = [text_of(label) for label in section["labels"]]

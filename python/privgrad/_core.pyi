@@ -110,6 +110,7 @@ class Framework:
         self,
         directory: str,
         client: int | None,
+        client_dirs: list[str],
         data: bool,
         audit: bool,
         new_key: bool,
@@ -141,6 +142,8 @@ class FederatedClient:
         state: str | None,
         threads: int,
         trusts_server: bool,
+        server: str | None,
+        key: str | None,
     ) -> None: ...
     def introduction(self) -> str: ...
     def answer(self, order: bytes) -> bytes: ...

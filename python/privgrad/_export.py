@@ -39,9 +39,9 @@ def export(
     out : path
         The file to write; replaced if it exists.
     format : str
-        ``"onnx"``; ``"state_dict"`` for a model that was begun from a file of weights, in whose names
-        and order it is written; or ``"huggingface"`` for one of ``pretrained``, a new folder. The
-        last two need the run's directory.
+        ``"onnx"``; ``"state_dict"`` for a model that began from a file of weights: it is written
+        with the same names and order; or ``"huggingface"`` for a model of the kind ``pretrained``:
+        it is written as a new folder. The last two need the run's directory.
     plugin_dirs : iterable of path
         Folders to search for plugins first.
 

@@ -34,7 +34,7 @@ def _table(rows: Sequence[Sequence[Any]], head: Sequence[str] = ()) -> str:
 
 
 def _line(values: Sequence[float], title: str) -> str:
-    """A line chart over the steps; of one value for all steps, a line of text."""
+    """A line chart over the steps; a line of text if all steps have the same value."""
     points = [(step, value) for step, value in enumerate(values, 1) if math.isfinite(value)]
     if len({value for _, value in points}) < 2:
         return f"<div>{escape(title)}: {_text(points[0][1] if points else None)}</div>"
@@ -86,7 +86,7 @@ def run_html(run: Run) -> str:
 
 
 def study_html(study: Study) -> str:
-    """A study: each arm's means, and for each metric a chart of them with their intervals."""
+    """A study: each arm's means, and for each metric a chart of the means and their intervals."""
     names = list(study.arms[0].metrics) if study.arms else []
     table = _table(
         [(arm.name, arm.runs, arm.epsilon, *((arm.metrics.get(name) or {}).get("mean") for name in names))

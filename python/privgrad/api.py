@@ -536,6 +536,7 @@ def verify(
     directory: Path | Run,
     *,
     client: int | None = None,
+    client_dirs: Iterable[Path] = (),
     data: bool | Mapping[str, Any] = False,
     opening: Path | None = None,
     audit: bool = False,
@@ -552,6 +553,9 @@ def verify(
         The directory of the run or study.
     client : int, optional
         For a run with a ledger for each client: verify the guarantee to this client.
+    client_dirs : iterable of path
+        For the server of a run whose clients were separate programs: their directories, to verify
+        with the server's.
     data : bool or dict
         Read the training data, and compare them with the commitment in the ledger; for a run with
         rows in memory, the section ``data`` with the rows.
@@ -585,8 +589,8 @@ def verify(
     loaded = framework(plugin_dirs)
     with lent_again(*_rows_of_run(loaded, _model(directory), rows)):
         made, stopped_by = loaded.verify(
-            _model(directory), client, bool(data), audit, new_key, _path(opening), _path(trusted),
-            _path(sign),
+            _model(directory), client, [os.fspath(one) for one in client_dirs], bool(data), audit,
+            new_key, _path(opening), _path(trusted), _path(sign),
         )
     if stopped_by is not None:
         raise stopped_by

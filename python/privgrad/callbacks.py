@@ -23,7 +23,7 @@ class Progress:
     Attributes
     ----------
     step, steps : int
-        Number of steps done, and of all steps.
+        Number of completed steps, and number of all steps.
     epsilon : float
         The epsilon spent so far.
     metrics : dict of str to float
@@ -135,7 +135,7 @@ class ProgressBar:
         self._bar: Any = None
 
     def begin(self) -> None:
-        """Wait for the first measurement, which says how many steps there are.
+        """Wait for the first measurement, which states the number of steps.
 
         Raises
         ------

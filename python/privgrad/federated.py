@@ -50,7 +50,7 @@ class Client:
         commitments. Each directory belongs to a single run.
     data : dict or path, optional
         A section ``data`` with only this client's own examples; ``federated.sizes`` of the manifest
-        declares how many each client has. Default: that of the manifest, which then contains the
+        declares how many each client has. Default: the manifest's own section, which then has the
         examples of all clients, as in a run on one machine.
     overrides : dict or iterable of str
         As for ``privgrad.run``.
@@ -60,6 +60,11 @@ class Client:
         Default all; the result does not depend on it.
     trust_server : bool
         Let the server of ``dp_fed_avg`` see this client's exact updates.
+    server : str, optional
+        HOST:PORT of the server that this client joins, for a site's policy that names the servers.
+    key : path, optional
+        The site's key (``privgrad verify --sign KEY --new-key`` makes one). With it, the answer to
+        the server's last word is a signed receipt, which the server keeps.
     plugin_dirs : iterable of path
         Folders to search for plugins first.
 
@@ -79,6 +84,8 @@ class Client:
         state: Path | None = None,
         threads: int | None = None,
         trust_server: bool = False,
+        server: str | None = None,
+        key: Path | None = None,
         plugin_dirs: Iterable[Path] = (),
     ) -> None:
         if client < 0:
@@ -87,7 +94,7 @@ class Client:
         own = None if data is None else manifest_text(manifest, [*_lines(overrides), _own_data(data)])
         self._client = _core.FederatedClient(
             framework(plugin_dirs), text, own, client, os.fspath(directory), _path(state), threads or 0,
-            trust_server,
+            trust_server, server, _path(key),
         )
 
     def introduction(self) -> dict[str, Any]:
@@ -113,8 +120,8 @@ class Client:
         -------
         bytes
             The answer for the server: a release, except with ``dp_fed_avg``. The same order always
-            gets the same answer. The server's last word closes the ledger and deletes the key; its
-            answer equals the order.
+            gets the same answer. The server's last word closes the ledger and deletes the key of the
+            run; its answer is the signed receipt or, without a key of the site, the order itself.
 
         Raises
         ------
@@ -162,7 +169,7 @@ def common_ground(
 
 
 def difference(introduction: Mapping[str, Any], ground: Mapping[str, Any]) -> str | None:
-    """Return in what a client differs from a server; None if it does not differ."""
+    """Return how a client differs from a server; None if it does not differ."""
     return next((what for key, what in _GROUND.items() if introduction.get(key) != ground[key]), None)
 
 
@@ -206,7 +213,7 @@ def serve(
     Returns
     -------
     Run
-        Its epsilon is that of the plan, which holds whatever a server requests; the actual charges
+        Its epsilon is the plan's, which is valid whatever a server requests; the actual charges
         are in the clients' ledgers.
 
     Raises

@@ -6,8 +6,8 @@ An app of Flower is three lines::
     client = client_app()
     server = server_app()
 
-Each side has its own configuration. That of a SuperNode belongs to the owner of the examples, and
-names the manifest to which this owner has agreed, so that no server can ask for another guarantee.
+Each side has its own configuration. A SuperNode's belongs to the owner of the examples, and names
+the manifest to which this owner has agreed, so that no server can request a different guarantee.
 docs/flower.md is a tutorial up to a run on two machines. Needs ``pip install 'privgrad[flower]'``.
 """
 
@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
@@ -61,8 +63,30 @@ def _setting(config: Mapping[str, Any], key: str, kind: type, default: Any = ...
     return value
 
 
+def _superlink() -> str | None:
+    """HOST:PORT of the SuperLink that the SuperNode joined, which started this process.
+
+    Flower does not tell it to an app, so it is read from the command line of that SuperNode. None if
+    no process above this one has such a command line, as with ``--isolation process``.
+    """
+    process = os.getpid()
+    while process > 1:
+        try:
+            words = Path(f"/proc/{process}/cmdline").read_text(errors="replace").split("\0")
+            parent = Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()[1]
+        except OSError:
+            return None
+        for word, following in zip(words, words[1:], strict=False):
+            if word == "--superlink":
+                return following
+            if word.startswith("--superlink="):
+                return word.partition("=")[2]
+        process = int(parent)
+    return None
+
+
 def _client_of(config: Mapping[str, Any]) -> Client:
-    known = {"manifest", "client", "directory", "data", "state", "threads", "trust-server"}
+    known = {"manifest", "client", "directory", "data", "state", "threads", "trust-server", "key"}
     if unknown := sorted(set(config) - known - {"partition-id", "num-partitions"}):
         raise ConfigError(f"{unknown[0]} is unknown; there are {', '.join(sorted(known))}")
     return Client(
@@ -73,6 +97,8 @@ def _client_of(config: Mapping[str, Any]) -> Client:
         state=_setting(config, "state", str, None),
         threads=_setting(config, "threads", int, None),
         trust_server=_setting(config, "trust-server", bool, False),
+        server=_superlink(),
+        key=_setting(config, "key", str, None),
     )
 
 
@@ -81,7 +107,7 @@ def client_app() -> ClientApp:
 
     The owner of the examples configures the SuperNode (``flower-supernode --node-config``):
     ``manifest``, ``client`` and ``directory``, and optionally ``data`` (the path of a section with
-    this client's own examples), ``state``, ``threads`` and ``trust-server``; see
+    this client's own examples), ``state``, ``threads``, ``trust-server`` and ``key``; see
     ``privgrad.federated.Client``.
 
     Returns

@@ -410,8 +410,8 @@ class Study:
         Returns
         -------
         pandas.DataFrame
-            As results.csv has it: ``arm``, ``seed``, what varies, ``status``, ``steps``, ``epsilon``,
-            ``delta`` and the metrics.
+            With the columns of results.csv: ``arm``, ``seed``, the keys that vary, ``status``,
+            ``steps``, ``epsilon``, ``delta`` and the metrics.
 
         Raises
         ------

@@ -205,7 +205,7 @@ class _DPEstimator(BaseEstimator):
 
     @staticmethod
     def _check_size(manifest: Mapping[str, Any], rows: int) -> None:
-        """Explain what to do if the declared size is that of all rows, but these are the rows of a fold."""
+        """Explain what to do if the declared size counts all rows, but these are the rows of a fold."""
         size = manifest["data"].get("size")
         adjacency = manifest["privacy"].get("adjacency")
         if adjacency == "add_or_remove_one" or not isinstance(size, int) or size == rows:
@@ -352,7 +352,7 @@ class _DPEstimator(BaseEstimator):
                 return call(file.name, data, threads=self.threads)
 
     def export(self, out: str | os.PathLike[str], *, plugin_dirs: Iterable[str | os.PathLike[str]] = ()) -> None:
-        """Write the estimator as ONNX, for other programs; its input are the rows of predict().
+        """Write the estimator as ONNX, for other programs; its input is the rows of predict().
 
         The input of the graph is ``features``, float32, [n, features], which it clips to their
         bounds. Its outputs are ``probabilities``, in the order of ``classes_``, and the name of

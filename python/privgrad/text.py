@@ -21,13 +21,13 @@ from .errors import ConfigError, DataError
 
 __all__ = ["tokenize"]
 
-#: The place behind the last token of a text.
+#: The number at each place after the last token of a text.
 _EMPTY = -1
-#: Networks hold tokens as float32, which has all whole numbers up to this one.
+#: Networks store tokens as float32, which represents all whole numbers up to this one.
 _MOST_TOKENS = 2**24
 #: Texts that are encoded at once, which bounds the memory.
 _AT_ONCE = 4096
-#: Halves of characters, which are in no UTF-8.
+#: Surrogates (halves of characters), which UTF-8 cannot encode.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -80,10 +80,10 @@ def tokenize(texts: Iterable[Any], tokenizer: Any, *, length: int) -> np.ndarray
     texts : iterable of str
         One text per row, such as a list or a column of a table.
     tokenizer : path, tokenizers.Tokenizer, or tokenizer of transformers
-        A path is that of a ``tokenizer.json``, or of a folder that contains one.
+        A path leads to a ``tokenizer.json``, or to a folder that contains one.
     length : int
         The number of tokens in a row, special tokens included. Longer texts are cut off at their
-        end, and -1 fills the row behind the last token. A text without characters has no tokens.
+        end, and -1 fills the row after the last token. A text without characters has no tokens.
 
     Returns
     -------

@@ -33,23 +33,24 @@ std::optional<fs::path> path_of(const std::optional<std::string>& text) {
   return text ? std::optional<fs::path>(*text) : std::nullopt;
 }
 
-/// Whether both apply the same transforms, in the same order, with the same parameters.
+/// Whether both manifests apply the same transforms, in the same order, with the same parameters.
 bool have_equal_transforms(const core::Manifest& a, const core::Manifest& b) {
-  return std::equal(
-      a.transforms.begin(), a.transforms.end(), b.transforms.begin(), b.transforms.end(),
-      [](const core::ComponentUse& one, const core::ComponentUse& other) {
-        return one.component == other.component &&
-               core::to_yaml(one.params.value()) == core::to_yaml(other.params.value());
-      });
+  return std::ranges::equal(a.transforms, b.transforms,
+                            [](const core::ComponentUse& one, const core::ComponentUse& other) {
+                              return one.component == other.component &&
+                                     core::to_yaml(one.params.value()) ==
+                                         core::to_yaml(other.params.value());
+                            });
 }
 
-/// A client together with everything to which it refers.
+/// A client together with all objects to which it refers.
 class ClientCall {
  public:
   ClientCall(const Framework& framework, const ManifestText& manifest,
              const std::optional<ManifestText>& own, std::uint32_t number,
              const std::string& directory, const std::optional<std::string>& state, int threads,
-             bool trusts_server)
+             bool trusts_server, const std::optional<std::string>& server,
+             const std::optional<std::string>& key)
       : manifest_(std::make_unique<core::Manifest>(own ? framework.load_without_data(manifest)
                                                        : framework.load_with_data(manifest))) {
     if (own) {
@@ -58,6 +59,7 @@ class ClientCall {
         throw ConfigError(
             "data.transforms: are not those of the run's manifest, which are applied; leave them "
             "out");
+      manifest_->account = own_->account;  // the run's manifest was loaded without files
     }
     client_.emplace(*manifest_, own ? &own_->data : nullptr,
                     core::RemoteClientOptions{.number = number,
@@ -65,7 +67,9 @@ class ClientCall {
                                               .state = state_of(path_of(state)),
                                               .lock = api::lock_text({manifest_.get()}),
                                               .threads = threads_of(threads),
-                                              .trusts_server = trusts_server});
+                                              .trusts_server = trusts_server,
+                                              .server = server.value_or(""),
+                                              .key = key.value_or("")});
   }
 
   std::string introduction() const { return client_->introduction().dump(); }
@@ -76,7 +80,7 @@ class ClientCall {
   std::optional<core::RemoteClient> client_;
 };
 
-/// Passes orders to a Python function, on the thread that makes the run.
+/// Passes orders to a Python function, on the run's own thread.
 class ClientsInPython final : public core::RemoteClients {
  public:
   ClientsInPython(nb::callable ask, nb::callable refused)
@@ -114,7 +118,7 @@ class ClientsInPython final : public core::RemoteClients {
 
 std::string Framework::common_ground(const ManifestText& manifest) const {
   const core::Manifest loaded = load_without_data(manifest);
-  return core::common_ground_of(loaded, api::lock_text({&loaded})).dump();
+  return core::common_ground_of(loaded).dump();
 }
 
 std::string Framework::serve(const ServeCall& call, core::RemoteClients& clients,
@@ -155,13 +159,14 @@ void add_federated(nb::module_& module, nb::class_<Framework>& framework) {
           [](ClientCall* self, const Framework& loaded, const ManifestText& manifest,
              const std::optional<ManifestText>& own, std::uint32_t number,
              const std::string& directory, const std::optional<std::string>& state, int threads,
-             bool trusts_server) {
+             bool trusts_server, const std::optional<std::string>& server,
+             const std::optional<std::string>& key) {
             const nb::gil_scoped_release release;
-            new (self)
-                ClientCall(loaded, manifest, own, number, directory, state, threads, trusts_server);
+            new (self) ClientCall(loaded, manifest, own, number, directory, state, threads,
+                                  trusts_server, server, key);
           },
           "framework"_a, "manifest"_a, "own"_a.none(), "number"_a, "directory"_a, "state"_a.none(),
-          "threads"_a, "trusts_server"_a)
+          "threads"_a, "trusts_server"_a, "server"_a.none(), "key"_a.none())
       .def("introduction", &ClientCall::introduction)
       .def("answer", [](ClientCall& self, const nb::bytes& order) {
         const std::string text(order.c_str(), order.size());

@@ -7,7 +7,7 @@
 
 namespace privgrad::python {
 
-/// Adds the classes for the server and the clients of a federated run, as separate programs.
+/// Adds the classes for federated runs whose server and clients are separate programs.
 void add_federated(nanobind::module_& module, nanobind::class_<Framework>& framework);
 
 }  // namespace privgrad::python

@@ -40,7 +40,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 /// Each of Python's own libraries contains an OpenBLAS, which reads these variables when it is
-/// loaded. The values that the plugins need are therefore set only while the plugins are loaded.
+/// loaded. Therefore the values that the plugins need are set only while plugins are loaded.
 class BlasVariables {
  public:
   BlasVariables() {
@@ -93,7 +93,7 @@ core::RunResult train(const core::Plan& plan, core::RunOptions options, const Wa
   return core::run(plan, options);
 }
 
-/// The notes that the command would print beside its result, one per line.
+/// Returns the notes that the command would print beside its result, one per line.
 Json notes_of(const core::Plan& plan, const core::RunResult& result) {
   Json notes = core::remarks(plan, plan.epsilon().value);
   if (plan.manifest->mode == core::Mode::research) {
@@ -143,8 +143,8 @@ namespace {
 
 void refuse_prototypes(const core::Manifest& loaded) {
   if (loaded.mode == core::Mode::research) return;
-  // Release mode already requires a record of tests, and allow.plugins may not replace it for these
-  // components.
+  // Release mode already requires a record of tests, and allow.plugins must not replace it for
+  // these components.
   for (const core::ComponentUse* use : core::components_of(loaded)) {
     if (use->component->plugin->name == kPrototypes) {
       throw core::privacy_error_at(loaded, use->where,
@@ -284,8 +284,8 @@ std::string Framework::reading(const std::string& model) const {
 
 namespace {
 
-/// A call uses one process. If a manifest asks for several and a launcher started several, each of
-/// them would make the whole run, in the same directory.
+/// A call uses one process. If a manifest asks for several and a launcher started several, each
+/// process would make the whole run, in the same directory.
 void refuse_processes(const core::Manifest& manifest) {
   if (!manifest.cluster.is_given()) return;
   const std::size_t processes = manifest.cluster.make<Cluster>()->size();
@@ -299,7 +299,7 @@ void refuse_processes(const core::Manifest& manifest) {
                     "alone");
 }
 
-/// Notes, like the command, that there is nothing to store.
+/// Adds a note, like the command, that there is nothing to store.
 void note_what_is_not_kept(const core::Plan& plan, const Keeping& keeping) {
   if (keeping.features() == nullptr || plan.manifest->streaming ||
       core::has_features_to_keep(*plan.setting))
@@ -324,7 +324,7 @@ std::string Framework::resumed(const RunCall& call, core::RunOptions options,
   core::Manifest manifest = core::with_own_files([&] {
     return core::load_manifest(options.directory / "manifest.yaml", {}, locked.catalog());
   });
-  // As in the command: a run continues with the processes of this call, whichever processes began
+  // As in the command, a run continues in the processes of this call, whatever processes began
   // it.
   keeping.of_streamed_rows(manifest);
   options.lock = api::lock_text({&manifest});
@@ -370,6 +370,7 @@ std::string Framework::verify(const VerifyCall& call) const {
   };
   const api::VerifyRequest request{.directory = call.directory,
                                    .client = call.client,
+                                   .clients = {call.client_dirs.begin(), call.client_dirs.end()},
                                    .data = call.data,
                                    .audit = call.audit,
                                    .opening = path(call.opening),
@@ -411,7 +412,7 @@ PredictedRows Framework::predict(const std::string& model, const std::optional<s
   Json json = api::model_call_json(call);
   json["classes"] = call.model->file().classes;
   json["remarks"] = call.remarks;
-  // replace, because the texts of a table need not be UTF-8.
+  // Invalid bytes are replaced, because the texts of a table need not be UTF-8.
   result.json = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   return result;
 }

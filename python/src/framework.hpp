@@ -39,7 +39,7 @@ struct Watch {
 class Keeping;
 
 struct RunCall {
-  std::optional<ManifestText> manifest;  ///< The manifest; if absent: resume `directory`.
+  std::optional<ManifestText> manifest;  ///< The manifest; if absent, resumes `directory`.
   std::optional<std::filesystem::path> directory;
   std::optional<std::filesystem::path> state;  ///< If absent: the user's own folder; empty: none.
   std::optional<std::filesystem::path> locked;
@@ -50,7 +50,7 @@ struct RunCall {
 };
 
 struct AuditCall {
-  std::optional<ManifestText> manifest;  ///< The manifest; if absent: audit `directory`.
+  std::optional<ManifestText> manifest;  ///< The manifest; if absent, audits `directory`.
   std::string directory;
   std::optional<std::uint64_t> canaries, runs;
   std::optional<double> confidence;
@@ -84,6 +84,7 @@ struct PredictedRows {
 struct VerifyCall {
   std::string directory;
   std::optional<std::uint64_t> client;
+  std::vector<std::string> client_dirs;
   bool data = false, audit = false, new_key = false;
   std::optional<std::string> opening, trusted, sign;
 };
@@ -98,14 +99,14 @@ struct ServeCall {
 };
 
 /// The loaded plugins, and the command's calls as functions: texts in, JSON out. Threads: calls may
-/// overlap, except with loading.
+/// overlap, except while plugins are loaded.
 class Framework {
  public:
   /// \param program  the path of the command in the package.
   /// \throws ConfigError, PluginError
   Framework(const std::vector<std::string>& plugin_dirs, std::string program);
 
-  /// \param accountant  if absent: the accountant with the best proof.
+  /// \param accountant  if absent, the accountant with the best proof.
   std::string account(const std::optional<std::string>& accountant, const std::string& adjacency,
                       const std::string& event, std::optional<double> delta,
                       std::optional<double> epsilon) const;
@@ -115,19 +116,19 @@ class Framework {
   std::string noise_error(const std::vector<ManifestText>& manifests,
                           const api::NoiseQuestion& question) const;
   std::string plugins() const;
-  /// The files that have been refused so far; loads nothing.
+  /// Returns the plugin files that have been refused so far; loads nothing.
   std::string refused() const;
   std::string describe(const std::string& component) const;
   std::string schema(bool of_studies) const;
   void validate(const ManifestText& manifest) const;
-  /// \param cache  the same as in Keeping: streamed rows are stored.
+  /// \param cache  the folder, as in Keeping, in which streamed rows are stored.
   std::string plan(const ManifestText& manifest, const std::optional<std::string>& cache) const;
-  /// The resolved section data.
+  /// Returns the resolved section data.
   std::string data_section(const ManifestText& manifest) const;
-  /// A section data with the declarations that its source suggests.
+  /// Returns a section data with the declarations that its source suggests.
   std::string suggest(const std::string& section) const;
-  /// The reading of a model's rows: the name of its source, and the parameters; "null" if the model
-  /// does not say.
+  /// Returns how a model's rows are read: the name of their source, and its parameters; "null" if
+  /// the model does not say.
   std::string reading(const std::string& model) const;
   std::string run(const RunCall& call, const Watch& watch) const;
   std::string verify(const VerifyCall& call) const;
@@ -140,7 +141,7 @@ class Framework {
   std::string audit(const AuditCall& call, const Watch& watch) const;
   std::string ablate(const StudyCall& call, const Watch& watch) const;
 
-  /// The facts on which server and clients must agree (core::common_ground_of()).
+  /// Returns the facts on which server and clients must agree (core::common_ground_of()).
   std::string common_ground(const ManifestText& manifest) const;
   /// Like run(), for a federated run.
   std::string serve(const ServeCall& call, core::RemoteClients& clients, const Watch& watch) const;
@@ -162,7 +163,7 @@ class Framework {
   std::vector<std::filesystem::path> plugin_dirs_;
   std::filesystem::path program_;
   host::PluginHost host_;
-  host::PluginHost with_prototypes_;  ///< The same plugins with another catalog.
+  host::PluginHost with_prototypes_;  ///< The same plugins with a second catalog.
   Catalog catalog_;                   ///< The loaded plugins and the Python prototypes.
 };
 

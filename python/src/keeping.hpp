@@ -1,4 +1,4 @@
-// The argument `cache` of Python calls, which decides about stored private copies of data.
+// The argument `cache` of Python calls, which decides whether private copies of data are stored.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 namespace privgrad::python {
 
 /// The counterpart of the command's --cache: the private copies of data that a call stores and
-/// reuses, if any, and the notes about copies, whether they are stored or deleted at the end.
+/// reuses, if any, and the notes about these copies, and about copies that are deleted at the end.
 /// Threads: the runs of a study may share one object.
 class Keeping {
  public:
@@ -26,10 +26,10 @@ class Keeping {
 
   const std::filesystem::path& folder() const { return folder_; }
 
-  /// Sets whether the manifest stores streamed rows (data.streaming) too.
+  /// Sets whether streamed rows (data.streaming) of the manifest are stored, too.
   void of_streamed_rows(core::Manifest& manifest) const;
 
-  /// Notes for the user, one per line, like those of the command.
+  /// Notes for the user, one per line, like the command's notes.
   std::vector<std::string> notes() const;
   void note(const std::string& text) const;
 

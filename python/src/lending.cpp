@@ -25,7 +25,7 @@ namespace {
 
 namespace nb = nanobind;
 
-/// Read in place, through the buffer protocol or DLPack.
+/// An array that is read in place, through the buffer protocol or DLPack.
 using Array = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
 struct Arrays {
@@ -33,7 +33,7 @@ struct Arrays {
   std::optional<Array> targets;
 };
 
-/// A column's name, the offsets of its texts, their bytes, what its type says about them, and the
+/// A column's name, the offsets of its texts, their bytes, the facts that its type implies, and the
 /// type.
 using TextColumn = std::tuple<std::string, Array, Array, std::string, std::string>;
 
@@ -41,7 +41,7 @@ using TextColumn = std::tuple<std::string, Array, Array, std::string, std::strin
 template <class Held>
 std::shared_ptr<const void> owner_of(Held&& arrays) {
   return {new Held(std::move(arrays)), [](const void* pointer) {
-            if (Py_IsInitialized() == 0) return;  // the process is ending; the rows end with it
+            if (Py_IsInitialized() == 0) return;  // the process is ending, and the rows with it
             const nb::gil_scoped_acquire acquire;
             delete static_cast<const Held*>(pointer);
           }};
@@ -88,7 +88,7 @@ MemoryColumn column_of(const TextColumn& given) {
     throw ConfigError("the column '" + name + "' has no offsets of int64, or bytes of uint8");
   const std::span<const std::int64_t> places(static_cast<const std::int64_t*>(offsets.data()),
                                              offsets.size());
-  if (places.front() < 0 || !std::is_sorted(places.begin(), places.end()) ||
+  if (places.front() < 0 || !std::ranges::is_sorted(places) ||
       static_cast<std::uint64_t>(places.back()) > bytes.size())
     throw ConfigError("the column '" + name + "' has offsets outside of its bytes");
   return {.name = name,

@@ -6,7 +6,6 @@
 
 #include <initializer_list>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "federated.hpp"
 #include "framework.hpp"
@@ -177,15 +176,22 @@ void add_long_calls(nb::class_<Framework>& framework) {
       .def(
           "verify",
           [](const Framework& self, std::string directory, std::optional<std::uint64_t> client,
-             bool data, bool audit, bool new_key, std::optional<std::string> opening,
-             std::optional<std::string> trusted, std::optional<std::string> sign) {
-            const VerifyCall call{
-                std::move(directory), client,         data, audit, new_key, std::move(opening),
-                std::move(trusted),   std::move(sign)};
+             std::vector<std::string> client_dirs, bool data, bool audit, bool new_key,
+             std::optional<std::string> opening, std::optional<std::string> trusted,
+             std::optional<std::string> sign) {
+            const VerifyCall call{std::move(directory),
+                                  client,
+                                  std::move(client_dirs),
+                                  data,
+                                  audit,
+                                  new_key,
+                                  std::move(opening),
+                                  std::move(trusted),
+                                  std::move(sign)};
             return long_call([&](const Watch&) { return self.verify(call); }, nb::none());
           },
-          "directory"_a, "client"_a.none(), "data"_a, "audit"_a, "new_key"_a, "opening"_a.none(),
-          "trusted"_a.none(), "sign"_a.none());
+          "directory"_a, "client"_a.none(), "client_dirs"_a, "data"_a, "audit"_a, "new_key"_a,
+          "opening"_a.none(), "trusted"_a.none(), "sign"_a.none());
 }
 
 void add_studies(nb::class_<Framework>& framework) {

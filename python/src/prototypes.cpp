@@ -42,7 +42,7 @@ nb::object find(const char* kind, const std::string& name) {
   return nb::module_::import_("privgrad.prototypes").attr("_find")(kind, name);
 }
 
-/// All values are computed at the start, so that later calls give the same values on every thread,
+/// Computes all values at the start, so that later calls give the same values on every thread,
 /// without the interpreter.
 class PythonSchedule final : public Schedule {
  public:
@@ -154,7 +154,7 @@ void add_prototypes(Catalog& catalog) {
   auto plugin = std::make_shared<PluginIdentity>();
   plugin->name = kPrototypes;
   plugin->version = "0";
-  // not the hash of any file, so nothing can be loaded or allowed with it
+  // This is the hash of no file, so nothing can be loaded or allowed by it.
   plugin->sha256 = std::string(64, '0');
   plugin->abi_tag = PRIVGRAD_ABI_TAG;
   plugin->file = "python.privgrad.so";

@@ -31,8 +31,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// The runs of a study in this process, several at a time, each with its own threads; all of them
-/// can use rows in memory. The command makes each run in its own process; the results are the same.
+/// Makes the runs of a study in this process, several at a time, each with its own threads; all can
+/// use rows in memory. The command makes each run in its own process, with the same results.
 class StudyRunner {
  public:
   /// \param threads  the threads of each run.
@@ -68,7 +68,7 @@ class StudyRunner {
  private:
   std::size_t all() const { return plan_.run_count(); }
 
-  /// Makes a run and reports it. \returns why it failed; "" if it did not.
+  /// Makes a run and reports it. \returns the reason if it failed; otherwise "".
   std::string problem_of(const api::OpenRun& run) {
     const std::string who = plan_.arms[run.arm].arm->name + " seed " + std::to_string(run.seed);
     std::string problem;
@@ -84,7 +84,7 @@ class StudyRunner {
     return problem;
   }
 
-  /// An interrupted run that refuses to be resumed begins anew: its noise is seeded.
+  /// Makes a run. An interrupted run that cannot be resumed begins anew: its noise is seeded.
   void make(const api::OpenRun& run) const {
     const std::string& arm = plan_.arms[run.arm].arm->name;
     core::RunOptions options;
@@ -134,8 +134,8 @@ struct Shares {
   int threads;  ///< Threads per run.
 };
 
-/// By default there are as many runs at a time as cores, so that no core waits during the serial
-/// parts of a run.
+/// Divides the cores. By default, as many runs as cores are made at a time, so that no core idles
+/// in the serial parts of a run.
 /// \param open  the number of runs to make, at least 1.
 Shares shares_of(const StudyCall& call, std::size_t open) {
   const int cores = core::available_threads();
@@ -148,7 +148,7 @@ Shares shares_of(const StudyCall& call, std::size_t open) {
 /// Adds notes on copies once, because the notes of all runs would be the same.
 void tell_of(const Keeping& keeping, const core::StudyPlan& plan, Json& notes) {
   if (keeping.features() == nullptr) return;
-  const bool any = std::any_of(plan.arms.begin(), plan.arms.end(), [](const core::PlannedArm& arm) {
+  const bool any = std::ranges::any_of(plan.arms, [](const core::PlannedArm& arm) {
     return core::has_features_to_keep(*arm.plan.setting) || arm.manifest->streaming;
   });
   notes.push_back(

@@ -26,7 +26,7 @@ from cryptography.x509.oid import NameOID
 
 BIN = Path(sys.executable).parent
 
-# Seconds for one call of flwr, in which a whole federated run may be.
+# The time limit of one call of flwr, in seconds; the call may contain a whole federated run.
 LIMIT = 1000 if "PRIVGRAD_TEST_LONG" in os.environ else 240
 
 APP = """

@@ -69,7 +69,7 @@ def containers(kind: str, cells: list[Any]) -> dict[str, Any]:
     made = {}
     for name, make in (("array", np.array), ("series", pandas.Series), ("frame", lambda held: pandas.DataFrame({"a": held})["a"]),
                        ("category", lambda held: pandas.Series(pandas.Categorical(held)))):
-        if name == "array" and kind == "halves":  # NumPy's texts of these numbers are those of
+        if name == "array" and kind == "halves":  # NumPy writes these numbers with the texts of
                                                   # other numbers
             cells = [float(cell) for cell in cells[:5]] + cells[5:]
         try:

@@ -1,4 +1,4 @@
-"""The Python fragments of the pages, in order, as a reader would run them: twice, with what a page asks to install."""
+"""The Python fragments of the pages, in order, as a reader would run them: twice, with the packages that it names."""
 
 from __future__ import annotations
 
@@ -75,6 +75,6 @@ def test_the_page_runs_twice_with_what_it_asks_for(name: str) -> None:
 def test_the_tutorial_of_a_table_runs_twice_with_what_it_asks_for() -> None:
     pytest.importorskip("onnxruntime")
     Path("examples").symlink_to(SOURCES / "examples")
-    # About rows that were read.
+    # The refusal concerns rows that were read.
     run_twice(DOCS / "tutorials" / "table.md",
               "import privgrad\nwarnings.filterwarnings('ignore', category=privgrad.PrivgradWarning)\n")

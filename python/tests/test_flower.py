@@ -46,7 +46,7 @@ pytestmark = pytest.mark.timeout(LIMIT + 360)
 ROUNDS = 100 if "PRIVGRAD_TEST_LONG" in os.environ else 3
 
 
-def test_the_same_bits_over_flower_and_a_client_that_lies_is_left_out(
+def test_the_same_bits_over_flower_without_a_client_that_lies_or_whose_site_forbids_the_server(
     small: dict[str, Any], tmp_path: Path
 ) -> None:
     manifest = manifest_of(small, federated={"local_iterations": {"kind": "ali_dpfl"}, "rounds": ROUNDS},
@@ -56,21 +56,31 @@ def test_the_same_bits_over_flower_and_a_client_that_lies_is_left_out(
     liar = {**manifest, "privacy": {**manifest["privacy"], "target_epsilon": 2.9}}
     Path("liar.yaml").write_text(privgrad.plan(liar).manifest)
     with Federation(tmp_path / "flower") as federation:
-        names = ["alpha", "beta", "gamma", "delta", "liar"]
+        names = ["alpha", "beta", "gamma", "delta", "liar", "stranger"]
         for name in names:
             federation.register(name)
+        for site, server in (("site", f"127.0.0.1:{federation.port}"), ("strict", "alpha:9092")):
+            Path(f"{site}.yaml").write_text(f"privgrad_policy: 1\nservers: ['{server}']\n")
+        federation.environment["PRIVGRAD_POLICY"] = str(tmp_path / "site.yaml")
         for i, name in enumerate(names[:4]):
             federation.node(name, manifest=str(tmp_path / "m.yaml"), client=i,
                             directory=str(tmp_path / name), threads=1)
         federation.node("liar", manifest=str(tmp_path / "liar.yaml"), client=3,
                         directory=str(tmp_path / "liar"), threads=1)
+        federation.environment["PRIVGRAD_POLICY"] = str(tmp_path / "strict.yaml")
+        federation.node("stranger", manifest=str(tmp_path / "m.yaml"), client=3,
+                        directory=str(tmp_path / "stranger"), threads=1)
+        federation.environment["PRIVGRAD_POLICY"] = str(tmp_path / "site.yaml")
         log = federation.run(tmp_path / "m.yaml", tmp_path / "server")
+        log += federation.logs()
     assert Path("server/model.safetensors").exists(), log
     assert weights(privgrad.Run.open("server")) == weights(alone)
     for i, name in enumerate(names[:4]):
         ledger = Path(name, "ledgers", f"client-{i}.jsonl")
         assert releases(ledger) == releases(Path("alone", "ledgers", f"client-{i}.jsonl"))
     assert not Path("liar").exists()
+    assert not Path("stranger").exists()
+    assert f"strict.yaml:2: error: servers: the client's server is 127.0.0.1:{federation.port}" in log
 
 
 @pytest.mark.long

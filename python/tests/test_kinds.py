@@ -109,7 +109,7 @@ def ten_with(kind: str, row: int) -> list[Any]:
 
 
 def table_of(column: Any) -> Any:
-    """A table with it as one of two columns; pandas has no columns for arrays of some types."""
+    """A table with this column and another one; pandas has no columns for arrays of some types."""
     own = np.arange(10.0) if isinstance(column, np.ndarray) else column
     return (pyarrow.table if isinstance(column, pyarrow.Array) else pandas.DataFrame)({"a": own, "n": np.arange(10.0)})
 

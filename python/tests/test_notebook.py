@@ -24,7 +24,7 @@ def test_plans_and_runs_and_studies_are_shown(small: dict[str, Any]) -> None:
     small["schedules"]["learning_rate"] = {"kind": "exponential", "initial": 0.5, "rate": 0.1}
     plan = privgrad.plan(small)
     html = shown(plan)
-    assert html.count("<svg") == 1  # what is the same in all steps is a line of text
+    assert html.count("<svg") == 1  # an entry that is the same in all steps is a line of text
     assert "noise multiplier: " in html
     run = privgrad.run(small)
     html = shown(run)

@@ -32,12 +32,21 @@ def run_cell(source: str, names: dict[str, Any], where: str) -> None:
 def test_there_are_notebooks() -> None:
     assert {file.stem for file in NOTEBOOKS} == {
         "a-schedule-of-ones-own", "accounting", "an-ablation", "fine-tuning", "quickstart",
+        "texts",
     }
 
 
-@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
-def test_a_notebook_runs(file: Path) -> None:
+@pytest.mark.parametrize("file", [
+    # It downloads a model and texts.
+    pytest.param(file, marks=[pytest.mark.long, pytest.mark.timeout(1200)] if file.stem == "texts" else [])
+    for file in NOTEBOOKS
+], ids=lambda file: file.stem)
+def test_a_notebook_runs(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tqdm")
+    folder = tmp_path / "docs" / "notebooks"  # as in a clone
+    folder.mkdir(parents=True)
+    (tmp_path / "examples").symlink_to(SOURCES / "examples")
+    monkeypatch.chdir(folder)
     book = json.loads(file.read_text())
     assert book["nbformat"] == 4
     names: dict[str, Any] = {"__name__": "__main__"}

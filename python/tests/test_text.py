@@ -47,7 +47,7 @@ def test_a_row_depends_only_on_its_own_text(texts: list[str]) -> None:
 
 
 def test_the_tokenizer_keeps_its_settings(texts: list[str]) -> None:
-    own = tokenizers.Tokenizer.from_file(str(FIXTURES / "bert.json"))  # pads, and cuts to 4
+    own = tokenizers.Tokenizer.from_file(str(FIXTURES / "bert.json"))  # it pads, and cuts to 4 tokens
     before = own.truncation, own.padding
     assert before[0] is not None and before[1] is not None
     made = tokenize(texts[:50], own, length=12)

@@ -21,6 +21,7 @@ import privgrad
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; Debian has python3-torch")
 privgrad_torch = pytest.importorskip("privgrad.torch", reason="safetensors is not installed")
+torch_layers = pytest.importorskip("privgrad._torch_layers")
 
 pytestmark = pytest.mark.filterwarnings("ignore::privgrad.PrivgradWarning")  # epsilon is above 20
 
@@ -125,7 +126,7 @@ NETWORKS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
         {"kind": "activation", "function": name},
         {"kind": "dense", "units": 6},
         {"kind": "activation", "function": name},
-    ]}) for name in privgrad_torch._ACTIVATIONS},
+    ]}) for name in torch_layers.ACTIVATIONS},
     "encoder": (TOKENS, {"kind": "transformer", "preset": "encoder", "vocabulary": 10, "layers": 1,
                          "width": 8, "heads": 2, "feed_forward": 12}),
     "encoder that normalises sums, first place": (TOKENS, {
@@ -156,7 +157,7 @@ NETWORKS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 }
 
 
-#: What the losses of targets are tried on, and the one of the tokens themselves.
+#: The losses of targets are tried on every network, and the loss of tokens on the decoder.
 LOSSES = [(name, loss) for name in NETWORKS for loss in ("squared", "cross_entropy", "logistic")]
 LOSSES.append(("decoder", "next_token"))
 
@@ -249,13 +250,13 @@ def test_the_same_gradient_of_each_example(name: str, loss: str) -> None:
         "schedules": {"clip_norm": 1e4, "learning_rate": 1024, "noise_multiplier": 1e-14},
         "privacy": UNSEEN,
     }
-    # The sequences among the networks' inputs have 1 to 7 tokens; a single token predicts nothing, and
-    # its gradient is zero (a test of its own).
+    # The sequences among the networks' inputs have 1 to 7 tokens; a single token predicts nothing,
+    # and its gradient is zero (tested separately).
     for row in range(1, 4):
         one = (features[row : row + 1], targets[row : row + 1])
         after = parameters(privgrad.run(manifest_of(weighted, one, classes, **step)))
         ours = {n: (before[n] - after[n]) / 1024 for n in before}
-        given = one if classes else one[:1] * 2  # the loss of tokens is of the features
+        given = one if classes else one[:1] * 2  # the loss of tokens compares features
         theirs = gradient_of(privgrad_torch.network(begun), privgrad_torch.loss(begun), *given)
         assert distance(ours, theirs) < 1e-5
 
@@ -284,7 +285,7 @@ def test_class_weights_multiply_the_loss_of_their_examples(loss: str) -> None:
              if loss == "cross_entropy" else
              0.5 * (outputs - torch.nn.functional.one_hot(given.long(), 3)).square().sum(dim=1))
     torch.testing.assert_close(privgrad_torch.loss(begun)(outputs, given), weights * plain)
-    # What is said of a model afterwards is the loss without weights, as scikit-learn has it.
+    # The loss reported for a trained model has no weights, as in scikit-learn.
     mean = privgrad.evaluate(begun, (features, targets))["loss"]
     assert mean == pytest.approx(float(plain.mean()), rel=1e-5)
 
@@ -403,7 +404,7 @@ def test_the_page_brings_a_module_of_ones_own_and_takes_its_weights_back() -> No
     rows = rows_of((28, 28), 10)
     images = privgrad_torch.as_input(rows[0]).reshape(-1, 1, 28, 28)
     before = module(images).detach()
-    # A step that is too short to be visible: the run's model is the module.
+    # The step is too short to be visible, so the run's model equals the module.
     np.save("x.npy", rows[0])
     np.save("y.npy", rows[1])
     Path("own.yaml").write_text(f"""privgrad: 1

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The folders with keys and checkpoints of runs that can be resumed.
+/// Returns the folders with keys and checkpoints of runs that can be resumed.
 std::vector<fs::path> run_folders(const fs::path& state) {
   std::vector<fs::path> folders;
   std::error_code missing;
@@ -25,7 +25,7 @@ std::vector<fs::path> run_folders(const fs::path& state) {
   return folders;
 }
 
-/// Enough rows that a run can be interrupted.
+/// Enough rows for a run to be interrupted.
 const Words kTwentyThousandRows{"ablate",          "s.yaml", "--out", "s",      "--set",
                                 "data.rows=20000", "--jobs", "1",     "--quiet"};
 
@@ -145,8 +145,8 @@ TEST_CASE("killed and continued, a study ends in the same bytes and repeats no r
       process.send(SIGKILL);
       process.finish();
     }
-    // A half-written run must not count. (A run that can be resumed is different: if its ledger was
-    // changed, resuming is refused with a message, and the run begins anew.)
+    // A half-written run must not count. (For a run that can be resumed this differs: if its ledger
+    // was changed, resuming is refused with a message, and the run begins anew.)
     const fs::path torn = work.out(name) / "runs/exponential+momentum/seed-3";
     if (!fs::exists(torn / "summary.json") && !fs::exists(torn / "resume.json")) {
       fs::create_directories(torn);
@@ -290,7 +290,7 @@ TEST_CASE(
 TEST_CASE("a study leaves the private state of runs that are not its own", "[ablate][resume]") {
   Workplace work;
   REQUIRE(work.ablate({"--out", "s", "--quiet"}).exit_code == 0);
-  // A run of the user, interrupted.
+  // An interrupted run of the user's own.
   std::string manifest = Cli::kManifest;
   manifest.replace(manifest.find("steps: 12\n"), 10,
                    "steps: 100000\ncheckpoint: {every_steps: 1}\n");
@@ -305,7 +305,7 @@ TEST_CASE("a study leaves the private state of runs that are not its own", "[abl
     process.send(SIGKILL);
     process.finish();
   }
-  // The study's directory comes from somebody who knows the name of that run.
+  // The study's directory comes from an attacker who knows the name of the user's run.
   const fs::path run = work.out("s") / "runs/exponential+momentum/seed-3";
   REQUIRE(fs::remove(run / "summary.json"));
   fs::copy_file(mine / "resume.json", run / "resume.json");
@@ -337,7 +337,7 @@ TEST_CASE("a run that was stopped before its end does not count, and is made aga
   const fs::path summary = work.out("s") / "runs/exponential+momentum/seed-3/summary.json";
   Json stopped = Json::parse(read_file(summary));
   REQUIRE(stopped.at("status") == "completed");
-  stopped["status"] = "interrupted";  // the status after SIGINT arrived in time
+  stopped["status"] = "interrupted";  // the status if SIGINT arrived in time
   stopped["metrics"]["test_accuracy"] = 1.0;
   write_file(summary, stopped.dump());
   REQUIRE(work.ablate({"--out", "s", "--quiet"}).exit_code == 0);

@@ -42,8 +42,8 @@ TEST_CASE(
   CHECK_FALSE(std::filesystem::exists(cli.out("third")));
 
   const Json account = shown(cli);
-  // Two runs with equal rho, converted by the zcdp accountant: sqrt(2) times one run, to first
-  // order.
+  // Two runs with equal rho cost sqrt(2) times one run to first order, by the zcdp accountant's
+  // conversion.
   CHECK(account.at("epsilon").get<double>() > 1.4);
   CHECK(account.at("epsilon").get<double>() < 1.5);
   CHECK(account.at("runs").size() == 2);
@@ -105,7 +105,7 @@ TEST_CASE("an account pays for no noise that everybody knows and no output that 
 TEST_CASE("a run that ends early gets back what it did not spend") {
   const Cli cli;
   REQUIRE(cli(opening("1")).exit_code == 0);
-  // A learning rate that overflows at once: the run diverges after the first block of its steps was
+  // A learning rate that overflows at once: the run diverges after its first block of steps was
   // charged.
   CHECK(cli.on_manifest(
                "run", run("gone", {"--set", "schedules.learning_rate=1e38", "--set", "steps=200"}))

@@ -23,8 +23,8 @@ TEST_CASE("account tells epsilon at a delta, with the contract's keys") {
   for (const char* key : {"accountant", "adjacency", "epsilon", "delta", "bound", "lower"}) {
     CHECK(json.contains(key));
   }
-  // dp_accounting and Opacus give 2.1014 with their lists of orders; a better order lies between
-  // theirs.
+  // dp_accounting and Opacus give 2.1014 with their lists of orders; a better order is between two
+  // of theirs.
   CHECK(json.at("epsilon").get<double>() <= 2.1014);
   CHECK(json.at("epsilon").get<double>() >= 1.8282);  // the exact value, by PLD
   CHECK(json.at("bound") == "upper");
@@ -203,7 +203,7 @@ TEST_CASE("who has no theorem for random allocation refuses it by name of one th
   }
   const Outcome outcome =
       cli({"account", "--accountant", "pld", "--event", "event.json", "--delta", "1e-5", "--json"});
-  const Json json = Json::parse(outcome.out);  // 0.62094 is the golden value
+  const Json json = Json::parse(outcome.out);  // the golden value is 0.62094
   CHECK_THAT(json.at("epsilon").get<double>(), WithinRel(0.62094, 2e-4));
   CHECK(json.at("epsilon").get<double>() >= json.at("lower").get<double>());
   check_one_error_line(cli({"account", "--accountant", "pld", "--event", "event.json", "--delta",
@@ -247,7 +247,7 @@ TEST_CASE("ALI-DPFL's number of steps for epsilon 2 is 314, not the printed 317"
 TEST_CASE("calibrate answers, or says why, where delta is near the chance of taking part") {
   const Cli cli;
   // A privacy unit takes part with probability 1 - (1 - q)^T. If delta is above that, or up to 0.2
-  // % below, the smallest noise is an artefact, because no noise at all meets the target.
+  // % below, the smallest noise is an artefact: even a run without noise meets the target.
   for (const char* accountant : {"rdp", "pld", "saddle_point"}) {
     for (const auto& [rate, steps] : {std::pair{"1e-4", 5}, {"0.01", 1}, {"0.01", 50}}) {
       const double taking_part = -std::expm1(steps * std::log1p(-std::stod(rate)));
@@ -323,7 +323,7 @@ TEST_CASE("account --curve bounds the best test of a Gaussian from above, and cl
   const Outcome table = cli({"account", "--event", "event.json", "--curve"});
   CHECK(table.exit_code == 0);
   CHECK_THAT(table.out, ContainsSubstring("wrongly accused  found at most  missed at least"));
-  // Printed pairs are proved, so never below Balle and Wang 2018, Theorem 8, with noise 1.
+  // Printed pairs are proved, so they are never below Balle and Wang 2018, Theorem 8, with noise 1.
   std::istringstream lines(table.out);
   int pairs = 0;
   for (std::string line; std::getline(lines, line);) {

@@ -9,7 +9,7 @@ namespace {
 /// 75 of 5000 examples per step, noise 1.1: the setting of the counts in the paper.
 constexpr double kRate = 0.015, kSigma = 1.1, kDelta = 1e-5;
 
-/// Whole orders from 2 to 64, classic conversion.
+/// Returns an accountant with whole orders from 2 to 64 and the classic conversion.
 std::string their_accountant() {
   std::string orders;
   for (int order = 2; order <= 64; ++order)
@@ -30,7 +30,7 @@ std::uint64_t steps_for(const std::string& accountant, const std::string& epsilo
 
 namespace {
 
-/// Epsilon of `steps` steps by the corrected Eq. 14: eps(a) = T/(a-1) ln sum_k binom(a,k)
+/// Returns epsilon of `steps` steps by the corrected Eq. 14: eps(a) = T/(a-1) ln sum_k binom(a,k)
 /// (1-q)^(a-k) q^k exp((k^2-k)/(2 sigma^2)) + ln(1/delta)/(a-1), for the best order. Without the
 /// logarithm the sum, which is about 1, would already cost T/(a-1).
 double epsilon_by_formula(std::uint64_t steps, bool with_logarithm = true) {
@@ -54,8 +54,8 @@ double epsilon_by_formula(std::uint64_t steps, bool with_logarithm = true) {
 }  // namespace
 
 // Expected values: the formula above, and 50-digit arithmetic for seven of the rows (golden values
-// alidpfl_steps). The authors' own counts exceed their targets by up to 0.01: 2.0 does not pay for
-// the printed 317 steps. The rows are those of docs/algorithms/ali-dpfl.md.
+// alidpfl_steps). The authors' own counts exceed their targets by up to 0.01: an epsilon of 2.0
+// does not pay for the printed 317 steps. The rows are those of docs/algorithms/ali-dpfl.md.
 TEST_CASE("the local steps that each epsilon of the paper supports") {
   const std::string theirs = their_accountant();
   const std::string page = read_file(kSource / "docs/algorithms/ali-dpfl.md");
@@ -90,7 +90,7 @@ TEST_CASE("the local steps that each epsilon of the paper supports") {
 TEST_CASE("errata of Eq. 14: with the logarithm, and T terms", "[errata]") {
   CHECK_THAT(epsilon_by_formula(314), WithinRel(1.9996731667964665, 1e-9));
   CHECK(epsilon_by_formula(314, false) > 3.0);
-  // With T + 1 terms, as in a sum from 0 to T, one step less would be affordable.
+  // Charging T + 1 terms, as in a sum from 0 to T, would make one step fewer affordable.
   CHECK(epsilon_by_formula(314) <= 2.0);
   CHECK(epsilon_by_formula(315) > 2.0);
 }

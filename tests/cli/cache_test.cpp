@@ -15,7 +15,7 @@ struct Head : Cli {
     REQUIRE((*this)({"run", "base.yaml", "--out", "base", "--quiet"}).exit_code == 0);
   }
 
-  /// The call with a place for the user's caches.
+  /// Calls the program with a folder for the user's caches.
   Outcome in_cache(const Words& words) const {
     Call what = prepare(words);
     what.environment["XDG_CACHE_HOME"] = (dir() / "caches").string();

@@ -96,7 +96,7 @@ TEST_CASE("wrong calls get one line and exit code 2") {
       {{"plugins", "describe", "optimizer/momentun"}, "did you mean 'optimizer/momentum'?"},
       {{"plugins", "describe", "momentun"}, "did you mean 'momentum'?"},
       {{"plugins", "new", "scheduel", "x"}, "did you mean 'schedule'?"},
-      {{"plugins", "new", "cluster", "x"}, "KIND is 'cluster', there are accountant, aggregator"},
+      {{"plugins", "new", "cluster", "x"}, "KIND is 'cluster', allowed are accountant, aggregator"},
       {{"plugins", "new", "schedule", "../x"}, "NAME is '../x'"},
       {{"plugins", "new", "schedule", "Fast"}, "NAME is 'Fast'"},
   };
@@ -121,7 +121,7 @@ TEST_CASE("a plan names what is trained, and says how much of a step is in memor
   const Json json = printed_json(cli, {"plan", "small.yaml"});
   CHECK(json.at("trained_tensors") == Json({"layers.0.weight", "layers.0.bias"}));
   CHECK(json.at("pass").at("examples") == 512);
-  CHECK(json.at("pass").at("bytes") > 512 * 2 * 4);  // the outputs alone
+  CHECK(json.at("pass").at("bytes") > 512 * 2 * 4);  // only the outputs
   const std::string page = cli({"plan", "small.yaml"}).out;
   CHECK_THAT(page, ContainsSubstring("2: layers.0.weight, layers.0.bias\n"));
   CHECK_THAT(page, ContainsSubstring("at most 512 examples at once, in about 1 MiB; 1 pass for a "

@@ -15,7 +15,7 @@ std::set<std::string> names_in(const fs::path& directory) {
   return names;
 }
 
-/// All files belong to the run with this seed, and nothing else is there.
+/// Checks that all files belong to the run with this seed, and that there are no others.
 void check_is_whole(const fs::path& directory, std::uint64_t seed) {
   CHECK(names_in(directory) ==
         std::set<std::string>{"facts.json", "ledger.jsonl", "manifest.yaml", "metrics.jsonl",

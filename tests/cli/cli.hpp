@@ -16,11 +16,11 @@ class Cli {
 
   std::filesystem::path dir() const { return dir_.path(); }
   std::filesystem::path manifest() const { return dir() / "small.yaml"; }
-  /// The user's folder for state, as the program finds it.
+  /// Returns the user's folder for state, as the program finds it.
   std::filesystem::path state() const { return state_.path() / "privgrad"; }
   std::filesystem::path out(const std::string& name) const { return dir() / name; }
 
-  /// The call `privgrad WORDS...`, which the test may change before it is made.
+  /// Returns the call `privgrad WORDS...`, which the test may change before it is made.
   Call prepare(const Words& words) const {
     Call what{.words = {kProgram},
               .environment = {{"XDG_STATE_HOME", (state_.path()).string()}},
@@ -30,7 +30,7 @@ class Cli {
   }
   Outcome operator()(const Words& words) const { return call(prepare(words)); }
 
-  /// privgrad COMMAND small.yaml MORE...
+  /// Runs privgrad COMMAND small.yaml MORE...
   Outcome on_manifest(const std::string& command, Words more = {}) const {
     more.insert(more.begin(), {command, "small.yaml"});
     return (*this)(more);
@@ -55,7 +55,7 @@ evaluate_every: 3
   TempDir dir_, state_;
 };
 
-/// The output of a successful call with --json.
+/// Returns the output of a successful call with --json.
 inline Json printed_json(const Cli& cli, Words words) {
   words.emplace_back("--json");
   const Outcome outcome = cli(words);
@@ -68,7 +68,7 @@ inline std::size_t line_count(const std::string& text) {
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
-/// Exactly one line on standard error, in the format of a failure; nothing on standard output.
+/// Checks for exactly one line on standard error, as for a failure, and an empty standard output.
 inline void check_one_error_line(const Outcome& outcome, int exit_code) {
   INFO(outcome.out << outcome.err);
   CHECK(outcome.exit_code == exit_code);

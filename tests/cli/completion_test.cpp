@@ -20,7 +20,7 @@ class Completer {
     }
   }
 
-  /// The call as bash makes it: COMP_WORDS, COMP_CWORD, and the answer in COMPREPLY.
+  /// Returns the call as bash makes it: COMP_WORDS, COMP_CWORD, and the answer in COMPREPLY.
   Words bash(const Words& line) const {
     return sorted(shell("/bin/bash",
                         "source ./bash; COMP_WORDS=(privgrad \"$@\"); COMP_CWORD=$#; "
@@ -28,8 +28,8 @@ class Completer {
                         line));
   }
 
-  /// compadd and _files of zsh's completion system are replaced by printing, because a test has no
-  /// line editor.
+  /// compadd and _files of zsh's completion system are replaced by functions that print, because a
+  /// test has no line editor.
   Words zsh(const Words& line) const {
     return sorted(shell(kZsh,
                         "compdef() { }; compadd() { shift; local w; for w in \"$@\"; do "
@@ -87,7 +87,7 @@ const Case kCases[] = {
     {{"run", "--set", "a=b", "sm"}, {"small.yaml"}},
     {{"run", "--out", "f"}, {"folder"}},
     {{"run", "--threads", "s"}, {}},
-    {{"run", "small.yaml", "sm"}, {}},  // it takes one manifest
+    {{"run", "small.yaml", "sm"}, {}},  // run takes one manifest
     {{"--pre"}, {"--prefix"}},
     {{"no-such-command", ""}, {}},
 };

@@ -4,7 +4,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// IDX files of 3 training and 2 test images of 1 x 2, labels 1 0 1 and 0 1.
+/// Writes IDX files of 3 training and 2 test images of 1 x 2, labels 1 0 1 and 0 1.
 void write_idx(const fs::path& folder) {
   fs::create_directories(folder);
   const auto header = [](char extents, char rows) {
@@ -158,7 +158,7 @@ TEST_CASE("data list says what there is, and what is here") {
 }
 
 TEST_CASE("of every data set that can be fetched the number of classes is known") {
-  // The list belongs to the program, and the classes to the data source: they agree.
+  // The program has the list, and the data source has the classes: the two agree.
   const Cli cli;
   const Json sets = Json::parse(cli({"data", "list", "--json"}).out).at("datasets");
   for (const Json& one : sets) {

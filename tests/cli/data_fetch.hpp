@@ -29,7 +29,7 @@ inline std::string big_endian(std::size_t value) {
   return bytes;
 }
 
-/// IDX bytes computed from their index.
+/// Returns IDX bytes computed from their index.
 inline std::string idx(const std::vector<std::size_t>& extents, std::size_t modulus) {
   std::string bytes = {0, 0, 8, static_cast<char>(extents.size())};
   std::size_t count = 1;
@@ -52,7 +52,7 @@ struct Fetching {
   fs::path cache = cli.out("cache");
   fs::path folder = cache / "mnist";
 
-  /// The list of data sets, with these mirrors.
+  /// Writes the list of data sets, with these mirrors.
   void offer(const std::vector<std::string>& mirrors, const std::string& name = "mnist") const {
     Json list = Json::array();
     list.push_back({{"name", name},
@@ -101,7 +101,7 @@ struct Fetching {
     for (const auto& [file, bytes] : files) CHECK(read_file(folder / file) == bytes);
     CHECK(line_count(read_file(folder / "SHA256SUMS")) == files.size());
   }
-  /// No unchecked file has its final name, and the set does not count as complete.
+  /// Checks that no unchecked file has its final name, and that the set is not marked as complete.
   void check_incomplete() const {
     CHECK_FALSE(fs::exists(folder / big));
     CHECK_FALSE(fs::exists(folder / "SHA256SUMS"));
@@ -115,7 +115,7 @@ struct Fetching {
   }
 };
 
-/// The ranges in the requests for the file.
+/// Returns the ranges in the requests for the file.
 inline std::vector<std::string> ranges(const HttpServer& server, const std::string& file) {
   std::vector<std::string> out;
   for (const Request& request : server.requests()) {

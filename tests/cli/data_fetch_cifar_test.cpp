@@ -7,7 +7,7 @@ using namespace data_fetch;
 
 namespace {
 
-/// A gzip-compressed tar archive of these files, in this order.
+/// Returns a gzip-compressed tar archive of these files, in this order.
 std::string tar_gz(const std::vector<std::pair<std::string, std::string>>& files) {
   const TempDir dir;
   const fs::path path = dir.path() / "a.tar.gz";

@@ -1,4 +1,4 @@
-// Trained models as the weights from which they were begun: a folder, or a state_dict.
+// Trained models, exported in the form of their initial weights: a folder, or a state_dict.
 #include <filesystem>
 #include <string>
 

@@ -42,8 +42,8 @@ class FailingRun {
 
   bool has_failed() const { return fs::exists(mark()); }
 
-  /// The run reports what failed. It can be continued as if nothing had happened, unless its
-  /// manifest leaves no checkpoint; then it says what it has spent.
+  /// Checks that the run reports the failure, and can be continued as if nothing had happened, or,
+  /// if its manifest leaves no checkpoint, that the run reports what it has spent.
   void check_nothing_is_lost(double planned) const {
     INFO(outcome_.out << outcome_.err);
     if (outcome_.exit_code != 0) {
@@ -62,7 +62,7 @@ class FailingRun {
  private:
   fs::path mark() const { return cli_.dir() / "failed"; }
 
-  /// The amount is in the last release of the ledger, which is written before anything is released.
+  /// Expects the amount in the ledger's last line, which is written before any release.
   void check_tells_spent() const {
     const std::string ledger = read_file(cli_.out("r/ledger.jsonl"));
     const std::size_t last = ledger.rfind("\"type\":\"release\"");
@@ -80,7 +80,7 @@ class FailingRun {
   Outcome outcome_;
 };
 
-/// The cost of the whole run.
+/// Returns the cost of the whole run.
 double planned_epsilon(const FailingKind& kind) {
   Words words{"plan", "small.yaml"};
   for (const std::string& set : kind.sets) words.insert(words.end(), {"--set", set});
@@ -101,7 +101,7 @@ TEST_CASE("whichever call to the disk fails after the first charge, nothing that
         const FailingRun run(kind, at, stays);
         run.check_nothing_is_lost(planned);
         if (!run.has_failed()) {
-          CHECK(at > 15);  // for two steps and some ten files
+          CHECK(at > 15);  // two steps and some ten files
           break;
         }
       }

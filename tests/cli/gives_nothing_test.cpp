@@ -6,9 +6,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const Words kSteps512 = {"--set", "steps=512"};  // two of them are checked
+const Words kSteps512 = {"--set", "steps=512"};  // two of the steps are checked
 
-/// COMMAND small.yaml with this change and more, and the plugins of
+/// Runs COMMAND small.yaml with this change and more, and the plugins of
 /// tests/fixtures/gives_nothing.cpp.
 Outcome call_with(const std::string& command, const std::string& change, Words more = {}) {
   const Cli cli;
@@ -44,7 +44,7 @@ TEST_CASE("a program that makes no memory for its passes is named") {
     INFO(command);
     check_refusal(call_with(command, "backend=no_memory"), "no_memory", what);
   }
-  // When one example is computed in its own pass, in a run and in a neighbouring-run test.
+  // The memory for a pass of one example, in a run and in a neighbouring-run test.
   check_refusal(call_with("run", "backend=no_memory_for_one", kSteps512), "no_memory_for_one",
                 what);
   check_refusal(call_with("falsify", "backend=no_memory_for_one"), "no_memory_for_one", what);

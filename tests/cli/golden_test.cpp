@@ -110,7 +110,7 @@ class Reference {
     return answer;
   }
 
-  /// The golden epsilon is for one direction; the command reports the larger of the two.
+  /// Checks an entry. The golden epsilon is for one direction; the command reports the larger.
   void check_exact(const Json& event) const {
     const std::string direction = given_.at("direction");
     const std::string asked = direction == "max" ? "both" : direction;

@@ -30,8 +30,8 @@ Json estimate(const Cli& cli, Words more) {
 }  // namespace
 
 // The study fixes 8 seeds, and each estimate is compared once; Student's t with 7 degrees of
-// freedom is beyond 6 with a probability of 5e-4. A large factor makes the noise of the step in
-// question stand out from that of the others.
+// freedom is beyond 6 with a probability of 5e-4. A large factor makes the noise of the examined
+// step stand out from the noise of the other steps.
 TEST_CASE("influence: retraining finds what the Hessian says exactly") {
   const Cli cli;
   write_file(cli.dir() / "m.yaml", kQuadratic);
@@ -99,7 +99,7 @@ TEST_CASE("influence: an estimate within noise is said to be that, and makes no 
   const Words call{"influence", "m.yaml",    "--quiet", "--points", "2", "--repeats",
                    "2",         "--factors", "1.1",     "--out",    "r"};
   cli(call);
-  // An earlier table, whoever wrote it, is removed.
+  // A table from an earlier call is removed, whatever program wrote it.
   write_file(cli.out("r/influence.csv"), "0,1\n");
   const Outcome outcome = cli(call);
   INFO(outcome.err);

@@ -9,8 +9,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The call gets this much address space: a program that reads all of a device runs out of memory,
-/// which is a different failure from the expected one.
+/// Makes the call with little address space: a program that reads all of a device runs out of
+/// memory, which is a different failure from the expected one.
 Outcome with_little_memory(const Cli& cli, const std::string& words) {
   Call call = cli.prepare({});
   call.words = {"/bin/sh", "-c", std::string("ulimit -v 1000000; exec ") + kProgram + " " + words};
@@ -22,7 +22,7 @@ std::string make_fifo(const Cli& cli, const std::string& name) {
   return name;
 }
 
-/// Counts without the warnings about plugins for which there was no memory.
+/// Counts the lines without warnings about plugins for which there was no memory.
 std::size_t lines_of_errors(const std::string& text) {
   std::size_t count = 0;
   std::istringstream lines(text);

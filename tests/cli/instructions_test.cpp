@@ -14,7 +14,7 @@ namespace {
 
 const std::vector<std::string> kLevels{"plain", "avx2", "avx512"};
 
-/// The levels of this processor, according to the kernel.
+/// Returns the levels of this processor, according to the kernel.
 std::set<std::string> levels_of_processor() {
   std::set<std::string> flags;
   std::ifstream in("/proc/cpuinfo");
@@ -39,8 +39,8 @@ Outcome call_at(const Cli& cli, const std::string& level, const Words& words) {
   return call(what);
 }
 
-/// A model file without the values that transforms have learnt. These come from a BLAS (pca), whose
-/// kernels round differently in digits that the features do not show.
+/// Returns a model file without the values that transforms have learnt. These come from a BLAS
+/// (pca), whose kernels round differently in digits that the features do not show.
 std::string trained_part(const std::string& file) {
   std::uint64_t length = 0;
   std::memcpy(&length, file.data(), sizeof length);
@@ -57,7 +57,7 @@ std::string trained_part(const std::string& file) {
   return trained;
 }
 
-/// The model that a run of `manifest` trains, at each level that the processor has.
+/// Returns the model that a run of `manifest` trains, at each level that the processor has.
 std::map<std::string, std::string> models(const Cli& cli, const std::string& manifest,
                                           const Words& settings = {}) {
   write_file(cli.dir() / "run.yaml", manifest);
@@ -127,7 +127,7 @@ TEST_CASE("PRIVGRAD_INSTRUCTIONS chooses a level that the processor has, and no 
   }
 }
 
-// All features are 0, so matrix products round nothing: weights only get noise, and biases the
+// All features are 0, so matrix products round nothing: weights get only noise, and biases get the
 // gradients of the loss. Any difference between levels comes from the noise, the release, the
 // clipped sum or the optimizer.
 TEST_CASE("noise, releases and optimizers give the same bits at every level") {
@@ -153,7 +153,7 @@ steps: 20
 }
 
 // One step on small whole numbers without clipping: every product and sum is exact in float32, in
-// any order, and the noise is small enough to show the last bit of the sum.
+// any order, and noise is small enough to show the sum's last bit.
 TEST_CASE("a clipped sum that is exact is the same at every level") {
   const Cli cli;
   write_file(cli.dir() / "small.csv",
@@ -176,7 +176,7 @@ steps: 1
 }
 
 // One step on one example, with initial weights 0: the released gradient is a multiple of the
-// example's features, with noise small enough to show their last bits.
+// example's features, and noise is small enough to show their last bits.
 TEST_CASE("an example becomes the same bits at every level, whatever transforms it") {
   const Cli cli;
   write_file(

@@ -6,7 +6,7 @@
 
 namespace {
 
-/// `privgrad plan small.yaml MORE...` with too little memory for a hundred million steps.
+/// Runs `privgrad plan small.yaml MORE...` with too little memory for a hundred million steps.
 Outcome plan_in_a_gigabyte(const Cli& cli, const Words& more) {
   Call what = cli.prepare({"plan", "small.yaml"});
   what.words.insert(what.words.end(), more.begin(), more.end());

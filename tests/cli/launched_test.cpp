@@ -26,8 +26,8 @@ TEST_CASE("a process that was started with others does not make their run by its
                                               "with none"));
     CHECK_FALSE(std::filesystem::exists(cli.out("out")));
   }
-  // Variables of a single task, and of a job with several tasks, and cases in which the user asked
-  // for it.
+  // Variables of a single task, variables of a job with several tasks, and cases in which the user
+  // requested one process.
   CHECK(launched(cli, {{"OMPI_COMM_WORLD_SIZE", "1"}}).exit_code == 0);
   const Words alone{"run", "small.yaml", "--out", "alone", "-q", "--cluster", "local"};
   CHECK(launched(cli, {{"OMPI_COMM_WORLD_SIZE", "2"}}, alone).exit_code == 0);

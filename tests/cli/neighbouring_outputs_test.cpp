@@ -33,7 +33,7 @@ std::string without_hashes_and_times(const std::string& text) {
       "(folder)");
 }
 
-/// Every leaf of a document by its path, so that two documents can be compared field by field.
+/// Adds every leaf of a document by its path, so that two documents can be compared field by field.
 void add_leaves(const Json& json, const std::string& path, Shown& shown) {
   if (json.is_structured() && !json.empty()) {
     for (const auto& [key, value] : json.items()) add_leaves(value, path + "/" + key, shown);
@@ -102,7 +102,7 @@ checkpoint: off
   return shown;
 }
 
-/// Places that may differ because noised sums decide them: the numbers of models.
+/// Whether a place may differ because noised sums decide it: the numbers of models.
 bool is_decided_by_noised_sums(const std::string& where) {
   static const std::regex model("(clients/[0-9]+/)?model\\.safetensors");
   return std::regex_match(where, model);
@@ -196,7 +196,7 @@ void write_packed(const fs::path& dir, const Rows& rows) {
   REQUIRE(call({.words = {"/usr/bin/env", "gzip", "t.csv"}, .directory = dir}).exit_code == 0);
 }
 
-/// One row for each kind of content that might confuse a reader.
+/// Returns neighbours with one row for each kind of content that might confuse a reader.
 std::map<std::string, Rows> table_neighbours(const Rows& rows) {
   std::map<std::string, Rows> all;
   const std::map<std::string, std::string> spoilt{
@@ -228,7 +228,7 @@ std::map<std::string, Rows> table_neighbours(const Rows& rows) {
   return all;
 }
 
-/// The few neighbours that other tests use.
+/// Returns the few neighbours that other tests use.
 std::map<std::string, Rows> few_neighbours(const Rows& rows) {
   return {{"no row", with(rows, 1, "\"1,2")},
           {"another row", with(rows, rows.size() - 1, "7,99,m,yes")},
@@ -239,7 +239,7 @@ Case table(const std::string& more = {}) {
   return {.data = "kind: csv, train: t.csv, " + kColumns + more, .write = write_table};
 }
 
-// ---- arrays, with a feature and a label per row; the texts contain these two numbers
+// ---- arrays, with a feature and a label per row; each text contains these two numbers
 
 std::pair<float, float> numbers_of(const std::string& row) {
   const std::size_t comma = row.find(',');
@@ -264,7 +264,7 @@ void write_arrays(const fs::path& dir, const Rows& rows) {
   write_file(dir / "y.npy", array_file("<f4", count + ",", targets));
 }
 
-/// Both arrays in one file.
+/// Writes both arrays into one file.
 void write_hdf5(const fs::path& dir, const Rows& rows) {
   std::vector<float> features, targets;
   for (const std::string& row : rows) {
@@ -299,7 +299,7 @@ void write_idx(const fs::path& dir, const Rows& rows) {
   write_file(dir / "labels", std::string("\0\0\x08\x01", 4) + count + labels);
 }
 
-/// A picture of one pixel for the text "white"; any other text is written as it is.
+/// Writes a picture of one pixel for the text "white", and any other text unchanged.
 void write_pictures(const fs::path& dir, const Rows& rows) {
   const std::string white(
       "\x89PNG\r\n\x1a\n"
@@ -350,8 +350,8 @@ TEST_CASE("neighbours: the same of one row that is longer than all others, also 
 }
 
 TEST_CASE("neighbours: the same where a split sends rows to either side") {
-  // With a share of 0.01 none of the rows is a test row, but a changed row may become the first
-  // one.
+  // With a share of 0.01 no row is a test row, but a changed row may become the first test
+  // row.
   for (const char* split : {", split: {test: 0.3}", ", split: {test: 0.01}",
                             ", split: {test: 0.3, by: site}, streaming: true"}) {
     Rows rows = table_rows();
@@ -435,7 +435,7 @@ TEST_CASE("neighbours: the same with each sampler, under each adjacency that it 
 
 TEST_CASE("neighbours: the same of clients' rows, for one row and for all of one client's") {
   const Rows rows = table_rows();
-  Rows alone;  // all rows of site 1, without the last row, which belongs to another site
+  Rows alone;  // the rows of site 1; without the last row, which belongs to another site
   for (std::size_t i = 0; i < rows.size(); i += 2) alone.push_back(rows[i]);
   const std::string shards =
       "federated: {clients: 2, rounds: 2, local_iterations: 2, shards: given, sizes: [12, 12], "

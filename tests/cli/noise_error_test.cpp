@@ -42,7 +42,7 @@ TEST_CASE("noise-error predicts every mechanism's noise at one guarantee") {
     for (const double value : arm.at("stddev")) squares += value * value;
     CHECK_THAT(arm.at("root_mean_square").get<double>(),
                WithinRel(std::sqrt(squares / 60.0), 1e-12));
-    // it has the noise of two trees from the start
+    // it starts with the noise of two trees
     if (arm.at("name") == "tree, reduced") continue;
     // The first release is a tenth of one contribution's bound, 0.05 * 2 / 5, times its noise.
     CHECK_THAT(arm.at("stddev")[0].get<double>(),
@@ -94,8 +94,8 @@ TEST_CASE("noise-error: noise in means over windows is what momentum and trees l
                        0.04));
   const Json& tree = json.at("mechanisms")[1];
   CHECK(tree.at("name") == "tree");
-  // The dyadic blocks that cover the steps so far end as given by the binary digits of their
-  // number.
+  // The binary digits of the number of steps give the ends of the dyadic blocks that cover
+  // them.
   CHECK_THAT(tree.at("averaged")[1].get<double>(), WithinRel(of_windows(tree,
                                                                         [](int step) {
                                                                           std::vector<int> ends;
@@ -187,7 +187,7 @@ TEST_CASE("noise-error of two manifests: both predictions, their ratio, and whic
   }
   CHECK(twice.at("notes").empty());
   CHECK(compared("1.0").at("comparison")[0].at("lower") == "b.yaml");
-  // Within 10 % of the lower one, either way.
+  // If the two are within 10 %, neither counts as lower, in either order.
   CHECK(compared("2.19").at("comparison")[0].at("lower").is_null());
   CHECK(compared("2.21").at("comparison")[0].at("lower") == "a.yaml");
   CHECK(compared("1.82").at("comparison")[0].at("lower").is_null());
@@ -296,8 +296,8 @@ TEST_CASE("noise-error refuses what it cannot compare") {
 
 namespace {
 
-/// Root-mean-square standard deviation of the iterates, for gradients with noise N_{t,t-j} = sigma
-/// a_j; computed one normal at a time through momentum and sum.
+/// Returns the root-mean-square standard deviation of the iterates, for gradients with noise
+/// N_{t,t-j} = sigma a_j; computed one normal at a time through momentum and sum.
 double iterates_by_normals(int steps, double beta, double unit, double sigma,
                            const std::vector<double>& a) {
   double squares = 0.0;
@@ -351,7 +351,7 @@ TEST_CASE(
       const std::string name = arm.at("name");
       INFO(name);
       if (!arm.at("refused").is_null()) continue;
-      double expected = arm.at("iterates");  // trees: windows compare theirs above
+      double expected = arm.at("iterates");  // for trees, the windows above are compared
       if (name.find("tree") == std::string::npos) {
         std::vector<double> a{1.0};
         if (name.find("independent") == std::string::npos) {

@@ -191,7 +191,7 @@ TEST_CASE("what is refused for privacy is exit code 3") {
       CHECK(outcome.exit_code == 3);
       CHECK(outcome.out == "");
       CHECK_THAT(outcome.err, ContainsSubstring(refused.expected));
-      // One place per line: the cause.
+      // Each line names one place: the cause.
       const std::string first = outcome.err.substr(0, outcome.err.find('\n'));
       CHECK(first.find(": error: ") != std::string::npos);
       CHECK(first.find(": error: ") == first.rfind(": error: "));

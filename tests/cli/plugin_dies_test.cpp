@@ -14,7 +14,7 @@ Words with_fixture(const Cli& cli, const std::string& name) {
   return {"--plugin-dir", cli.out("plugins"), "--quiet", "--out", "run"};
 }
 
-/// A run with an optimizer that dies in its first step.
+/// Runs with an optimizer that dies in its first step.
 Outcome run_with(const std::string& optimizer) {
   const Cli cli;
   Words more = with_fixture(cli, "dies_in_a_rule");

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A user with an own data folder, and plugins that somebody sent.
+/// A user who has a data folder and plugins that somebody sent.
 class User {
  public:
   Call prepare(const Words& words) const {
@@ -23,7 +23,8 @@ class User {
   }
   Outcome operator()(const Words& words) const { return call(prepare(words)); }
 
-  /// The name of a copy with the permissions of a download, which others may write.
+  /// Copies a plugin and lets everybody write to the copy, as may happen with a download. \returns
+  /// the name of the copy.
   std::string sent(const std::string& fixture) const {
     const std::string name = "test_" + fixture + ".privgrad.so";
     fs::copy_file(kFixtures / name, cli_.out(name), fs::copy_options::overwrite_existing);
@@ -200,7 +201,7 @@ TEST_CASE("plugins install holds a file to the signature beside it, and to the k
                   fs::copy_options::overwrite_existing);
     check_one_error_line(user.install(file, {"--replace"}), 1);
   }
-  CHECK(user.lists(kComponent));  // what was installed before is still there
+  CHECK(user.lists(kComponent));  // the earlier installation is unchanged
 }
 
 TEST_CASE("plugins remove takes out what was installed, by component or file, and nothing else") {
@@ -209,7 +210,7 @@ TEST_CASE("plugins remove takes out what was installed, by component or file, an
   const Outcome wrong = user({"plugins", "remove", "transform/negat"});
   check_one_error_line(wrong, 2);
   CHECK_THAT(wrong.err, ContainsSubstring("did you mean 'transform/negate'?"));
-  check_one_error_line(user({"plugins", "remove", "optimizer/sgd"}), 2);  // is built in
+  check_one_error_line(user({"plugins", "remove", "optimizer/sgd"}), 2);  // a built-in component
   const std::string name = GENERATE_COPY(std::string("transform/negate"), kName);
   const Outcome outcome = user({"plugins", "remove", name});
   CHECK(outcome.exit_code == 0);
@@ -221,7 +222,7 @@ TEST_CASE("plugins remove takes out what was installed, by component or file, an
 
 namespace {
 
-/// A call to install, replace or remove kName, whose disk calls are counted.
+/// The call whose disk calls are counted: it installs, replaces or removes kName.
 enum class Change { install = 1, replace, remove };
 
 /// The user's plugins before and after a call in which one call to the disk fails or kills the
@@ -231,7 +232,7 @@ class Disturbed {
   Disturbed(Change change, long at, const char* how) : change_(change) {
     const std::string file = user_.sent("tells_no_operations");
     if (change != Change::install) REQUIRE(user_.install(file).exit_code == 0);
-    // Another file with this name: one additional byte after all sections.
+    // A different file with this name: it has one more byte after all sections.
     if (change == Change::replace)
       write_file(user_.cli().out(file), read_file(user_.cli().out(file)) + "x");
     Words words{"plugins", "install", file};
@@ -249,8 +250,8 @@ class Disturbed {
   bool has_failed() const { return fs::exists(mark()); }
   const Outcome& outcome() const { return outcome_; }
 
-  /// The next call cleans up: afterwards the plugin is installed with its name and its record, or
-  /// not at all.
+  /// Checks that the next call cleans up: afterwards the plugin is installed with its name and its
+  /// record, or not at all.
   void check_whole() const {
     INFO(outcome_.out << outcome_.err);
     CHECK(user_({"plugins", "remove", "schedule/none"}).exit_code == 2);
@@ -317,7 +318,7 @@ TEST_CASE("a call of plugins install that is ended leaves nothing, also without 
   };
   REQUIRE(Process::wait_for(is_begun));
   std::this_thread::sleep_for(std::chrono::milliseconds(ms));
-  if (ms == 20 || ms == 400) {  // to the group that the call leads, as a terminal does
+  if (ms == 20 || ms == 400) {  // to the call's process group, as a terminal does
     std::ifstream children("/proc/thread-self/children");
     pid_t group = 0;
     children >> group;
@@ -393,5 +394,5 @@ TEST_CASE("plugins install works with a umask of 002, and takes the record of wh
   write_file(user.cli().out(file), read_file(user.cli().out(file)) + "x");
   REQUIRE(user.install(file, {"--replace"}).exit_code == 0);
   CHECK(user.lists(kComponent));
-  CHECK(user.files().size() == 6);  // one record
+  CHECK(user.files().size() == 6);  // a single record
 }

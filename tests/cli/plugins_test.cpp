@@ -14,7 +14,7 @@ const Json* find_component(const Json& list, const std::string& kind, const std:
   return nullptr;
 }
 
-/// A plugin directory with a copy of one built-in plugin, writable only by its owner.
+/// Makes a plugin directory with a copy of one built-in plugin, writable only by its owner.
 fs::path copy_plugin(const Cli& cli, const std::string& room, const std::string& name) {
   const fs::path file = cli.out("plugins") / (name + ".privgrad.so");
   fs::create_directories(file.parent_path());
@@ -102,7 +102,7 @@ TEST_CASE("a refused plugin is warned about once, and the rest works") {
   const Json json = Json::parse(list.out);
   REQUIRE(json.at("refused").size() == 1);
   CHECK(json.at("refused").at(0).at("path") == file.string());
-  CHECK(find_component(json, "optimizer", "sgd") != nullptr);  // the house's own
+  CHECK(find_component(json, "optimizer", "sgd") != nullptr);  // a built-in one
 
   const Outcome run = cli.on_manifest("run", {"--json", "--quiet", "--plugin-dir", "plugins"});
   CHECK(run.exit_code == 0);
@@ -112,7 +112,7 @@ TEST_CASE("a refused plugin is warned about once, and the rest works") {
 TEST_CASE("of two plugins of one name the first directory's is used, with a warning") {
   const Cli cli;
   const fs::path file = copy_plugin(cli, "optimizers", "sgd");
-  change_last_byte(file);  // identical bytes would be the same plugin
+  change_last_byte(file);  // with identical bytes it would be the same plugin
   const Outcome list = cli({"plugins", "list", "--json", "--plugin-dir", file.parent_path()});
   CHECK(list.exit_code == 0);
   CHECK_THAT(list.err, ContainsSubstring("'privgrad.sgd' was found already"));

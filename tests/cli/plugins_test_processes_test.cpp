@@ -7,7 +7,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A folder with a copy of a plugin, writable only by its owner.
+/// Makes a folder with a copy of a plugin, writable only by its owner.
 fs::path own_copy(const Cli& cli, const fs::path& plugin) {
   const fs::path file = cli.out("plugins") / plugin.filename();
   fs::create_directories(file.parent_path());
@@ -20,7 +20,7 @@ fs::path fixture(const std::string& name) { return kFixtures / ("test_" + name +
 
 fs::path record_of(const fs::path& plugin) { return plugin.string() + ".tested.json"; }
 
-/// "VERDICT DETAIL" of a rule on a component; "" if there is no such rule.
+/// Returns "VERDICT DETAIL" of a rule on a component; "" if there is no such rule.
 std::string found(const Json& report, const std::string& kind, const std::string& component,
                   const std::string& rule) {
   for (const Json& one : report.at("components")) {

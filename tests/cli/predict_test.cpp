@@ -13,7 +13,7 @@ namespace {
 
 const Words kPrepared{"--set", "data.transforms=[standardize, {kind: pca, dimensions: 3}]"};
 
-/// A seeded run of the small manifest with preprocessing.
+/// Makes a seeded run of the small manifest with preprocessing.
 void train(const Cli& cli, Words more = kPrepared) {
   more.insert(more.end(), {"--set", "seed=1", "--out", "out", "--quiet"});
   const Outcome outcome = cli.on_manifest("run", more);
@@ -37,7 +37,7 @@ TEST_CASE("evaluate: the same numbers, to the last bit, as the run found on its 
   CHECK(std::abs(now.at("loss").get<double>() -
                  summary.at("metrics").at("test_loss").get<double>()) < 1e-9);
   CHECK(now.at("rows") == 20);
-  // Its columns have not changed, so the file alone and the same section give the same result.
+  // The columns have not changed, so the model file without a section gives the same result.
   const Json by_file = printed_json(cli, {"evaluate", "out/model.safetensors", "--threads", "1"});
   CHECK(by_file.at("loss") == now.at("loss"));
 }
@@ -171,7 +171,7 @@ TEST_CASE("predict: what is wrong is one line, and no file is left") {
   refused({"out", "--out", "no/such/folder/p.csv"}, 4, "no/such/folder");
   refused({"out", "--data", "no.yaml"}, 4, "no.yaml");
   refused({"out", "--data", "{kind: synthetik}"}, 2, "synthetic");
-  // The rows themselves instead of a section: the message shows none of them.
+  // A file with rows instead of a section: the message shows none of the rows.
   for (const char* rows : {"id;city\nP1;Bern\nP2;Genf\n", "id,city\nP1,Bern\n", "Bern\n"}) {
     write_file(cli.out("rows.csv"), rows);
     refused({"out", "--data", "rows.csv"}, 2, "rows.csv:1:1: error: contains no section data");

@@ -1,4 +1,4 @@
-// How tests wait for the programs that they start.
+// Tests of how tests wait for the programs that they start.
 #include "cli.hpp"
 #include "shared_files.hpp"
 
@@ -10,7 +10,7 @@ Call shell(const std::string& script, bool terminal = false) {
   return {.words = {"/bin/sh", "-c", script}, .terminal = terminal};
 }
 
-/// The message about a program that does not end.
+/// Returns the message about a program that does not end.
 std::string words_of_failure(Process& process) {
   try {
     process.finish(500ms);

@@ -5,7 +5,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Forty rows of two columns.
+/// Returns forty rows of two columns.
 std::string rows() {
   std::string text = "x,y\n";
   for (int i = 0; i < 40; ++i)
@@ -13,7 +13,7 @@ std::string rows() {
   return text;
 }
 
-/// A plan with these test rows and with a.csv as training rows.
+/// Plans with these test rows and with a.csv as training rows.
 Outcome planned(const Cli& cli, const std::string& train, const std::string& test,
                 const Words& more = {}) {
   write_file(
@@ -80,7 +80,7 @@ TEST_CASE("whether rows are equal decides nothing that leaves a run, and data de
           "[privacy]") {
   const Cli cli;
   write_file(cli.dir() / "a.csv", rows());
-  // As many rows as in a.csv, all with the same content; and one row less.
+  // As many rows as in a.csv, with the same content; and one row fewer.
   write_file(cli.dir() / "copy.csv", rows());
   std::string other = rows();
   other.replace(other.find("0.3,"), 4, "0.9,");

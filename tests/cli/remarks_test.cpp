@@ -1,4 +1,4 @@
-// Guarantees that are proved but promise little.
+// Remarks on guarantees that are proved but weak.
 #include "cli.hpp"
 
 namespace {

@@ -9,7 +9,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A run in `out`, with its audit.
+/// Makes a run in `out` and audits it.
 Json audited_run(const Cli& cli, Words more = {}) {
   Words words{"run", "small.yaml", "--out", "out", "--quiet"};
   words.insert(words.end(), more.begin(), more.end());
@@ -35,8 +35,8 @@ void change(const Cli& cli, const char* key, const Json& value) {
 
 std::string problems_after(const char* key, const Json& value, const Words& options = {}) {
   const Cli cli;
-  // An audit that shows nothing. The coins of an audit follow from the run's seal, which no seed
-  // determines; far fewer than half of the audits show something.
+  // Repeats until an audit shows nothing. The coins of an audit follow from the run's seal, which
+  // no seed determines; far fewer than half of the audits show something.
   double lower = 1.0;
   for (int attempt = 0; lower != 0.0 && attempt < 20; ++attempt) {
     fs::remove_all(cli.out("out"));
@@ -62,8 +62,8 @@ TEST_CASE("the audit of a run stands beside its epsilon, on its page and in its 
 
   const std::string page = read_file(cli.out("out/report.html"));
   CHECK_THAT(page, ContainsSubstring("at most 1.00 (proved)"));
-  // The lower bound from the coins of this run's audit is not known in advance; it is never rounded
-  // up.
+  // This audit's coins, and thus its lower bound, are not known in advance; the text never rounds
+  // it up.
   std::array<char, 32> lower{};
   std::snprintf(lower.data(), lower.size(), "at least %.2f ",
                 std::floor(100.0 * record.at("epsilon_lower").get<double>()) / 100.0);

@@ -17,7 +17,7 @@ std::string model_of(const Cli& cli, const std::string& run) {
   return read_file(cli.out(run) / "model.safetensors");
 }
 
-/// A call that takes many seconds unless something ends it.
+/// Returns a call that takes many seconds unless something ends it.
 Call endless_run(const Cli& cli) {
   return cli.prepare({"run", "small.yaml", "--set", "steps=200000", "--set", "evaluate_every=10",
                       "--set", "schedules.noise_multiplier=1e6", "--out", "long", "--json"});

@@ -1,4 +1,4 @@
-// An editor's messages about typing errors: those of an independent validator, python3-jsonschema.
+// An editor's messages about typing errors, from an independent validator, python3-jsonschema.
 #include <cstdlib>
 
 #include "cli.hpp"
@@ -16,7 +16,7 @@ print(json.dumps([[".".join(map(str, error.absolute_path)) + ": " + error.messag
                    for error in validator.iter_errors(document)] for document in documents]))
 )";
 
-/// The python3 that the caller of the tests would start, with the caller's own modules.
+/// Runs the python3 that the caller of the tests would start, with the caller's own modules.
 Outcome python(Words words, const std::filesystem::path& directory = {}) {
   words.insert(words.begin(), {"/usr/bin/env", "python3"});
   Call what{.words = words, .directory = directory};
@@ -166,7 +166,7 @@ TEST_CASE("an editor names a typo in a study, and in the manifest inside it") {
 TEST_CASE("the schema of studies has the keys that are read") {
   const Cli cli;
   const Json schema = Json::parse(cli({"schema", "--study"}).out);
-  // The message about an unknown key lists all keys.
+  // The message about an unknown key lists all known keys.
   write_file(cli.dir() / "s.yaml", "study: 1\nbase: small.yaml\nseeds: 2\nzzzzzzzzz: 1\n");
   const Outcome outcome = cli({"ablate", "s.yaml"});
   std::string keys = outcome.err.substr(outcome.err.find("; there are ") + 12);

@@ -113,7 +113,7 @@ TEST_CASE("a run on streamed rows that is killed goes on, and comes to the model
   REQUIRE_FALSE(fs::exists(on.cli.out("killed/summary.json")));
   CHECK(on.files_of_rows() == (keep.empty() ? 0 : 1));
 
-  // Other rows than those with which the run began are refused, streamed or stored.
+  // Rows other than the run's initial rows are refused, streamed or stored.
   std::string other = rows_of_table();
   other[other.size() - 2] = other[other.size() - 2] == '0' ? '1' : '0';
   write_file(on.cli.dir() / "table.csv", other);
@@ -163,7 +163,7 @@ TEST_CASE("kept rows that are damaged, or of another table, are read anew or ref
   REQUIRE(run("others").exit_code == 0);
   REQUIRE(read_file(on.cli.out("streamed/metrics.jsonl")) != expected);
   write_file(on.cli.dir() / "table.csv", rows_of_table());
-  // Done last, so that the table is the same file from which these rows were read.
+  // This comes last, because the table is now the file from which these rows were read.
   REQUIRE(run("kept").exit_code == 0);
 
   const fs::path file = file_in("kept");

@@ -5,7 +5,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// `privgrad WORDS` in a shell that closes streams according to REDIRECTIONS.
+/// Runs `privgrad WORDS` in a shell that closes streams according to REDIRECTIONS.
 Outcome in_shell(const Cli& cli, const std::string& words, const std::string& redirections) {
   Call call = cli.prepare({});
   call.words = {"/bin/sh", "-c",
@@ -13,7 +13,7 @@ Outcome in_shell(const Cli& cli, const std::string& words, const std::string& re
   return ::call(call);
 }
 
-/// Every line of the file is one JSON object.
+/// Checks that every line of the file is one JSON object.
 void check_lines(const fs::path& file, std::size_t lines) {
   const std::string text = read_file(file);
   INFO(file.filename().string() << ":\n" << text);

@@ -22,7 +22,7 @@ std::string study(const std::string& more) {
 
 TEST_CASE("arms that train the same model are run once, and are one test", "[ablate]") {
   const Workplace work;
-  // An accountant that is reported beside the first one trains nothing.
+  // A second accountant, which only reports, needs no training of its own.
   write_file(work.out("s.yaml"),
              study("arms:\n  plain: {}\n  also: {privacy.also: [{kind: pld}]}\n"
                    "  fast: {schedules.learning_rate: 1.0}\n"
@@ -39,7 +39,7 @@ TEST_CASE("arms that train the same model are run once, and are one test", "[abl
   const Json results = results_of(work, "s");
   CHECK(arm(results, "also").at("same_as") == "plain");
   CHECK(arm(results, "also").at("metrics") == arm(results, "plain").at("metrics"));
-  // One test: no correction for another one, and both names in its sentence.
+  // There is only one test, so p is not corrected; the sentence names both arms.
   const Json& fast = arm(results, "fast").at("versus_baseline").at("test_loss");
   CHECK(fast.at("p_holm") == fast.at("p"));
   CHECK(arm(results, "fast-also").at("versus_baseline").at("test_loss").at("p_holm") ==
@@ -50,7 +50,7 @@ TEST_CASE("arms that train the same model are run once, and are one test", "[abl
   CHECK(results.at("choice").at("candidates") == 2);
 
   CHECK(work({"verify", "s"}).exit_code == 0);
-  // Whoever says that another arm is the same is found out.
+  // A false claim that two arms are the same is detected.
   Json study_json = Json::parse(read_file(work.out("s/study.json")));
   for (Json& one : study_json.at("arms"))
     if (one.at("name") == "fast-also") one["same_as"] = "plain";

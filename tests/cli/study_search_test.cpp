@@ -37,14 +37,14 @@ struct Searched : Cli {
   Json results(const std::string& folder = "s") const {
     return Json::parse(read_file(out(folder) / "results.json"));
   }
-  /// The results' sentences about the search and the number of seeds, as one text.
+  /// Returns the results' sentences about the search and the number of seeds, as one text.
   std::string said() const {
     std::string all;
     const Json made = results();
     for (const Json& words : made.at("search_words")) all += words.get<std::string>() + " ";
     return all;
   }
-  /// The problems that verify finds, as one text; "" if there are none.
+  /// Returns the problems that verify finds, as one text; "" if there are none.
   std::string problems() const {
     const Outcome outcome = (*this)({"verify", "s", "--json"});
     INFO(outcome.err);
@@ -105,7 +105,7 @@ TEST_CASE("each arm is compared at its own best, found on other seeds and rows",
   CHECK(search.at("rows").at("rows") > 0);
   CHECK(search.at("rows").at("also_tested_on") == 0);
   CHECK(search.at("rows").at("also_trained_on") == 0);
-  CHECK(search.at("rows").at("training_in_common") == 0);  // They come from another public seed.
+  CHECK(search.at("rows").at("training_in_common") == 0);  // these rows have another public seed
   CHECK_THAT(work.said(), ContainsSubstring("none of which the comparison tests on or trains on."));
   CHECK_THAT(work.said(), ContainsSubstring("costs these nothing"));
   CHECK(work.problems() == "");
@@ -186,7 +186,7 @@ TEST_CASE("verify: choices follow from the runs of the search", "[ablate][verify
 
 namespace {
 
-/// A study made from one file, and passed on as if it had been made from another.
+/// A study made from one file, but passed on as if made from another.
 struct Forged : Searched {
   Forged(const std::string& made, const std::string& claimed) : Searched(made) {
     REQUIRE(ablate().exit_code == 0);
@@ -276,7 +276,7 @@ TEST_CASE("what a comparison is corrected for is settled before its runs", "[abl
   refused(
       replaced(kStudy, "\nseeds: 2", "\nseeds: {until: {test_loss: 1}, at_least: 2, at_most: 4}"),
       "no such rule of seeds");
-  // More seeds, if fixed in advance, are the same question.
+  // A larger number of seeds, if fixed in advance, asks the same question.
   write_file(work.dir() / "s.yaml", replaced(kStudy, "\nseeds: 2", "\nseeds: 3"));
   CHECK(work.ablate().exit_code == 0);
 }
@@ -304,7 +304,7 @@ TEST_CASE("what was compared stays in the comparison", "[ablate][verify]") {
 
 namespace {
 
-/// Forty rows of a table, with exchanged labels if requested.
+/// Returns forty rows of a table, with exchanged labels if requested.
 std::string table(bool exchanged) {
   std::string text = "a,b,y\n";
   for (int i = 0; i < 40; ++i) {
@@ -508,7 +508,7 @@ metrics: [test_loss]
                ContainsSubstring("It ended at 12, where they are not."));
     CHECK(work.problems() == "");
     const Json& versus = results.at("arms").at(1).at("versus_baseline").at("test_loss");
-    // The same runs, with a number that is fixed in advance.
+    // The same runs, with a number of seeds that is fixed in advance.
     write_file(
         work.dir() / "s.yaml",
         std::string(text).replace(text.find("seeds: {"),
@@ -582,7 +582,7 @@ TEST_CASE("a study with an arm without privacy states no epsilon of all, nor of 
   const Outcome verified = cli({"verify", "s"});
   INFO(verified.out);
   CHECK(verified.exit_code == 0);
-  CHECK(verified.out.starts_with("verified\n"));  // No epsilon is stated for them.
+  CHECK(verified.out.starts_with("verified\n"));  // no epsilon is stated for the runs
   CHECK_THAT(verified.out, ContainsSubstring("note: the arm plain has no noise: nothing is "
                                              "guaranteed for its runs"));
   replace(cli.out("s/results.csv"), "noisy,1", "noisy,7");

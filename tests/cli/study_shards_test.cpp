@@ -1,4 +1,4 @@
-// `privgrad ablate --shard`: a study whose runs are made on several machines.
+// `privgrad ablate --shard`: a study whose runs are spread over several machines.
 #include "study_workplace.hpp"
 
 TEST_CASE("the shards of a study, made apart and copied together, are the study", "[ablate]") {

@@ -40,7 +40,7 @@ metrics: [test_accuracy, test_loss]
   }
 };
 
-/// The times at which finished runs were written; a repeated run has another time.
+/// Returns the times at which finished runs were written; a repeated run has another time.
 inline std::set<fs::file_time_type> run_times(const fs::path& study) {
   std::set<fs::file_time_type> times;
   for (const auto& entry : fs::recursive_directory_iterator(study / "runs")) {

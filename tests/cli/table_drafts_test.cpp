@@ -45,7 +45,7 @@ TEST_CASE(
   CHECK(columns.at("seen").at("type") == "date");
   CHECK(columns.at("zip").at("type") == "number");
   CHECK_THAT(cli(suggest).out, ContainsSubstring("\n# 'age': 30 of 1200 values are no numbers"));
-  // A table without declarations is described with those of the draft.
+  // A table without declarations is described by the draft's declarations.
   const Outcome described = cli(call);
   INFO(described.out << described.err);
   CHECK(described.exit_code == 0);

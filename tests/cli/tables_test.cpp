@@ -19,7 +19,7 @@ const std::string kDeclared =
     "fill, size: 40, " +
     kColumns;
 
-/// 60 rows whose outcome follows from age; each tenth age is missing.
+/// Returns 60 rows whose outcome follows from age; each tenth age is missing.
 std::string table() {
   std::string text = "id,age,sex,smoker,notes,outcome\n";
   for (int i = 0; i < 60; ++i) {
@@ -65,8 +65,7 @@ TEST_CASE(
       cli, {"predict", "out", "--data", "{kind: csv, train: new.csv, unlabelled: true}"});
   CHECK(other.at("probabilities") == same.at("probabilities"));
   CHECK(other.at("predictions") == same.at("predictions"));
-  CHECK(other.at("predictions")[0] !=
-        other.at("predictions")[1]);  // the model has learnt something
+  CHECK(other.at("predictions")[0] != other.at("predictions")[1]);  // the model has learnt
   REQUIRE(cli({"predict", "out", "--data", "{kind: csv, train: new.csv, unlabelled: true}", "--out",
                "p.csv"})
               .exit_code == 0);
@@ -86,7 +85,7 @@ TEST_CASE("tables: columns of the rows come along with their predictions, and be
   CHECK_FALSE(plain.contains("kept"));
   const Json json =
       printed_json(cli, {"predict", "out", "--data", section, "--keep", "key", "--keep", "age"});
-  // As in the file, even if the model reads the column too; a broken row has none.
+  // Texts are as in the file, even if the model also reads the column; a broken row has none.
   CHECK(json.at("kept") ==
         Json({{"key", {"007", "a, \"b\"", "", ""}}, {"age", {"90", "5", "", "NA"}}}));
   CHECK(json.at("probabilities") == plain.at("probabilities"));
@@ -196,13 +195,13 @@ TEST_CASE("tables: release mode takes what is declared, whatever stands in the r
   const Words release{"--set", "mode=release"};
   write_file(cli.out("t.csv"), table());
   CHECK(run_on(cli, kDeclared, release).exit_code == 0);
-  // A row that does not fit ends nothing and is not mentioned.
+  // A row that does not fit neither ends the run nor is mentioned.
   write_file(cli.out("t.csv"), table() + "secret,secret,secret,secret,secret,secret\n");
   const Outcome odd = run_on(cli, kDeclared, release);
   CHECK(odd.exit_code == 0);
   CHECK(odd.err.find("secret") == odd.err.npos);
   CHECK(odd.err.find("fit") == odd.err.npos);
-  // Research mode reports how many there are, but only on standard error.
+  // Research mode reports how many such rows there are, but only on standard error.
   const Outcome research = run_on(cli, kDeclared);
   CHECK_THAT(research.err, ContainsSubstring("'smoker': 1 of 61 rows have no valid value"));
   CHECK_THAT(research.err, ContainsSubstring("'notes' is text"));
@@ -362,7 +361,7 @@ TEST_CASE("tables: that a split is declared is public, whether it has test rows 
   CHECK(cli({"evaluate", "out"}).exit_code == 0);
   CHECK(printed_json(cli, {"predict", "out"}).at("rows") == 0);
   CHECK(cli({"verify", "out"}).exit_code == 0);
-  // Noise that follows test metrics has nothing to follow.
+  // Noise that adapts to test metrics is refused, because there are no test rows.
   const Outcome followed = run_on(cli,
                                   "kind: csv, target: y, classes: 2, target_fill: 0, size: 300, "
                                   "test_is_public: true, columns: " +

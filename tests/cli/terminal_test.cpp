@@ -17,7 +17,7 @@ Words with_fixture(const Cli& cli, const std::string& name, Words words) {
   return words;
 }
 
-/// Whether a terminal would only show this text: UTF-8 without control characters and marks of
+/// Whether this text is harmless on a terminal: UTF-8 without control characters and marks of
 /// direction.
 bool only_shows(const std::string& text) {
   const bool has_c0 = std::any_of(text.begin(), text.end(), [](unsigned char c) {

@@ -29,7 +29,7 @@ class Release {
     fs::create_directories(file_.parent_path());
     fs::copy_file(kPlugins / "optimizers/sgd.privgrad.so", file_);
     fs::permissions(file_, fs::perms::owner_all);
-    // A different file from the built-in one: the last byte belongs to the section table.
+    // The copy differs from the built-in file in the last byte, which belongs to the section table.
     std::string bytes = read_file(file_);
     bytes.back() = static_cast<char>(bytes.back() + 1);
     write_file(file_, bytes);
@@ -52,7 +52,7 @@ class Release {
     return "";
   }
   Json statement() const { return Json::parse(read_file(cli.out("run/statement.json"))); }
-  /// The statement's entry about the plugin of this name.
+  /// Returns the statement's entry about the plugin of this name.
   Json tested(const std::string& name) const {
     const Json all = statement();
     for (const Json& plugin : all.at("versions").at("plugins")) {
@@ -70,7 +70,7 @@ class Release {
   fs::path file_;
 };
 
-/// Without the warning that the built-in plugin of that name was not loaded.
+/// Returns the text without the warning that the built-in plugin of that name was not loaded.
 std::string without_warning(const std::string& err) {
   const std::size_t end = err.find('\n');
   return err.starts_with("privgrad: warning: ") ? err.substr(end + 1) : err;
@@ -185,6 +185,10 @@ TEST_CASE("of the plugins that lie beside the program, no page warns where no te
   fs::create_directories(program.parent_path());
   fs::copy_file(kProgram, program);
   fs::create_directories(cli.out("built/lib/privgrad"));
+  for (const auto& library : fs::directory_iterator(kPlugins.parent_path().parent_path())) {
+    if (library.path().filename().string().starts_with("libprivgrad_sdk.so"))
+      fs::copy(library, cli.out("built/lib") / library.path().filename());
+  }
   const fs::path plugins = cli.out("built/lib/privgrad/plugins");
   fs::copy(kPlugins, plugins, fs::copy_options::recursive);
   for (const auto& file : fs::recursive_directory_iterator(plugins))

@@ -30,7 +30,7 @@ TEST_CASE("validate --json has every problem, in parts") {
   const Outcome outcome = cli.on_manifest("validate", {"--json", "--set", "nam=x"});
   const Json problems = validated(outcome, 2);
   REQUIRE(problems.size() == 3);
-  // The line is looked up in the file, wherever the key is.
+  // Finds a key's line in the file.
   const auto line_of = [&](const std::string& key) {
     return 1 + std::count(text.begin(),
                           text.begin() + static_cast<std::ptrdiff_t>(text.find("\n" + key)) + 1,
@@ -57,7 +57,7 @@ TEST_CASE("validate --json has every problem, in parts") {
   CHECK(set.at("file").is_null());
   CHECK(set.at("line").is_null());
   CHECK(set.at("nearest") == "name");
-  // The same lines as without --json, for a person who watches.
+  // People see the same lines as without --json.
   CHECK(outcome.err == cli.on_manifest("validate", {"--set", "nam=x"}).err);
 }
 

@@ -23,7 +23,7 @@ std::string problems(const Cli& cli, const Words& words) {
   return verified(cli, words, 3).at("problems").dump();
 }
 
-/// The single opening that a run has written.
+/// Returns the single opening that a run has written.
 fs::path opening_of(const Cli& cli) {
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(cli.state()))
@@ -54,7 +54,7 @@ TEST_CASE("verify: a run that was just made is verified, wherever it is moved") 
   const Json json = verified(cli, {"moved"}, 0);
   CHECK(json.at("epsilon") == Json::parse(read_file(cli.out("moved/summary.json"))).at("epsilon"));
   CHECK(json.at("delta") == 1e-5);
-  // zcdp is an upper bound; for only Gaussians gdp is exact, and cannot be above it.
+  // zcdp is an upper bound; for only Gaussians gdp is exact, and cannot exceed zcdp.
   const Json named = json.at("accountants").at("privgrad.zcdp:zcdp");
   const Json second = json.at("accountants").at("privgrad.gdp:gdp");
   CHECK(named.at("role") == "named");
@@ -112,8 +112,8 @@ TEST_CASE("verify: a commitment tells two neighbouring data sets apart, with its
   CHECK(mode_of(opening_of(cli)) == 0600);
   CHECK(mode_of(opening_of(cli).parent_path()) == 0700);
   verified(cli, {"one", "--data", "--opening", opening}, 0);
-  // Without its opening, the commitment looks random: the same data again have another one, so that
-  // nobody can test guesses about the data.
+  // Without its opening, the commitment looks random: the same data have another commitment in each
+  // run, so guesses about the data cannot be tested.
   CHECK(run("two") != first);
   CHECK_THAT(problems(cli, {"two", "--data", "--opening", opening}),
              ContainsSubstring("its commitment does not match this data and this opening"));

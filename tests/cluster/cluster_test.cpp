@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// x.npy and y.npy: twenty images of two classes.
+/// Writes x.npy and y.npy: twenty images of two classes.
 void write_images(const Cli& cli) {
   std::vector<float> pixels(20 * 6 * 6);
   for (std::size_t i = 0; i < pixels.size(); ++i)
@@ -22,8 +22,8 @@ void write_images(const Cli& cli) {
   write_file(cli.out("y.npy"), array_file("|u1", "20,", labels));
 }
 
-/// All releases about rows, besides the steps, that a run can make. (With label noise, no model
-/// predicts all rows correctly.)
+/// All releases about rows that a run can make in addition to the steps. (With label noise, no
+/// model predicts all rows correctly.)
 const Words kReleases{"--set",
                       "data.label_noise=0.3",
                       "--set",
@@ -181,7 +181,7 @@ TEST_CASE("rows that each process maps from a file make the run that they make i
 
 TEST_CASE("killed in any of its processes, a run goes on with another number of them", "[slow]") {
   NEEDS_MPIRUN();
-  // State that is carried from step to step is in slices, of which the other processes have no
+  // State that is kept between steps is in slices, of which other processes have no
   // copy.
   const Words large{"--set", "model={kind: mlp, hidden: [320, 320]}"};
   Words few_reports = kReleases;
@@ -372,6 +372,44 @@ TEST_CASE("release mode asks that what carries private sums has passed its tests
   CHECK(untested.exit_code == 3);
   CHECK_THAT(untested.err, ContainsSubstring("release mode refuses plugin privgrad.mpi"));
   CHECK_FALSE(fs::exists(cli.out("untested") / "ledger.jsonl"));
+}
+
+TEST_CASE("each process obeys the policies of its machine, and so does what joins the processes") {
+  NEEDS_MPIRUN();
+  const Cli cli;
+  const fs::path policy = cli.out("policy.yaml"), run = cli.out("run");
+  const auto refused = [&](const std::string& text, const Words& words, const char* what) {
+    write_file(policy, text);
+    Call call = in_processes(cli, 1, {});
+    call.words = words;
+    const Outcome outcome = ::call(call);
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 3);
+    CHECK_THAT(outcome.err, ContainsSubstring(what));
+    CHECK_FALSE(fs::exists(run / "ledger.jsonl"));
+  };
+  const Words one =
+      cli.prepare({"run", "small.yaml", "--quiet", "--out", "run", "--cluster", kMpi}).words;
+  const auto with = [](Words all, const Words& more) {
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  // Only the second process has a policy.
+  const Words two =
+      with(mpirun("1"),
+           with(one, {":", "-np", "1", "/usr/bin/env", "PRIVGRAD_POLICY=" + policy.string()}));
+  refused("privgrad_policy: 1\nmode: release\n", with(two, one), "mode: the run is in research");
+
+  const fs::path folder = cli.out("plugins");
+  fs::create_directory(folder);
+  for (const char* end : {"", ".tested.json"}) {
+    const std::string name = std::string("mpi.privgrad.so") + end;
+    fs::copy_file(kPlugins / "clusters" / name, folder / name);
+  }
+  fs::permissions(folder / "mpi.privgrad.so", fs::perms::owner_all);
+  const Words elsewhere{"--plugin-dir", folder.string(), "--policy", policy.string()};
+  refused("privgrad_policy: 1\nplugins: {}\n", with(mpirun("2"), with(one, elsewhere)),
+          "plugins: the run loads privgrad.mpi");
 }
 
 TEST_CASE("a cluster that is not there, or is asked for in a wrong way, is one line") {

@@ -19,7 +19,7 @@ std::size_t count_of(const std::string& what, const std::string& text) {
   return count;
 }
 
-/// The call of a run of many steps.
+/// Returns the call of a run of many steps.
 Words long_run(const std::string& out) {
   return {"run",
           "small.yaml",
@@ -38,14 +38,14 @@ Words long_run(const std::string& out) {
           out};
 }
 
-/// The call in several processes, with a time limit.
+/// Returns the call in several processes, with a time limit.
 Call impatiently(const Cli& cli, int processes, const Words& words) {
   Call what = in_processes(cli, processes, words);
   what.words.back() = kImpatient;
   return what;
 }
 
-/// A call whose last process is started with other arguments.
+/// Returns a call whose last process is started with other arguments.
 Call with_odd_one(const Cli& cli, const Words& words, const Words& odd) {
   Call what = in_processes(cli, 1, {});
   what.words = mpirun("2");

@@ -70,7 +70,7 @@ const std::vector<std::pair<std::string, Words>>& federations() {
   return all;
 }
 
-/// What each ledger of the run has charged.
+/// Returns the charges in each ledger of the run.
 std::vector<std::vector<Json>> all_charges(const fs::path& run) {
   std::vector<std::vector<Json>> all;
   if (fs::exists(run / "ledger.jsonl")) all.push_back(charges_in(run / "ledger.jsonl"));
@@ -98,7 +98,7 @@ void check_same(const Federation& cli, const std::string& run, const std::string
 
 TEST_CASE("a federated run has the same bits on one process and on several", "[slow]") {
   NEEDS_MPIRUN();
-  int next = 4;  // 3 and 4 in turns
+  int next = 4;  // alternates 3 and 4
   for (const auto& [name, change] : federations()) {
     INFO(name);
     const Federation cli;

@@ -15,7 +15,7 @@ bool works(const std::string& command) {
   return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
 }
 
-/// Why such networks cannot be made here; "" if they can.
+/// Returns why such networks cannot be made here; "" if they can.
 std::string why_no_networks() {
   if (::geteuid() != 0) return "this user is not root, who may make network namespaces";
   if (!works("ip -V")) return "no ip: apt-get install iproute2";
@@ -32,7 +32,7 @@ std::string why_no_networks() {
   if (const std::string why = why_no_networks(); !why.empty()) PRIVGRAD_SKIP(why)
 
 /// Two machines, alpha and beta, that only see each other at 10.231.77.1 and 10.231.77.2. On beta,
-/// the working folder of the program is another one.
+/// the program has a different working folder.
 class TwoNetworks {
  public:
   explicit TwoNetworks(const Cli& cli) : cli_(cli) {
@@ -65,7 +65,7 @@ class TwoNetworks {
     for (const std::string& name : {alpha_, beta_}) works("ip netns del " + name);
   }
 
-  /// A call with one process on alpha and `on_beta` processes on beta.
+  /// Returns a call with one process on alpha and `on_beta` processes on beta.
   Call call_of(const Words& words, int on_beta) const {
     Call what = in_processes(cli_, 1, {});
     const Words program = cli_.prepare(words).words;
@@ -100,7 +100,7 @@ class TwoNetworks {
     return what;
   }
 
-  /// The bytes that beta has received through the cable.
+  /// Returns the bytes that beta has received through the cable.
   std::uint64_t crossed() const {
     const std::string file = cli_.out("crossed").string();
     make("ip netns exec " + beta_ + " cat /sys/class/net/" + beta_ + "/statistics/rx_bytes > " +
@@ -123,7 +123,7 @@ class TwoNetworks {
   std::string alpha_, beta_;
 };
 
-/// A manifest whose sums are larger than the other messages between the processes.
+/// Returns a manifest whose sums are larger than all other messages between the processes.
 std::string wide_manifest() {
   std::string text = Cli::kManifest;
   const std::string dimensions = "dimensions: 4";

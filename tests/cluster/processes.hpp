@@ -20,12 +20,12 @@ inline constexpr const char* kMpirun = "/usr/bin/mpirun";
 inline const std::string kMpi =
     "{kind: mpi, timeout_seconds: " + std::to_string(60 * kSlowness) + "}";
 
-/// mpirun as users may call it, with more processes than cores.
+/// Returns mpirun as users may call it, with more processes than cores.
 inline Words mpirun(const std::string& processes) {
   return {kMpirun, "--allow-run-as-root", "--oversubscribe", "-np", processes};
 }
 
-/// A call of `privgrad WORDS... --cluster {kind: mpi, ...}` in this many processes.
+/// Returns a call of `privgrad WORDS... --cluster {kind: mpi, ...}` in this many processes.
 inline Call in_processes(const Cli& cli, int processes, const Words& words) {
   Call what = cli.prepare(words);
   Words all = mpirun(std::to_string(processes));
@@ -39,7 +39,7 @@ inline Call in_processes(const Cli& cli, int processes, const Words& words) {
   return what;
 }
 
-/// The tensors of a model file, without the facts about its making.
+/// Returns the tensors of a model file, without the facts about its making.
 inline std::string tensors(const std::filesystem::path& run) {
   const std::string file = read_file(run / "model.safetensors");
   std::uint64_t header = 0;
@@ -47,8 +47,8 @@ inline std::string tensors(const std::filesystem::path& run) {
   return file.substr(8 + header);
 }
 
-/// The lines of a ledger between the first, which has a date, and the last, which is bound to it;
-/// without the hashes, which depend on the first.
+/// Returns the lines of a ledger without the first, which has a date, the last, which depends on
+/// the first, and the hashes, which do so, too.
 inline std::vector<Json> charges_in(const std::filesystem::path& ledger) {
   std::vector<Json> lines;
   std::istringstream text(read_file(ledger));
@@ -65,7 +65,7 @@ inline std::vector<Json> charges(const std::filesystem::path& run) {
   return charges_in(run / "ledger.jsonl");
 }
 
-/// The name that processes use for this machine.
+/// Returns the name that processes use for this machine.
 inline std::string host_name() {
   std::array<char, 256> name{};
   REQUIRE(::gethostname(name.data(), name.size() - 1) == 0);

@@ -70,7 +70,7 @@ struct Stopped {
                 "--set",
                 "steps=" + std::to_string(steps)};
     words.insert(words.end(), more.begin(), more.end());
-    for (int code = 0; code == 0;) {  // for a machine that was faster than the signal
+    for (int code = 0; code == 0;) {  // repeats if the run ended before the signal
       fs::remove_all(cli.out("run"));
       fs::remove_all(cli.state());
       Process process(cli.prepare(words));
@@ -178,7 +178,7 @@ struct Change {
   int code = 3;
 };
 
-/// The levels of instructions that this processor has.
+/// Returns the levels of instructions that this processor has.
 std::vector<std::string> levels(const Cli& cli) {
   std::vector<std::string> found;
   for (const std::string level : {"plain", "avx2", "avx512"}) {
@@ -291,8 +291,8 @@ TEST_CASE("a copied state of a run with a seed goes on to the same bits, or is r
   check_copies({"--set", "seed=3"}, false);
 }
 
-// 104 642 parameters are several pieces of a sum, so that each of two processes draws the noise of
-// its own slice and carries it on; a small model would belong entirely to one process.
+// 104 642 parameters are several pieces of a sum, so each of two processes draws the noise of its
+// own slice and keeps it for later steps; a small model would belong entirely to one process.
 TEST_CASE("a copied state of a run with correlated noise goes on to the same bits, or is refused",
           "[resume][privacy]") {
   NEEDS_MPIRUN();

@@ -1,6 +1,6 @@
 #include "privgrad/optimizer.hpp"
 
-// An optimizer that takes sums without noise cannot replace one that takes released values.
+// An optimizer that accepts sums without noise cannot replace one that accepts released values.
 #ifdef FORBIDDEN
 using Gradient = privgrad::Bounded;
 #else

@@ -1,6 +1,6 @@
 #include "privgrad/privacy.hpp"
 
-// A sum without noise only gives its bound.
+// Only the bound of a sum without noise can be read.
 double peek(const privgrad::Bounded& sum) {
 #ifdef FORBIDDEN
   return sum.values_.front();

@@ -36,7 +36,7 @@ void check_passes(const std::string& rule) {
 
 // ---- missing_hardware()
 
-/// No machine has the required hardware.
+/// Requires hardware that no machine has.
 struct Elsewhere : Backend {
   explicit Elsewhere(const Params&) {}
   std::unique_ptr<Program> compile(const Network&, Executor&) override {

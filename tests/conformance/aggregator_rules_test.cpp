@@ -52,7 +52,7 @@ struct OwnNoise final : Right {
   ReleaseRecipe recipe(std::uint64_t step) const override { return of(step, 1.0); }
 };
 
-/// Subtracts half of the last step's noise, which is correct with a window of one step.
+/// Subtracts half of the last step's noise, correctly with a window of one step.
 struct TakesBack final : Right {
   using Right::Right;
   ReleaseRecipe recipe(std::uint64_t step) const override {
@@ -64,7 +64,7 @@ struct TakesBack final : Right {
   std::uint64_t window() const override { return 1; }
 };
 
-/// Optimises a number for the absolute noise of the first step, not for ratios.
+/// Optimises a number by the absolute noise of the first step, not by ratios.
 struct OptimisesForScale final : Right {
   using Right::Right;
   std::vector<double> optimized(const AggregationPlan& plan) const override {

@@ -126,7 +126,7 @@ struct WritesOutputsBeside final : LinearProgram {
   }
 };
 
-/// Rounds as if the factors had this many bits.
+/// Rounds factors to fewer bits.
 struct CoarseLoss final : LinearProgram {
   using LinearProgram::LinearProgram;
   Evaluation evaluate(const Batch& batch) const override {

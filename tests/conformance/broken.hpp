@@ -46,8 +46,8 @@ inline void check_rules_can_fail(const Findings& right, const std::vector<Broken
   }
 }
 
-/// The rules of ReproducibleRows and ExactClipping, which exact_rules_test.cpp
-/// tests, and which are skipped for programs without these abilities.
+/// Returns the rules of ReproducibleRows and ExactClipping. exact_rules_test.cpp tests them; they
+/// are skipped for programs without these abilities.
 inline const std::set<std::string>& exact_rules() {
   static const std::set<std::string> rules{"rows_have_the_same_bits_at_any_place",
                                            "exact_groups_are_the_layers",
@@ -63,18 +63,17 @@ inline const std::set<std::string>& exact_rules() {
   return rules;
 }
 
-/// The rules of ResidentSteps, which resident_rules_test.cpp tests.
+/// Returns the rules of ResidentSteps, which resident_rules_test.cpp tests.
 inline const std::set<std::string>& resident_rules() {
-  static const std::set<std::string> rules{"resident_sums_are_the_cells",
-                                           "resident_factors_are_the_cells",
-                                           "resident_releases_have_the_ordered_noise",
-                                           "resident_updates_follow_the_rule",
-                                           "resident_updates_refuse_what_is_not_finite",
-                                           "resident_numbers_are_as_given"};
+  static const std::set<std::string> rules{
+      "resident_rows_are_clipped_by_the_rule", "resident_sums_are_the_cells",
+      "resident_factors_are_the_cells",        "resident_releases_have_the_ordered_noise",
+      "resident_updates_follow_the_rule",      "resident_updates_refuse_what_is_not_finite",
+      "resident_numbers_are_as_given"};
   return rules;
 }
 
-/// The rules of abilities that a program may lack.
+/// Returns the rules of abilities that a program may lack.
 inline std::set<std::string> exact_and_resident_rules() {
   std::set<std::string> all = exact_rules();
   all.insert(resident_rules().begin(), resident_rules().end());

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "broken.hpp"
+#include "privgrad/clip_rule.hpp"
 #include "privgrad/optimizer.hpp"
 #include "right_clipping.hpp"
 
@@ -46,6 +47,74 @@ struct Shared final : Right {
     Right::factors(squared_norms, clip_norm / layers_, factors);
   }
   inline static double layers_ = 1.0;
+};
+
+struct RightRuled : Right, HasClipRule {
+  using Right::Right;
+  ClipRule clip_rule(double clip_norm) const override {
+    return {.kind = ClipRule::Kind::shorten, .gamma = 0.0, .bounds = {clip_norm}};
+  }
+};
+struct RuleOfAnotherBound final : RightRuled {
+  using RightRuled::RightRuled;
+  ClipRule clip_rule(double clip_norm) const override {
+    return RightRuled::clip_rule(std::nextafter(clip_norm, 0.0));
+  }
+};
+/// Differs from its rule for one norm only.
+struct LeavesTheNextNorm final : RightRuled {
+  using RightRuled::RightRuled;
+  void factors(std::span<const double> squared_norms, double clip_norm,
+               std::span<double> factors) const override {
+    Right::factors(squared_norms, clip_norm, factors);
+    if (norm(squared_norms) == std::nextafter(clip_norm, 1e300)) std::ranges::fill(factors, 1.0);
+  }
+};
+/// Differs from its rule where a squared norm is subnormal.
+struct NormalizesNormals : RightRuled {
+  using RightRuled::RightRuled;
+  void factors(std::span<const double> squared_norms, double clip_norm,
+               std::span<double> factors) const override {
+    const double length = norm(squared_norms);
+    std::ranges::fill(factors, length > 1e-154 ? clip_norm / length : length > 0.0 ? 1.0 : 0.0);
+  }
+  ClipRule clip_rule(double clip_norm) const override {
+    return {.kind = ClipRule::Kind::normalize, .gamma = 0.0, .bounds = {clip_norm}};
+  }
+};
+/// Differs from its rule where all norms are zero.
+struct KeepsZeros final : NormalizesNormals {
+  using NormalizesNormals::NormalizesNormals;
+  void factors(std::span<const double> squared_norms, double clip_norm,
+               std::span<double> factors) const override {
+    const double length = norm(squared_norms);
+    std::ranges::fill(factors, length > 0.0 ? clip_norm / length : 1.0);
+  }
+};
+/// Differs from its rule for norms beyond the range of float32.
+struct CutsHugeNorms final : RightRuled {
+  using RightRuled::RightRuled;
+  void factors(std::span<const double> squared_norms, double clip_norm,
+               std::span<double> factors) const override {
+    Right::factors(squared_norms, clip_norm, factors);
+    if (norm(squared_norms) > 1e100) std::ranges::fill(factors, 0.0);
+  }
+};
+struct RuleOfTwoBounds final : RightRuled {
+  using RightRuled::RightRuled;
+  ClipRule clip_rule(double clip_norm) const override {
+    ClipRule rule = RightRuled::clip_rule(clip_norm);
+    if (clip_norm == 1.0) rule.bounds.push_back(clip_norm);
+    return rule;
+  }
+};
+struct RuleOfNegativeGamma final : RightRuled {
+  using RightRuled::RightRuled;
+  ClipRule clip_rule(double clip_norm) const override {
+    ClipRule rule = RightRuled::clip_rule(clip_norm);
+    rule.gamma = -1.0;
+    return rule;
+  }
 };
 
 class RightAdaptive : public Right, public AdaptiveClipNorm {
@@ -218,6 +287,26 @@ TEST_CASE("each rule of adaptive clip norms can fail") {
     if (find_rule(plain, finding.rule) == nullptr) own.push_back(finding);
   }
   CHECK(own.size() == 4);
+  check_rules_can_fail(own, broken);
+}
+
+TEST_CASE("the rule of clippings whose factors a device computes can fail") {
+  const Findings right = findings<RightRuled>();
+  const std::string rule = "clip_rule_gives_the_factors", others = "gives other factors than";
+  CHECK(findings_text(right, privgrad::testing::Verdict::failed) == "");
+  std::vector<Broken> broken{{rule, others, findings<RuleOfAnotherBound>()},
+                             {rule, others, findings<LeavesTheNextNorm>()},
+                             {rule, others, findings<NormalizesNormals>()},
+                             {rule, others, findings<KeepsZeros>()},
+                             {rule, others, findings<CutsHugeNorms>()},
+                             {rule, "2 bounds; expected are 1", findings<RuleOfTwoBounds>()},
+                             {rule, "is negative or not finite", findings<RuleOfNegativeGamma>()}};
+  Findings own;
+  const Findings plain = findings<Right>();
+  for (const auto& finding : right) {
+    if (find_rule(plain, finding.rule) == nullptr) own.push_back(finding);
+  }
+  CHECK(own.size() == 1);
   check_rules_can_fail(own, broken);
 }
 

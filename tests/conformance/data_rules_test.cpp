@@ -206,7 +206,7 @@ struct Shared final : RightTransform {
   }
   inline static std::vector<float> all_;
 };
-/// Sums from a 16-byte boundary on, as hand-written loops do.
+/// Sums from a 16-byte boundary on, like hand-written loops.
 struct FollowsAlignment final : RightTransform {
   using RightTransform::RightTransform;
   void apply_row(const Shape& shape, std::span<const float> features,
@@ -246,7 +246,7 @@ struct SpillsOver final : RightTransform {
   }
 };
 
-/// Changes its promises when it has seen rows.
+/// Changes its promises after it has seen rows.
 struct ByRowAtFirst final : RightTransform {
   using RightTransform::RightTransform;
   bool is_by_row() const override { return mean_.empty(); }

@@ -67,7 +67,7 @@ TEST_CASE("an interface that is not the one it was written for is refused") {
   const auto caught = [](const std::string& text, const std::function<void(Factory&)>& change) {
     const Findings findings = with_factory(change);
     CHECK(not_caught(findings, "implements_a_known_interface", text) == "");
-    // otherwise its code would run as another type
+    // Otherwise its code would run as another type.
     CHECK(find_rule(findings, "is_created") == nullptr);
     CHECK(!testing::conforms(findings));
   };
@@ -86,8 +86,7 @@ TEST_CASE("a poor declaration is found") {
   caught("declares_itself", "summary is empty", declared([](auto& it) { it.summary = ""; }));
   caught("declares_itself", "one line", declared([](auto& it) { it.summary = "a\nb"; }));
   caught("declares_itself", "reference", declared([](auto& it) { it.reference = ""; }));
-  caught("declares_known_traits", "the nearest is 'correlated': no engine supports it",
-         declared([](auto& it) {
+  caught("declares_known_traits", "lacks; did you mean 'correlated'?", declared([](auto& it) {
            it.traits = {"adaptive_noise", "corelated"};
          }));
   caught("declares_parameter_names", "'Beta'",
@@ -194,7 +193,7 @@ TEST_CASE("a component that breaks at the ends of its ranges is found") {
 
 namespace {
 
-/// Can be created often enough for the check, and then no more.
+/// Can be created often enough for the check, and then no longer.
 class SoonTired final : public Model {
  public:
   explicit SoonTired(const Params&) {

@@ -102,7 +102,7 @@ struct RoundsByPlace final : ExactLinear {
     for (std::size_t i = 0; i < end * size(); ++i) rows[i] = std::nextafter(rows[i], 1e30f);
   }
 };
-/// An example that is not a number affects how the others are rounded.
+/// An example that is NaN affects how the others are rounded.
 struct LooksAside final : ExactLinear {
   using ExactLinear::ExactLinear;
   void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const override {

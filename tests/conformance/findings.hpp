@@ -22,7 +22,7 @@ inline privgrad::testing::Setup test_setup(privgrad::Value params = {}) {
           .release = privgrad::core::release_for_testing};
 }
 
-/// The findings with this verdict, one line "rule: detail" each.
+/// Returns the findings with this verdict, one line "rule: detail" each.
 inline std::string findings_text(const Findings& findings, privgrad::testing::Verdict verdict) {
   std::string text;
   for (const auto& finding : findings) {
@@ -58,7 +58,7 @@ inline std::optional<privgrad::testing::Finding> first_failure(const Findings& f
   return std::nullopt;
 }
 
-/// The first rule that fails; later rules are not checked.
+/// Returns the first rule that fails; later rules are not checked.
 inline std::optional<privgrad::testing::Finding> first_failure_on(privgrad::Factory factory) {
   const privgrad::Catalog catalog = catalog_of(std::move(factory));
   const auto setup = test_setup();
@@ -89,7 +89,7 @@ Findings findings_on(std::vector<privgrad::ParamSpec> params = {}) {
                                        .params = std::move(params)});
 }
 
-/// "" if the rule failed with a detail that contains the text; otherwise what happened instead.
+/// Returns "" if the rule failed with a detail that contains the text; otherwise what happened.
 inline std::string not_caught(const Findings& findings, const std::string& rule,
                               const std::string& text) {
   const auto* finding = find_rule(findings, rule);

@@ -11,7 +11,7 @@ using privgrad::testing::Verdict;
 
 namespace {
 
-/// The number format of IDX headers.
+/// Returns the number in the format of IDX headers.
 std::string big_endian(std::uint32_t value) {
   std::string bytes;
   for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>((value >> shift) & 0xff);
@@ -60,7 +60,7 @@ class HouseFiles {
     ::setenv("PRIVGRAD_DATA_DIR", dir_.path().c_str(), 1);
   }
 
-  /// The parameters of this component that no declaration can provide; null if there are none.
+  /// Returns the component's parameters that no declaration can provide; null if there are none.
   Value params(const std::string& component) const {
     if (component == "idx") return both({{"images", "images"}, {"labels", "labels"}});
     if (component == "npy") return both({{"features", "features.npy"}, {"targets", "targets.npy"}});
@@ -74,7 +74,7 @@ class HouseFiles {
       texts.set("column", "a");
       return texts;
     }
-    // Files written by a program of each format.
+    // Files that each format's own program has written.
     const std::filesystem::path sample = kSource / "plugins" / "data_sources" / "sample";
     if (component == "hdf5") {
       Value rows(Value::Object{{"file", (sample / "rows.h5").string(), {}}});
@@ -113,7 +113,7 @@ class HouseFiles {
 
 namespace fs = std::filesystem;
 
-/// Whether the file exists and is not older than a program that contains the suite, so that neither
+/// Whether the file exists and is not older than a program that contains the suite. If so, neither
 /// a rule nor the core has changed since.
 bool is_newer(const fs::path& file, const fs::path& program) {
   std::error_code absent;
@@ -123,7 +123,7 @@ bool is_newer(const fs::path& file, const fs::path& program) {
   return !absent && made <= written;
 }
 
-/// The file in which a run of this test records for which plugin file the component has passed.
+/// Returns the file in which this test records the plugin file with which the component passed.
 fs::path word_of(const Component& component) {
   return kBuild / "tests" /
          ("conforms-" + component.factory.kind + "-" + component.factory.info.name);
@@ -153,8 +153,8 @@ void check_kind(const std::string& kind) {
         component, test_setup(files.params(component.factory.info.name)));
     const std::string failures = findings_text(findings, Verdict::failed);
     CHECK(failures == "");
-    // The component was not skipped for want of parameters: every rule of its interface was
-    // checked.
+    // The component had all parameters that it needs, so it was not skipped, and every rule of its
+    // interface was checked.
     const auto* created = find_rule(findings, "is_created");
     REQUIRE(created != nullptr);
     CHECK(created->verdict == Verdict::passed);

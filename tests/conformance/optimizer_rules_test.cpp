@@ -55,7 +55,7 @@ class ByRule : public Right {
             .take = 1.0};
   }
 };
-/// Always returns the rule of the first step.
+/// Always returns the first step's rule.
 struct SaysOneRate final : ByRule {
   using ByRule::ByRule;
   StepRule next_rule(const StepContext& context) override {
@@ -141,12 +141,12 @@ struct LooksAtAllOfThem final : Right {
     }
   }
 };
-/// Its vector has one more number than there are parameters.
+/// Has a state vector with one more number than there are parameters.
 struct CountsBeside final : Right {
   using Right::Right;
   void start(std::size_t parameters) override { velocity_.assign(parameters + 1, 0.0f); }
 };
-/// Two interleaved vectors: v_0, u_0, v_1, u_1, ...
+/// Saves two interleaved vectors: v_0, u_0, v_1, u_1, ...
 struct InterleavesItsVectors final : Right {
   using Right::Right;
   void start(std::size_t parameters) override { velocity_.assign(2 * parameters, 0.0f); }
@@ -190,7 +190,7 @@ struct ListsMoreEachTime final : Right {
   std::uint64_t calls_ = 0;
 };
 
-/// Steps are drawn towards the parameters at the beginning of the round.
+/// Draws steps towards the parameters at the beginning of the round.
 struct RightlyAnchored : Right {
   using Right::Right;
   void start(std::size_t parameters) override {

@@ -17,7 +17,60 @@ using Right = HostResident<ExactLinear>;
 
 struct NoMemory final : Right {
   using Right::Right;
-  std::unique_ptr<Memory> make_memory(std::size_t) const override { return nullptr; }
+  std::unique_ptr<Memory> make_memory(std::size_t, const Dataset&) const override {
+    return nullptr;
+  }
+};
+/// Takes the first row in place of the second.
+struct TakesARowTwice final : Right {
+  using Right::Right;
+  void clip_rows(Pass& pass, std::span<const std::uint32_t> rows, const CellScaling& scaling,
+                 Memory& memory, const Clipped& found) const override {
+    std::vector<std::uint32_t> other(rows.begin(), rows.end());
+    if (other.size() > 1) other[1] = other[0];
+    Right::clip_rows(pass, other, scaling, memory, found);
+  }
+};
+/// Changes the result of clip_rows().
+template <auto change>
+struct FindsOther final : Right {
+  using Right::Right;
+  void clip_rows(Pass& pass, std::span<const std::uint32_t> rows, const CellScaling& scaling,
+                 Memory& memory, const Clipped& found) const override {
+    Right::clip_rows(pass, rows, scaling, memory, found);
+    change(found);
+  }
+};
+constexpr auto kOtherNorm = [](const ResidentSteps::Clipped& found) {
+  found.squared_norms.back() *= 1.0 + 0x1p-50;
+};
+constexpr auto kOtherScale = [](const ResidentSteps::Clipped& found) {
+  found.scales.back() = std::nextafter(found.scales.back(), 0.0);
+};
+constexpr auto kOtherLength = [](const ResidentSteps::Clipped& found) {
+  found.lengths.back().low += 1;
+};
+/// Like kernels that leave out the target.
+constexpr auto kOtherChecksum = [](const ResidentSteps::Clipped& found) {
+  found.checksums.back() ^= 1;
+};
+constexpr auto kLeavesOneOut = [](const ResidentSteps::Clipped& found) { found.taken.back() = 0; };
+/// Clips each example to the whole norm, whatever the rule's bounds.
+struct ClipsTheWhole final : Right {
+  using Right::Right;
+  void clip_rows(Pass& pass, std::span<const std::uint32_t> rows, const CellScaling& scaling,
+                 Memory& memory, const Clipped& found) const override {
+    CellScaling other = scaling;
+    other.rule.kind = ClipRule::Kind::shorten;
+    Right::clip_rows(pass, rows, other, memory, found);
+  }
+};
+struct AddsAllThatWereClipped final : Right {
+  using Right::Right;
+  void add_to_sum(Pass& pass, std::span<const std::uint8_t> taken, Memory& memory) const override {
+    Right::add_to_sum(pass, taken, memory);
+    if (taken.empty()) of(memory).sum.front() += 1;
+  }
 };
 struct KeepsTheSum final : Right {
   using Right::Right;
@@ -26,7 +79,8 @@ struct KeepsTheSum final : Right {
 struct AddsAll final : Right {
   using Right::Right;
   void add_to_sum(Pass& pass, std::span<const std::uint8_t> taken, Memory& memory) const override {
-    Right::add_to_sum(pass, std::vector<std::uint8_t>(taken.size(), 1), memory);
+    Right::add_to_sum(
+        pass, std::vector<std::uint8_t>(taken.empty() ? taken_.size() : taken.size(), 1), memory);
   }
 };
 /// Like kernels that process the last parameter in a separate block.
@@ -38,7 +92,7 @@ struct ForgetsTheLastCell final : Right {
     of(memory).sum.back() = last;
   }
 };
-/// All memories share one sum.
+/// Has one sum for all memories.
 struct OneSum final : Right {
   using Right::Right;
   void add_to_sum(Pass& pass, std::span<const std::uint8_t> taken, Memory& memory) const override {
@@ -64,9 +118,9 @@ struct SortsPlaces final : Right {
 };
 struct FactorsOfAnotherExample final : Right {
   using Right::Right;
-  void factors_at(Pass& pass, std::span<const std::uint64_t> places,
+  void factors_at(Pass& pass, std::span<const std::uint64_t> places, Memory& memory,
                   std::span<CellFactors> factors) const override {
-    Right::factors_at(pass, places, factors);
+    Right::factors_at(pass, places, memory, factors);
     if (factors.size() >= 2 * places.size())
       std::swap_ranges(factors.begin(),
                        factors.begin() + static_cast<std::ptrdiff_t>(places.size()),
@@ -168,8 +222,9 @@ struct NumbersOfOtherPlaces final : Right {
 };
 struct StateOfOnes final : Right {
   using Right::Right;
-  std::unique_ptr<Memory> make_memory(std::size_t state_vectors) const override {
-    auto memory = Right::make_memory(state_vectors);
+  std::unique_ptr<Memory> make_memory(std::size_t state_vectors,
+                                      const Dataset& data) const override {
+    auto memory = Right::make_memory(state_vectors, data);
     for (auto& vector : of(*memory).state) std::fill(vector.begin(), vector.end(), 1.0f);
     return memory;
   }
@@ -195,7 +250,7 @@ struct DropsNumbers final : Right {
     if (what != Numbers::second_state) Right::put_numbers(memory, what, values);
   }
 };
-/// Does not see parameters that were loaded after a memory was made.
+/// Ignores parameters that are loaded after a memory was made.
 struct ParametersOfItsOwn final : Right {
   using Right::Right;
   void load_parameters(std::span<const float> values) override {
@@ -217,6 +272,7 @@ TEST_CASE("each rule of programs whose steps stay with them can fail", "[privacy
   Findings right = findings<Right>();
   std::erase_if(right, [](const auto& one) { return resident_rules().count(one.rule) == 0; });
   CHECK(right.size() == resident_rules().size());
+  const std::string rows = "resident_rows_are_clipped_by_the_rule";
   const std::string sums = "resident_sums_are_the_cells";
   const std::string noise = "resident_releases_have_the_ordered_noise";
   const std::string updates = "resident_updates_follow_the_rule";
@@ -224,6 +280,14 @@ TEST_CASE("each rule of programs whose steps stay with them can fail", "[privacy
   check_rules_can_fail(
       right,
       {{sums, "make_memory() returns nothing", findings<NoMemory>()},
+       {rows, "gives other checksums", findings<TakesARowTwice>()},
+       {rows, "gives other checksums", findings<FindsOther<kOtherChecksum>>()},
+       {rows, "finds other norms than backward()", findings<FindsOther<kOtherNorm>>()},
+       {rows, "other scales than cell_scales()", findings<FindsOther<kOtherScale>>()},
+       {rows, "other scales than cell_scales()", findings<ClipsTheWhole>()},
+       {rows, "of other lengths than make_cells()", findings<FindsOther<kOtherLength>>()},
+       {rows, "other examples than those within the bound", findings<FindsOther<kLeavesOneOut>>()},
+       {rows, "does not add the cells that clip_rows() took", findings<AddsAllThatWereClipped>()},
        {sums, "clear_sum() leaves something", findings<KeepsTheSum>()},
        {sums, "does not add what add_cells() adds", findings<AddsAll>()},
        {sums, "does not add what add_cells() adds", findings<ForgetsTheLastCell>()},

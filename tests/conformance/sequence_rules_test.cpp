@@ -1,4 +1,4 @@
-// Backends that execute sequences with one defect each, and the rule that notices it.
+// Backends that execute sequences, each with one defect, and the rule that notices it.
 #include <algorithm>
 
 #include "broken.hpp"
@@ -16,10 +16,11 @@ template <auto kChange>
 struct Changes final : Backend {
   explicit Changes(const Params&) {}
   std::unique_ptr<Program> compile(const Network& network, Executor& executor) override {
-    const auto has_attention = [](const Node& node) {
-      return std::holds_alternative<Attention>(node.layer);
+    const auto is_of_sequences = [](const Node& node) {
+      return std::holds_alternative<Attention>(node.layer) ||
+             std::holds_alternative<TokenMask>(node.layer);
     };
-    if (!has_mask(network) && std::ranges::none_of(network.nodes, has_attention))
+    if (std::ranges::none_of(network.nodes, is_of_sequences))
       throw ConfigError("changes: executes sequences alone");
     Network changed = network;
     kChange(changed);
@@ -39,14 +40,14 @@ void for_each(Network& network, const Use& use) {
 
 constexpr auto kNothing = [](Network&) {};
 constexpr auto kMeanOfAllPlaces = [](Network& network) {
-  // The mask is used by attention, too.
+  // Attention uses the mask, too.
   if (network.nodes.size() < 10) return;
   for_each<MeanOfPlaces>(network, [](Node& node, MeanOfPlaces&) { node.from.resize(1); });
 };
 constexpr auto kLooksAtEmptyPlaces = [](Network& network) {
   for_each<Attention>(network, [](Node& node, Attention&) { node.from.resize(3); });
 };
-/// As if longer sums were added up in another order.
+/// Imitates longer sums that are added up in another order.
 constexpr auto kOtherwiseIfLong = [](Network& network) {
   if (element_count(network.input.features) > 17)
     network.nodes.insert(network.nodes.end() - 1, Scale{1.0 + 0x1p-22});

@@ -61,7 +61,7 @@ struct WritesBesideItsPiece final : Kept {
     *(out.data() + out.size()) = 0.0f;
   }
 };
-/// The same with the ability to return pieces.
+/// The same contribution, with the ability to return pieces.
 template <class Made>
 class InPieces : public RightStatistic {
  public:

@@ -25,7 +25,7 @@ Words words(const Words& first, const Words& more) {
   return all;
 }
 
-/// The tensors of a run's model, without the facts about the run.
+/// Returns the tensors of a run's model, without the facts about the run.
 std::string tensors(const Cli& cli, const std::string& run) {
   const std::string file = read_file(cli.out(run) / "model.safetensors");
   std::uint64_t header = 0;
@@ -41,7 +41,7 @@ std::string trained(const Cli& cli, const std::string& name, const Words& more) 
   return tensors(cli, name);
 }
 
-/// privgrad with driver/fake_driver.cpp as its driver.
+/// Calls privgrad with driver/fake_driver.cpp as its driver.
 Outcome over_driver(const Cli& cli, const Words& what, const std::string& faults) {
   Call call_of = cli.prepare(what);
   call_of.environment["LD_LIBRARY_PATH"] = kBuild / "tests/fake_driver";
@@ -54,10 +54,10 @@ Outcome run_over_driver(const Cli& cli, const std::string& faults, const Words& 
                      faults);
 }
 
-/// Without nvcc there is no code to load, and the backend reports that instead.
+/// Whether there is code to load: without nvcc there is none, and the backend reports that.
 bool has_kernels() { return privgrad::cuda::compiled_kernels() != nullptr; }
 
-/// One line, which begins with the manifest's position or with the program's name.
+/// Checks that a command failed with this exit code and wrote one line, which is an error.
 void check_refused(const Outcome& outcome, int exit_code) {
   INFO(outcome.out << outcome.err);
   CHECK(outcome.exit_code == exit_code);
@@ -105,7 +105,7 @@ TEST_CASE("a run on the twin that is cut off goes on to the same model", "[cuda]
   process.send(SIGINT);
   const Outcome cut = process.finish();
   INFO(cut.out << cut.err);
-  if (cut.exit_code == 1) {  // otherwise it ended before the signal came
+  if (cut.exit_code == 1) {  // otherwise the run ended before the signal
     const Outcome resumed = cli({"run", "--resume", "cut", "--quiet"});
     INFO(resumed.out << resumed.err);
     REQUIRE(resumed.exit_code == 0);
@@ -189,7 +189,7 @@ TEST_CASE("gpu check says whether the bits are right, what a step takes, and wha
 
 TEST_CASE("gpu check fails where the models differ, or where a run fails", "[cuda]") {
   const Cli cli;
-  // Replaces the command: its model contains the backend's name instead of its numbers.
+  // Replaces the command by a program whose model contains the backend's name instead of numbers.
   const auto check = [&](const std::string& at_gpu) {
     const fs::path program = cli.out("privgrad");
     write_file(program,

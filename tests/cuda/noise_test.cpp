@@ -1,6 +1,6 @@
-// The rounded Gaussian of the backend `cuda` on its host twin (or a GPU: on_gpu.hpp), compared with
-// the trust base's own: the same bits. The latter's own tests compare it with the definition
-// (trust_test "[exact]").
+// The rounded Gaussian of the backend `cuda` on its host twin (or a GPU: on_gpu.hpp), has
+// the same bits as the trust base's own, which trust_test "[exact]" compares with the
+// definition.
 #include <mpfr.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct Released {
   std::vector<std::uint8_t> open;
 };
 
-/// The cipher's part of a stream's key.
+/// Returns the cipher's part of a stream's key.
 std::array<std::uint8_t, 16> cipher_key(const core::RandomKey& key, std::uint64_t stream) {
   const core::RandomKey own = key.derive("rounded normals " + std::to_string(stream));
   std::array<std::uint8_t, 16> half{};
@@ -128,8 +128,8 @@ TEST_CASE("cuda noise: millions of cells are those of the trust base", "[cuda][p
 
 TEST_CASE("cuda noise: every tier decides alike, at every scale that it decides for",
           "[cuda][privacy]") {
-  // The larger sigma / 2^shift, the more digits of an element are compared: 49 before the point at
-  // 2^45, where double2 leaves less than 2^-29 of all elements undecided.
+  // The larger sigma / 2^shift is, the more digits of an element are compared: at 2^45, 49 before
+  // the point. There double2 leaves less than 2^-29 of all elements undecided.
   struct Case {
     double sigma;
     unsigned shift;
@@ -148,8 +148,8 @@ TEST_CASE("cuda noise: every tier decides alike, at every scale that it decides 
 
 TEST_CASE("cuda noise: the ends of the unit interval, where words say little", "[cuda][privacy]") {
   // Elements whose radius word is all 0 or all 1, which do not occur in a stream of this length:
-  // decided by double2 from 64 more bits, and compared with long double, whose 64 bits suffice for
-  // these few.
+  // double2 decides them from 64 more bits. They are compared with long double, whose 64 bits
+  // suffice for these few elements.
   const NoiseScale scale = make_noise_scale(1000.0, 0);
   for (const std::uint32_t word : {std::uint32_t{0}, ~std::uint32_t{0}}) {
     for (const std::uint64_t more :
@@ -203,7 +203,7 @@ class Real {
   ~Real() { mpfr_clear(value_); }
   operator mpfr_ptr() { return value_; }
 
-  /// The distance between x and the exact value, divided by the unit.
+  /// Returns the distance between x and the exact value, divided by the unit.
   double distance(Double2 x, double unit) {
     Real other(x);
     mpfr_sub(other, other, value_, MPFR_RNDN);
@@ -217,7 +217,7 @@ class Real {
 }  // namespace
 
 TEST_CASE("cuda noise: numbers of two doubles are as exact as is said", "[cuda][privacy]") {
-  // Compared with MPFR at 300 bits; the bounds are those of double_double.hpp.
+  // Compared with MPFR at 300 bits, with the bounds in double_double.hpp.
   std::mt19937_64 generator(11);
   std::uniform_real_distribution<double> uniform(0.0, 1.0);
   for (int i = 0; i < 20'000; ++i) {

@@ -1,4 +1,4 @@
-// Says whether the tests of the GPU backend run on a GPU or on its host twin.
+// Decides whether the tests of the GPU backend run on a GPU or on its host twin.
 #pragma once
 
 #include <cstdlib>

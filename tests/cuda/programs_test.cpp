@@ -1,7 +1,7 @@
 // The backend `cuda` on its host twin, which runs the same kernels as a GPU (or on a GPU, see
 // on_gpu.hpp). It is compared bit by bit with the backend `cpu`, another implementation of the same
-// definitions; the latter's own tests compare it with the definitions, and the conformance suite
-// tests both.
+// definitions. The tests of `cpu` compare that backend with the definitions, and the conformance
+// suite tests both.
 #include <sstream>
 
 #include "exact_programs.hpp"
@@ -18,7 +18,7 @@ Compiled on_cuda(const Network& network, Executor& executor) {
   return Compiled(network, executor, 5, "cuda", params());
 }
 
-/// Equal bits, except that all NaNs count as equal.
+/// Requires equal bits, except that all NaNs count as equal.
 template <class Number>
 void require_same(std::span<const Number> found, std::span<const Number> expected,
                   const std::string& what) {
@@ -113,8 +113,8 @@ TEST_CASE("cuda: so have the built-in models", "[backend][privacy][cuda]") {
 
 TEST_CASE("cuda: so have examples whose roundings all go one way, and are made again",
           "[backend][privacy][cuda]") {
-  // Every input and error of an example is the same number, so all of its roundings are the same;
-  // about half of the numbers are rounded up so far that the cells would be too long.
+  // Every input and error of an example is the same number, so all are rounded alike; about half of
+  // the examples' numbers are rounded up so far that the cells would be too long.
   const Network network = make_network({1024}, {Dense{1}}, Loss::squared, 0);
   ThreadExecutor threads(1);
   Generator generator(101);
@@ -160,6 +160,9 @@ TEST_CASE("cuda: a pass refuses what it was not made for, and takes nothing", "[
   const Examples examples = random_examples(generator, network, 3);
   CHECK(dynamic_cast<const ReproducibleRows*>(one.program.get()) != nullptr);
   CHECK_THROWS_AS(one.exact.make_pass(0), ConfigError);
+  CHECK_THROWS_WITH(
+      one.exact.make_pass(std::size_t{1} << 31),
+      "backend cuda: a pass of 2147483648 examples was requested; expected 1 to 2^31 - 1");
   const auto pass = one.exact.make_pass(2);
   Doubles norms(3);
   std::vector<SquaredLength> lengths(2);
@@ -196,8 +199,8 @@ TEST_CASE("cuda: how many examples a pass is best given follows from the network
   const Compiled wide =
       on_cuda(make_network({28, 28}, {conv(32, 5, 1, 2), kRelu, Flatten{}, Dense{3}}), serial);
   CHECK(narrow.exact.microbatch_rows() == 4096);
-  // 25088 outputs, twice, and their derivatives; 800 weights as int32 and int16: 0.4 MB per example
-  // of the twin's 64 MiB.
+  // An example takes 0.4 MB of the twin's 64 MiB: 25088 outputs, twice, and their derivatives; 800
+  // weights as int32 and int16.
   if (on_gpu()) return;
   CHECK(wide.exact.microbatch_rows() > 80);
   CHECK(wide.exact.microbatch_rows() < 168);

@@ -1,6 +1,6 @@
-// The tiled products of the backend `cuda`, on its twin, beside the chains and sums that define them:
-// at the edges of tiles and of the pieces that are copied, where images are padded, and for the
-// largest factors.
+// The tiled products of the backend `cuda`, on its twin, compared with the chains and sums that
+// define them: at the edges of tiles and of the pieces that are copied, where images are padded,
+// and for the largest factors.
 #include <array>
 #include <bit>
 #include <cmath>
@@ -93,7 +93,7 @@ const std::vector<Convolution>& convolutions() {
   return all;
 }
 
-/// Element p of the patch that place t of an image sees.
+/// Returns element p of the patch that place t of an image sees.
 float pixel(const Convolution& conv, const float* image, std::size_t t, std::size_t p) {
   const auto padding = static_cast<long>(conv.padding);
   const long row =
@@ -141,7 +141,7 @@ void check_patches(const Convolution& conv, std::size_t count) {
   REQUIRE(bits(found) == bits(expected));
 }
 
-/// The derivative with respect to each pixel: 0 plus a chain for each place that sees it, in order.
+/// Checks each pixel's derivative: 0 plus a chain for each place that sees the pixel, in order.
 void check_seen_errors(const Convolution& conv, std::size_t count, float weight) {
   Images images(conv, count);
   images.weights[0] = weight;
@@ -154,7 +154,7 @@ void check_seen_errors(const Convolution& conv, std::size_t count, float weight)
     for (std::size_t t = 0; t < conv.places(); ++t) {
       const std::size_t u = row - t / conv.columns * conv.stride;
       const std::size_t v = column - t % conv.columns * conv.stride;
-      if (u >= conv.kernel || v >= conv.kernel) continue;  // those below 0 wrap around
+      if (u >= conv.kernel || v >= conv.kernel) continue;  // numbers below 0 wrap around
       float chain = 0.0f;
       for (std::size_t c = 0; c < conv.channels; ++c)
         chain = std::fma(errors[t * conv.channels + c],
@@ -223,7 +223,7 @@ TEST_CASE("cuda: convolutions by tiles are the chains that define them, with pad
     check_patches<WideTile>(convolutions()[which], 2);
     for (const std::size_t count : {2u, 200u, 256u})
       check_seen_errors(convolutions()[which], count, 1.0f);
-    // A weight that is not finite reaches those pixels alone that a place sees there.
+    // A weight that is not finite reaches only the pixels that a place sees with it.
     check_seen_errors(convolutions()[which], 1, INFINITY);
     check_place_sums(convolutions()[which], 3);
   }
@@ -276,6 +276,89 @@ TEST_CASE("cuda: sums of cells are exact, of the largest factors and over severa
     run(SumOfCells<WholeCells>{
         {count, rows, 1, 0, shares.data(), whole.data(), taken.data(), found.data()}});
     REQUIRE(found == expected);
+  }
+}
+
+TEST_CASE("cuda: examples are taken whose cells are at most as long as the bound",
+          "[cuda][privacy]") {
+  const privgrad::cuda::Wide most = product_of(std::uint64_t{1} << 26, std::uint64_t{1} << 26);
+  const std::vector<privgrad::cuda::Wide> lengths{
+      {0, 0}, most, {0, most.low + 1}, {0, most.low - 1}, {1, 0}};
+  std::vector<std::uint8_t> taken(lengths.size(), 7);
+  const ForEach<TakeWithin> take{{lengths.size(), most, lengths.data(), taken.data()}};
+  run_block<ForEach<TakeWithin>>(&take, 0);
+  CHECK(taken == std::vector<std::uint8_t>{1, 1, 0, 1, 0});
+}
+
+TEST_CASE("cuda: the norm of a table's gradient adds up as is defined, for widths beside the lanes",
+          "[cuda][privacy]") {
+  std::mt19937 generator(17);
+  constexpr std::size_t kExamples = 5, kLength = 9;
+  for (const std::size_t width : {1u, 15u, 16u, 33u, 70u}) {
+    INFO("width " << width);
+    const Table table{.vocabulary = 6, .width = width, .length = kLength};
+    Floats tokens(kExamples * kLength);
+    for (float& token : tokens) token = static_cast<float>(generator() % 6);
+    tokens[3] = tokens[kLength + 8] = privgrad::cuda::kEmptyPlace;
+    tokens[2 * kLength + 4] = 6.0f;  // no token
+    const Floats errors = normals(generator, kExamples * kLength * width);
+    std::vector<double> squares(kExamples * kLength, -1.0);
+    std::vector<Share> shares(kExamples);
+    run(TokenRowSquares{kExamples * kLength, table, tokens.data(), errors.data(), squares.data()});
+    const ForEach<TokenNorm> norms{
+        {kExamples, 1, 0, table, tokens.data(), squares.data(), shares.data()}};
+    run_block<ForEach<TokenNorm>>(&norms, 0);
+    for (std::size_t e = 0; e < kExamples; ++e) {
+      double norm = 0.0;
+      for (std::size_t token = 0; token < 6; ++token) {
+        std::vector<double> gradient(width, 0.0);
+        bool is_there = false;
+        for (std::size_t t = 0; t < kLength; ++t) {
+          if (tokens[e * kLength + t] != static_cast<float>(token)) continue;
+          is_there = true;
+          for (std::size_t k = 0; k < width; ++k)
+            gradient[k] += static_cast<double>(errors[(e * kLength + t) * width + k]);
+        }
+        std::array<double, 16> lane{};
+        double rest = 0.0;
+        for (std::size_t k = 0; k < width; ++k) {
+          const auto x = static_cast<double>(static_cast<float>(gradient[k]));
+          (k < width / 16 * 16 ? lane[k % 16] : rest) += x * x;
+        }
+        std::array<double, 4> four{};
+        for (std::size_t l = 0; l < 4; ++l)
+          four[l] = (lane[l] + lane[4 + l]) + (lane[8 + l] + lane[12 + l]);
+        if (is_there) norm += rest + ((four[0] + four[1]) + (four[2] + four[3]));
+      }
+      INFO("example " << e);
+      if (e == 2) {
+        CHECK(std::isnan(shares[e].squared_norm));
+      } else {
+        CHECK(shares[e].squared_norm == norm);
+      }
+    }
+  }
+}
+
+TEST_CASE("cuda: factors of sums of cells are at most 2^14 in size, and all of these are exact",
+          "[cuda][privacy]") {
+  const auto sums = [](std::int16_t left, std::int16_t right, std::size_t rows) {
+    const std::vector<std::int16_t> a(rows, left), b(rows, right);
+    std::uint64_t found = 0;
+    run(WholeProduct<WholeRows, WholeRows, CellSums>{
+        {a.data(), 1, nullptr}, {b.data(), 1, nullptr}, {&found}, {1, 1, narrow(rows)}, 1024});
+    return static_cast<std::int64_t>(found);
+  };
+  constexpr std::int16_t kMost = 1 << 14;
+  for (const std::int16_t left : {kMost, std::int16_t{-kMost}}) {
+    for (const std::int16_t right : {kMost, std::int16_t{-kMost}, std::int16_t{127}}) {
+      // Two slices of factors whose products all have one sign give the largest sums of digits.
+      CHECK(sums(left, right, 2048) == std::int64_t{2048} * left * right);
+    }
+  }
+  for (const std::int16_t beyond : {std::int16_t{kMost + 1}, std::int16_t{-kMost - 1}}) {
+    CHECK_THROWS_AS(sums(beyond, 1, 1), std::logic_error);
+    CHECK_THROWS_AS(sums(1, beyond, 1), std::logic_error);
   }
 }
 

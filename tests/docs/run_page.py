@@ -38,7 +38,7 @@ ls mkdir mktemp mv nproc od paste printf pwd readlink realpath rm rmdir sed seq 
 test touch tr true uname uniq wc which xargs zcat""".split()
 COMPILER = """ar as c++ ccache clang++ cmake cpp ctest g++ gcc ld ldd make ninja nm objdump ranlib readelf strip""".split()
 ASKED_FOR = {"Python": ["python3"], "CMake": COMPILER}
-# What of the environment of the tests is theirs, and not a reader's.
+# The variables of the tests' environment that readers do not have, and that fragments keep.
 KEPT = re.compile(r"(CXX|CXXFLAGS|CMAKE_GENERATOR|LANG|TMPDIR|[ALUT]+SAN_OPTIONS|CCACHE_\w+|PRIVGRAD_INSTRUCTIONS)$")
 RULE_KEYS = {"page", "begins", "not_run", "as", "replace", "before", "command", "base", "set", "file", "frame", "key"}
 

@@ -78,7 +78,8 @@ class Trained:
         assert "zero_out" in said["statement"] or "zero_out" in said["adjacency"], said
         assert set(self.after) == set(self.before)
         changed = [name for name in self.before if not torch.equal(self.before[name], self.after[name])]
-        # A part of the biases of keys has no gradient, but noise; token types and poolers may take no part.
+        # Some biases of keys have no gradient, only noise; token types and poolers may take no
+        # part.
         assert 2 * len(changed) > len(self.before), changed
         for name, tensor in self.after.items():
             assert tensor.dtype == self.before[name].dtype
@@ -88,7 +89,7 @@ class Trained:
 def without_problems(loaded):
     """The model of from_pretrained(output_loading_info=True), of which all tensors were found."""
     model, information = loaded
-    # A tied output layer is not in the file; BERT's pooler is, and BertModel has it.
+    # The file lacks a tied output layer; it contains BERT's pooler, which BertModel has too.
     problems = {kind: found for kind, found in information.items() if found}
     assert not problems, problems
     return model.eval()
@@ -136,7 +137,7 @@ def check_values(family, privgrad, source, train, rows):
         return pooled(family, last, rows) @ output["output.weight"].T + output["output.bias"]
 
     load = class_with_body(family).from_pretrained
-    if family in DECODERS:  # whose output layer AutoModel has no place for
+    if family in DECODERS:  # AutoModel has no place for their output layer
         compare(f"{family}, folder", values(load("folder").eval()), trained.predicted)
     else:
         compare(f"{family}, folder", values(without_problems(load("folder", output_loading_info=True))),
@@ -147,7 +148,7 @@ def check_values(family, privgrad, source, train, rows):
         assert not problems.missing_keys
         assert set(problems.unexpected_keys) == set(output)
         compare(f"{family}, state_dict", values(anew), trained.predicted)
-    # The old weights do not give these values, so that the comparison is one.
+    # The old weights give other values; otherwise the comparison would prove nothing.
     assert (values(load(source).eval()) - trained.predicted).abs().max() > 100 * ALLOWED
 
 

@@ -26,7 +26,7 @@ const std::string kColumns =
 const std::string kHead =
     "id,age,income,seconds,sex,ward 1,smoker,paid,admitted,born,seen,notes,outcome\n";
 
-/// 60 rows, in which each kind of value occurs.
+/// Returns 60 rows, in which each kind of value occurs.
 std::string training_rows() {
   std::string text = kHead;
   for (int i = 0; i < 60; ++i) {
@@ -76,7 +76,7 @@ struct Theirs {
 };
 
 struct ExportingTables : Cli {
-  /// A model of a table with these columns.
+  /// Trains a model of a table with these columns.
   void train(const std::string& section, const std::string& rows, Words more = {}) const {
     write_file(out("t.csv"), rows);
     more.insert(more.end(), {"--set", "data={kind: csv, train: t.csv, " + section + "}", "--set",
@@ -106,7 +106,7 @@ struct ExportingTables : Cli {
     return printed_json(*this, {"predict", "run", "--data", "{kind: csv, train: raw.csv}"});
   }
 
-  /// All numbers agree within 1e-6, and classes are the same.
+  /// Checks that all numbers agree within 1e-6, and that classes are the same.
   Theirs check_same(const std::string& rows) const {
     const Json ours = by_predict(rows);
     Theirs theirs = by_onnxruntime(rows);
@@ -125,7 +125,7 @@ struct ExportingTables : Cli {
       }
     }
     CHECK(at == theirs.result.size());
-    CHECK(most - least > 0.05);  // not the same for all rows and classes
+    CHECK(most - least > 0.05);  // differs between rows and classes
     if (!ours.contains("predictions")) return theirs;
     for (std::size_t row = 0; row < ours.at("predictions").size(); ++row) {
       const auto place = ours.at("predictions")[row].get<std::size_t>();
@@ -135,7 +135,7 @@ struct ExportingTables : Cli {
   }
 };
 
-/// Rows without numbers also have no class.
+/// Checks that refused rows have no numbers, and also no class.
 void check_refused(const Theirs& theirs, const std::vector<bool>& refused) {
   const std::size_t width = theirs.result.size() / refused.size();
   for (std::size_t row = 0; row < refused.size(); ++row) {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kRows = 40;
 
-/// Version 1.0 of NumPy's format.
+/// Returns a file in version 1.0 of NumPy's format.
 std::string npy(const std::string& type, const Shape& shape, const std::string& numbers) {
   std::string extents;
   for (const std::size_t extent : shape) extents += std::to_string(extent) + ", ";
@@ -124,7 +124,7 @@ struct Exporting : Cli {
                                  : npy("<i8", {kRows}, bytes_of(std::vector<std::int64_t>(kRows))));
   }
 
-  /// The largest difference is 1e-5; a row without a result has none in either.
+  /// Checks that no difference exceeds 1e-5, and that a row without a result has none in either.
   Json check_same(const std::string& model, const ExampleShape& shape,
                   const std::vector<float>& rows) const {
     write_rows(shape, rows);
@@ -143,7 +143,7 @@ struct Exporting : Cli {
       largest_value = std::max(largest_value, ours[i]);
     }
     CHECK(largest <= 1e-5);
-    CHECK(largest_value - smallest_value > 0.05);  // not the same for all rows and classes
+    CHECK(largest_value - smallest_value > 0.05);  // differs between rows and classes
     return theirs.about;
   }
 
@@ -247,7 +247,7 @@ TEST_CASE("every layer on images gives the same by onnxruntime") {
           RmsNorm{},
           Dense{3}},
          Loss::cross_entropy});
-  // A graph: convolutions beside each other, of which one is used twice and one in another order.
+  // A graph: parallel convolutions, one of which is used twice and one in another order.
   check({{{6, 5, 4}, 3},
          {Conv2d{.channels = 4, .kernel = 3, .padding = 1, .no_bias = true},
           {relu, {1}},
@@ -522,7 +522,7 @@ TEST_CASE("what cannot be exported is one line, and a file that was there stays"
   std::filesystem::remove(exporting.out("empty/resume.json"));
   exporting.export_model("empty");
   write_file(exporting.out("m.onnx"), "before");
-  // A transform whose operation only its own code knows.
+  // A transform whose operation is defined only in its own code.
   const std::filesystem::path plugins = exporting.out("plugins");
   std::filesystem::create_directory(plugins);
   const std::string fixture = "test_tells_no_operations.privgrad.so";
@@ -539,7 +539,7 @@ TEST_CASE("what cannot be exported is one line, and a file that was there stays"
   write_file(exporting.out("large.safetensors"), model);
   std::filesystem::resize_file(exporting.out("large.safetensors"), (1ull << 31) + 1);
   refused({"large.safetensors", "--out", "m.onnx"}, 2, "larger than 2 GiB");
-  // Without room on the disk.
+  // The disk has no room for the model.
   Call full = exporting.prepare({"export", "m.safetensors", "--out", "m.onnx"});
   full.file_size = 500;  // the message still fits
   check_one_error_line(call(full), 4);

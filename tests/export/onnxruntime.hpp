@@ -17,7 +17,7 @@
       "python3 has no numpy, or no onnxruntime: " \
       "scripts/install-dependencies.sh --test brings them")
 
-/// The numbers of a file from numpy or predict, row by row.
+/// Returns the numbers of a file from numpy or predict, row by row.
 template <class Number>
 std::vector<Number> numbers_of(const std::filesystem::path& file) {
   const std::string bytes = read_file(file);

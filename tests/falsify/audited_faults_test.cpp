@@ -30,7 +30,7 @@ constexpr int kAudits = 3;
 struct Attacked {
   std::string id;
   std::vector<std::string> set;
-  /// For faults of the core: settings of the run that is charged instead of the actual run.
+  /// For faults of the core: settings of the run that is charged in place of the actual run.
   std::vector<std::string> charged = {};
   std::string imitates = {};
 };
@@ -43,7 +43,7 @@ const std::string kPoisson = "sampler={kind: poisson, sample_rate: 0.2}";
 const std::string kPoissonOfPoisson = "sampler={kind: poisson, sample_rate: 0.04}";
 
 /// Faults that understate the cost, or spend more than stated, by a factor; noise that repeats; and
-/// batches from another distribution than the charged one, as far as the core lets them run.
+/// batches whose distribution differs from the charged one, if the core lets them run.
 const std::vector<Attacked>& attacked() {
   static const std::vector<Attacked> all{
       {"accountant/free_after_twenty", {"steps=40", "schedules.noise_multiplier=2"}},
@@ -136,7 +136,7 @@ struct Counts {
   bool operator==(const Counts&) const = default;
 };
 
-/// \returns how it ended: a row of the page.
+/// \returns the outcome: a row of the page.
 std::string row_of(const Attacked& in, int audits, Counts& counts) {
   const std::string imitates = is_of_the_core(in) ? in.imitates : fault_named(in.id).imitates;
   std::string row = "| `" + in.id + "` | " + imitates + " | ";
@@ -155,7 +155,7 @@ std::string row_of(const Attacked& in, int audits, Counts& counts) {
   return row + std::to_string(counts.one_run) + " | " + std::to_string(counts.repeated) + " |";
 }
 
-/// The page's rows, by the fault's name.
+/// Returns the page's rows, by the fault's name.
 std::map<std::string, std::string> audited_rows_of_page() {
   std::map<std::string, std::string> rows;
   std::ifstream in(kSource / "docs/audit.md");
@@ -197,7 +197,7 @@ TEST_CASE("the table of audited faults says which faults audits catch, and how o
       CHECK(listed->second == row);
       continue;
     }
-    // For faults that are found, missed or stopped with every seed, only the first seeds.
+    // If every seed finds, misses or stops a fault, only the first seeds are tried.
     const Counts told = counts_of(listed->second);
     CHECK(listed->second.ends_with("stopped |") == row.ends_with("stopped |"));
     if (told.one_run % kAudits == 0) CHECK(counts.one_run == told.one_run * audits / kAudits);

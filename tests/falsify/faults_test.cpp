@@ -1,4 +1,4 @@
-// Every fault passes through everything that could find it: the conformance suite, the core and the
+// Every fault undergoes everything that could find it: the conformance suite, the core and the
 // neighbouring-run test. docs/falsify.md lists the results, which this test checks.
 #include <cstdlib>
 #include <map>
@@ -14,7 +14,7 @@ using namespace privgrad;
 
 namespace {
 
-/// Each fault changes one line of it.
+/// The manifest of which each fault changes one line.
 constexpr const char* kBase = R"(privgrad: 1
 name: base
 seed: 1
@@ -27,7 +27,7 @@ privacy: {target_epsilon: 1000, target_delta: 1e-5, adjacency: zero_out, account
 steps: 10
 )";
 
-/// What found the fault, in order: a rule, a kind of error, a name from falsify().
+/// The findings about a fault, in order: a rule, a kind of error, a name from falsify().
 struct Verdicts {
   std::string suite, core, replay;
   std::string detail;  ///< The message of the first finding.
@@ -45,7 +45,7 @@ std::string suite_verdict(const Fault& fault, Suite suite, std::string& detail) 
   return failure->rule;
 }
 
-/// Some errors come from the plugin itself; it only matters that there is no model.
+/// Names an error's kind. For an error of the plugin itself, only the lack of a model matters.
 std::string kind_of_error(const std::exception& problem) {
   if (dynamic_cast<const PrivacyError*>(&problem) != nullptr) return "PrivacyError";
   if (dynamic_cast<const ConfigError*>(&problem) != nullptr) return "ConfigError";
@@ -55,8 +55,8 @@ std::string kind_of_error(const std::exception& problem) {
   return "exception";
 }
 
-/// Entries that are listed for the base manifest, whatever its components: these do not indicate a
-/// fault.
+/// Whether an entry is listed for the base manifest whatever its components, so that it indicates
+/// no fault.
 bool is_of_the_manifest(const std::string& listed) {
   return listed.ends_with("metrics") || listed == "number of training examples";
 }
@@ -131,7 +131,7 @@ std::string row_of(const Fault& fault, const Verdicts& verdicts) {
 
 const std::filesystem::path kPage = kSource / "docs/falsify.md";
 
-/// The rows of the page, by the fault's name.
+/// Returns the rows of the page, by the fault's name.
 std::map<std::string, std::string> rows_of_page() {
   std::map<std::string, std::string> rows;
   std::ifstream in(kPage);

@@ -1,6 +1,6 @@
 // The neighbouring-run test on runs whose steps depend on earlier releases: through shared noise,
 // an adaptive clip norm or noise, or rounds of clients. A correct run is repeated number by number;
-// a component that knows something only private rows could tell it is named.
+// a component with knowledge that only private rows can give is named.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -48,7 +48,7 @@ const std::string kServer =
     "federated={clients: 4, rounds: 4, local_iterations: 3, partition: iid, aggregation: "
     "dp_fed_avg, client_clip_norm: 0.5}";
 
-/// Some of the drawn clients come too early, and are refused.
+/// Some of the drawn clients are drawn too early, and are refused.
 const Overrides kSeparated = {
     "aggregator={kind: matrix, bands: 3}", "federated.rounds=10", "federated.local_iterations=1",
     "federated.participation={kind: poisson, sample_rate: 0.7}", "federated.min_separation=1"};
@@ -215,7 +215,7 @@ class Spy final : public Transform {
   Statistic statistic() const override { return Statistic::none; }
 };
 
-/// A number in [0, 1) that depends on all rows.
+/// Returns a number in [0, 1) that depends on all rows.
 double secret() { return std::abs(std::sin(leaked)); }
 
 class KnowingOptimizer final : public Optimizer {
@@ -370,7 +370,7 @@ TEST_CASE("every released number of runs that follow what they released is made 
 }
 
 TEST_CASE("rows that see each other are found in runs that follow what they released") {
-  // Found either by the run itself, when it checks one of them, or by its releases.
+  // Fault kinds are found either by the run itself, when it checks one of them, or by its releases.
   const auto is_found = [](const Overrides& set, const Catalog& catalog) {
     try {
       return names(falsified(set, catalog), "release");
@@ -383,7 +383,7 @@ TEST_CASE("rows that see each other are found in runs that follow what they rele
     const Catalog catalog = house_with({fault.factory});
     for (const Kind& kind : kKinds) {
       if (kind.set.front() == kServer) continue;    // what clients compute in a round is their own
-      if (kind.set.front() == kBalanced) continue;  // these programs have no class weights
+      if (kind.set.front() == kBalanced) continue;  // programs without class weights
       INFO(id << ", " << kind.name);
       CHECK(is_found(with(kind.set, fault.place), catalog));
     }
@@ -394,7 +394,7 @@ TEST_CASE("an optimizer that knows the rows is found by the parameters") {
   for (const Overrides& set :
        {Overrides{}, {kTree, kShuffle}, {"clipping=adaptive"}, {kDescentCheck}, {kClients}}) {
     CHECK(names(with_spy(with(set, {"optimizer=knowing_optimizer"})), "parameters"));
-    // The spy alone is not visible.
+    // The spy itself is not detected.
     CHECK(with_spy(set).differences.empty());
   }
   CHECK(names(with_spy({kServer, "federated.server_optimizer=knowing_optimizer"}), "parameters"));

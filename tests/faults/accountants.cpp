@@ -30,7 +30,7 @@ const Kind* as(const Event& event) {
   return Base::as<Kind>(event);
 }
 
-/// The arguments of a call for epsilon.
+/// The arguments of a request for epsilon.
 struct EpsilonAsked {
   const Base& self;
   double delta;
@@ -44,7 +44,7 @@ struct DeltaAsked {
 
   double right() const { return self.smallest_delta(epsilon); }
 };
-/// Composing an event `count` times with the cost `one`.
+/// A call that composes an event of cost `one`, `count` times.
 struct Composing {
   Base& self;
   double one;

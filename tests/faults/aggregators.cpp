@@ -42,14 +42,14 @@ struct Row {
   std::uint64_t window = 0;
 };
 
-/// Adds a share of an older step's noise, under the name that its node had then.
+/// Adds a share of an older step's noise, by the number of that step's node.
 void take_back(const Step& at, std::uint64_t age, double share) {
   if (age > at.step) return;
   const std::uint64_t older = at.step - age;
   at.recipe.noise.push_back({older, -share * at.self.multipliers_.at(older)});
 }
 
-/// Why it is harmless.
+/// The reason why the fault is harmless.
 constexpr const char* kCharged =
     "charged by the recipe itself: epsilon is that of the noise that is added";
 constexpr const char* kWhole = "charged as one mechanism with the whole matrix";

@@ -63,10 +63,10 @@ class ExactRows : public LinearProgram,
     std::vector<std::int64_t> cells;
     std::vector<std::uint8_t> taken;
   };
-  /// Coordinate j of row i, before it is rounded to whole cells.
+  /// Coordinate j of row i, before rounding to whole cells.
   struct Cell {
     double scale;
-    std::span<const double> scales;  ///< of all rows
+    std::span<const double> scales;  ///< one for each row
     float x;
     std::size_t i, j;
     double most;
@@ -90,7 +90,7 @@ class ExactRows : public LinearProgram,
   virtual double scaled(const Cell& cell) const { return cell.right(); }
   /// Changes the reported squared length; the second number is the largest allowed one.
   virtual std::uint64_t told(std::uint64_t length, std::uint64_t) const { return length; }
-  /// The part of its cell that row i adds.
+  /// Returns the part of its cell that row i adds.
   virtual std::int64_t share(const Rows&, std::int64_t cell, bool is_taken, std::size_t) const {
     return is_taken ? cell : 0;
   }
@@ -100,7 +100,7 @@ class ExactRows : public LinearProgram,
   }
 };
 
-/// Also adds up its sums in two pieces.
+/// ExactRows that can also add up its sums in two pieces.
 class ExactLinear : public ExactRows {
  public:
   explicit ExactLinear(privgrad::Network network)

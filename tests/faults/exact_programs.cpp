@@ -39,7 +39,7 @@ struct Adding {
   bool is_taken;
   std::size_t i;
 
-  /// One example in a hundred, in whatever batch it is.
+  /// The fault affects one example in a hundred, in every batch that contains it.
   bool is_of_rare_row() const {
     return std::bit_cast<std::uint32_t>(self.row(rows, i).front()) % 100 == 0;
   }

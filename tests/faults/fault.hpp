@@ -13,11 +13,11 @@
 /// The thread on which tests begin, because some faults behave differently on other threads.
 inline const std::thread::id kHome = std::this_thread::get_id();
 
-/// Why a fault may pass.
+/// Whether, and why, a fault may pass.
 enum class Let {
   not_through = 1,  ///< Something must find it.
   harmless,         ///< It costs accuracy but never privacy, so nothing need find it.
-  trusted,          ///< Trusted; `why` names the document that says so.
+  trusted,          ///< Trusted; `why` names the document that states this.
   gap,              ///< A fault that nothing finds, although something should.
 };
 
@@ -39,7 +39,7 @@ struct Told {
   const char* why = "";
 };
 
-/// Turns a table into faults: `Impl<I>` behaves as row I says.
+/// Turns a table into faults: `Impl<I>` behaves as row I describes.
 template <class Interface, template <std::size_t> class Impl, class Table, std::size_t... I>
 void add_rows(std::vector<Fault>& faults, const Table& table, const std::string& kind,
               const auto& place, const std::vector<privgrad::ParamSpec>& params,
@@ -72,7 +72,7 @@ std::vector<Fault> faults_of(const Table& table, const std::string& kind, const 
   return faults;
 }
 
-// One file each. The first entry of each has no fault: it is the correct component.
+// Each has its own file. The first entry of each is the correct component, without a fault.
 std::vector<Fault> sampler_faults();
 std::vector<Fault> allocation_faults();
 std::vector<Fault> aggregator_faults();
@@ -89,5 +89,5 @@ std::vector<Fault> optimizer_faults();
 std::vector<Fault> model_faults();
 std::vector<Fault> data_source_faults();
 
-/// A fault of any kind, by its id.
+/// Returns a fault of any kind, by its id.
 const Fault& fault_named(const std::string& id);

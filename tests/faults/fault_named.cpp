@@ -1,4 +1,4 @@
-// Finds a fault among those of all kinds.
+// Finds a fault among the faults of all kinds.
 #include <stdexcept>
 
 #include "fault.hpp"

@@ -51,7 +51,7 @@ struct Draw {
     batch = self.shuffled(step, rows, random);
     batch.resize(size);
   }
-  /// The rows that have drawn this step, from the stream of this or another epoch.
+  /// Draws the rows whose draw is this step, from the stream of this or another epoch.
   void allocation_of(std::uint64_t epoch) const {
     self.allocation(epoch, step % 5, rows, random, batch);
   }
@@ -67,9 +67,9 @@ struct Row {
   /// Changes the charge for each release.
   Event (*cost)(const Event& release) = nullptr;
   Events (*charges)(const Base&, Releases) = nullptr;
-  /// Charges these steps correctly, and the others not at all.
+  /// Whether a step is charged correctly; otherwise it is not charged.
   bool (*pays)(std::size_t step) = nullptr;
-  /// The correct charges of another law.
+  /// Charges correctly for another law.
   Law charged_as = {};
   double (*size)(const Base&) = nullptr;
 };
@@ -79,7 +79,7 @@ inline Event quieter(const Event& release, double factor) {
   return gaussian == nullptr ? release : Event::gaussian(factor * gaussian->noise_multiplier);
 }
 
-/// Behaves as a row of the table says.
+/// Behaves as a row of the table describes.
 template <const auto& table, std::size_t I>
 class Faulty final : public Base {
  public:

@@ -52,7 +52,7 @@ struct Row {
   Told told;
   std::vector<FittedTensor> (*values)(const Base&) = nullptr;
   std::vector<RowOperation> (*operations)(const Base&) = nullptr;
-  bool uses_none = false;  ///< statistic() says so, and examples are unchanged.
+  bool uses_none = false;  ///< statistic() reports it, and examples are unchanged.
 };
 
 const std::array kTable = std::to_array<Row>({

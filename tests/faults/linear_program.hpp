@@ -111,7 +111,7 @@ class LinearProgram : public privgrad::Program,
       case privgrad::Loss::logistic:
         return std::log1p(std::exp(target == 1.0f ? -output[0] : output[0]));
       case privgrad::Loss::next_token:
-        break;  // of no plain chain
+        break;  // not in a plain chain
     }
     return sum;
   }

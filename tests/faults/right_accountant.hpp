@@ -44,7 +44,7 @@ class RightAccountant : public privgrad::Accountant {
     return exactly(smallest_delta(epsilon));
   }
 
-  /// The square of sensitivity / sigma that the event adds; NaN if the event is unknown.
+  /// Returns the square of sensitivity / sigma that the event adds; NaN if the event is unknown.
   virtual double cost(const Event& event) const {
     if (const auto* gaussian = as<privgrad::GaussianEvent>(event)) {
       const double ratio = sensitivity_ / gaussian->noise_multiplier;

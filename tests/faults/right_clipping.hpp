@@ -21,7 +21,7 @@ class RightClipping : public privgrad::Clipping {
     for (const double x : squared_norms) sum += x;
     return std::sqrt(sum);
   }
-  /// The factor for examples of this norm.
+  /// Returns the factor for examples of this norm.
   static double factor(double norm, double clip_norm) {
     return std::min(1.0, clip_norm / std::max(norm, 1e-300));
   }

@@ -14,7 +14,7 @@
 /// How a batch is drawn: a fifth of the rows, or all of them.
 enum class SamplingLaw {
   poisson = 1,
-  subset,  ///< Of a fixed size, drawn again in each step.
+  subset,  ///< A subset of fixed size, redrawn in each step.
   epochs,  ///< Each row once in five steps.
   all,
   allocation,  ///< Each row once in five steps, in a step that the row draws independently.
@@ -65,7 +65,7 @@ class RightSampler : public privgrad::Sampler {
       if (stream->uniform() < rate) batch.push_back(row);
     }
   }
-  /// The rows that have drawn this one of five steps.
+  /// Draws the rows whose draw is this one of five steps.
   static void allocation(std::uint64_t epoch, std::uint64_t within, std::size_t rows,
                          const privgrad::RandomSource& random, Rows& batch) {
     const auto stream = random.stream(epoch);
@@ -84,7 +84,7 @@ class RightSampler : public privgrad::Sampler {
       std::swap(order[i - 1], order[static_cast<std::size_t>(stream->uniform_below(i))]);
     return order;
   }
-  /// The correct charges for batches drawn by this law.
+  /// Returns the correct charges for batches drawn by this law.
   Events charges_as(SamplingLaw law, Releases releases) const {
     Events all;
     for (std::size_t step = 0; step < releases.size(); ++step)
@@ -102,7 +102,7 @@ class RightSampler : public privgrad::Sampler {
                                                 static_cast<std::int64_t>(whole_fifth()), release);
     if (law == SamplingLaw::allocation)
       return step % 5 == 0 ? Event::random_allocation(5, release) : Event::nothing();
-    // Parts of an epoch are disjoint: its first step pays for all of them.
+    // The steps of an epoch are disjoint: the first step pays for all of them.
     return law == SamplingLaw::all || step % 5 == 0 ? release : Event::nothing();
   }
   SamplingLaw law_;

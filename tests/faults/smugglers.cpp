@@ -135,7 +135,7 @@ class Adapting final : public Remembering<I>, public AdaptiveClipNorm {
   }
 };
 
-/// Shift 0; as the first coordinate of the scale, 1 plus the remembered value.
+/// The shift is 0; the first coordinate of the scale is 1 plus the remembered value.
 template <std::size_t I>
 class Scaling final : public Remembering<I>, public CoordinateScaling {
  public:

@@ -1,5 +1,5 @@
 // Transforms that learn not only from a released statistic (BoundedStatistic) but also from the
-// rows that they saw when they were asked for contributions.
+// rows that they saw when contributions were requested.
 #include <algorithm>
 #include <cmath>
 #include <mutex>
@@ -15,8 +15,8 @@ namespace statistics {
 class Base : public RightStatistic {
  public:
   using RightStatistic::RightStatistic;
-  /// Remembers this row; several threads may ask for contributions at once.
-  /// \returns the previous row.
+  /// Remembers this row; several threads may request contributions at once. \returns the previous
+  /// row.
   std::vector<double> see(std::span<const float> features) const {
     const std::lock_guard lock(mutex_);
     std::vector<double> before = last_;

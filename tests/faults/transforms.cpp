@@ -179,7 +179,7 @@ const std::array kTable = std::to_array<Row>({
              x += static_cast<float>(state) * 0x1p-32f;
            }
          }},
-    // Changes of what must stay.
+    // Changes of things that must stay the same.
     {.told = {"drops_a_row", "drops the last row"},
      .apply =
          [](const Features& all) {

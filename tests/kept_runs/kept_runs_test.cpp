@@ -1,4 +1,4 @@
-// Runs made by an earlier build (README.md): this build says the same about them as that build did.
+// Runs made by an earlier build (README.md): this build reports the same as that build did.
 #include <algorithm>
 #include <cstddef>
 #include <functional>
@@ -27,14 +27,14 @@ Json verification_of(const fs::path& run) {
   api::VerifyRequest request;
   request.directory = run;
   Json said = api::to_json(api::verify(request, core::RecordDirectory(run), house()));
-  // The note about plugin files is the only one that differs between builds.
+  // Only the note about plugin files differs between builds.
   std::erase_if(said.at("notes").get_ref<Json::array_t&>(), [](const Json& note) {
     return note.get<std::string>().starts_with("the plugins or the program are not the files");
   });
   return said;
 }
 
-/// The numbers that `privgrad predict --json` prints for the rows.
+/// Returns the numbers that `privgrad predict --json` prints for the rows.
 Json prediction_of(const fs::path& run, const std::string& points) {
   const api::ModelRequest request{
       .model = run.string(),
@@ -52,7 +52,7 @@ Json prediction_of(const fs::path& run, const std::string& points) {
   return {{predictions.has_probabilities() ? "probabilities" : "values", std::move(rows)}};
 }
 
-/// The words of a text, without its line breaks.
+/// Returns the paragraphs of a text, without the line breaks within them.
 std::vector<std::string> paragraphs(const std::string& text) {
   std::vector<std::string> all(1);
   std::istringstream lines(text);

@@ -46,6 +46,17 @@ configure() {
     -DCMAKE_BUILD_TYPE="$BUILD_TYPE" -DCMAKE_PREFIX_PATH="$prefix" "$@"
 }
 
+# expect_safe_run_paths FILE...   the loader looks for libraries in no folder that depends on the current one. An empty
+# entry of a run path is the current folder.
+expect_safe_run_paths() {
+  for file; do
+    run_path=:$(readelf -d "$file" 2>/dev/null | sed -n 's/.*(R.*PATH).*\[\(.*\)\]$/\1/p'):
+    case $run_path in
+      :: | *:[!/$:]* | *::*) [ "$run_path" = :: ] || fail "$file has the run path $run_path" ;;
+    esac
+  done
+}
+
 # new_plugin KIND NAME builds a plugin in $folder
 new_plugin() {
   fresh "$2"
@@ -53,6 +64,7 @@ new_plugin() {
   ! grep -rn '@[A-Z]*@' "$folder" || fail "a token of the template was left in"
   configure "$folder"
   expect_exit 0 "$CMAKE" --build "$folder/build"
+  expect_safe_run_paths "$folder"/build/*.privgrad.so
   # With any flags of the author, a new plugin compiles without warnings.
   ! grep -q 'warning:' "$log" || fail "the template compiles with warnings: $(cat "$log")"
 }
@@ -64,6 +76,10 @@ case_install() {
   mv "$prefix.first" "$prefix" # no path of the first place may be baked in
   expect_exit 0 env -u PRIVGRAD_PLUGIN_PATH "$privgrad" plugins list
   expect_text "$log" constant
+  for place in "$BUILD" "$prefix"; do
+    expect_safe_run_paths "$place"/bin/privgrad "$place"/lib/*.so "$place"/lib/privgrad/privgrad-* \
+      "$place"/lib/privgrad/plugins/*/*.so
+  done
   [ -f "$prefix/share/doc/privgrad/LICENSE" ] || fail "the licence is not installed"
   # The companion program that downloads is found after the move, and starts: it fails only because
   # of the disk.
@@ -133,6 +149,7 @@ case_suite() {
     schedule transform schedule/slower --dir "$folder" --vendor acme
   CXXFLAGS=${1:+} configure "$folder" -DCMAKE_CXX_COMPILER="$compiler"
   expect_exit 0 "$CMAKE" --build "$folder/build"
+  expect_safe_run_paths "$folder"/build/*.privgrad.so
   # Whatever the author's own flags, a fresh plugin compiles without warnings.
   ! grep -q 'warning:' "$log" || fail "the template compiles with warnings: $(cat "$log")"
   expect_exit 0 "$CTEST" --test-dir "$folder/build" --output-on-failure

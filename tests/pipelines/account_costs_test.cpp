@@ -1,4 +1,4 @@
-// What a run reserves in an account.
+// The cost that a run reserves in an account.
 #include "privgrad/plan/account_plan.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/trust/data_account.hpp"
@@ -31,7 +31,7 @@ TEST_CASE("an account reserves what the client costs that costs most, also where
   const core::DataAccount account(experiment.dir() / "rows.account");
   REQUIRE(account.entries().size() == 1);
   CHECK(account.entries().front().reserved == event_of(1));
-  // At the account's delta, none of the clients has any cost.
+  // At the account's delta, no client costs anything.
   const auto filter = core::make_guard(plan.manifest->account->filter);
   CHECK(account.spent(*filter).value == 0.0);
 }

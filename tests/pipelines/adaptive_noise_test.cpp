@@ -46,7 +46,7 @@ const char* const kValidation =
     "schedules.noise_multiplier={kind: validation, initial: 20, every: 5, threshold: 0.01, factor: "
     "0.8}";
 
-/// Bun and Steinke 2016, Proposition 1.3.
+/// Returns the epsilon of Bun and Steinke 2016, Proposition 1.3.
 double epsilon_of(double rho) { return rho + 2.0 * std::sqrt(rho * std::log(1e5)); }
 
 /// A finished run and its results.
@@ -75,7 +75,7 @@ struct Ended {
     return count;
   }
 
-  /// A column of metrics.jsonl.
+  /// Returns a column of metrics.jsonl.
   std::vector<std::pair<std::uint64_t, double>> metric(const char* name) const {
     std::vector<std::pair<std::uint64_t, double>> values;
     std::istringstream lines(read_file(experiment.run_dir() / "metrics.jsonl"));
@@ -88,7 +88,7 @@ struct Ended {
 
   Experiment experiment;
   core::RunResult result;
-  std::vector<double> noise;  // of each step that was charged
+  std::vector<double> noise;  // for each charged step
   std::vector<std::uint64_t> measured_at;
   std::vector<double> measured;
 };
@@ -104,7 +104,7 @@ std::string adaptive_refusal(const Overrides& overrides) {
   return {};
 }
 
-/// The next noise that the schedule of a finished run would choose.
+/// Returns the next noise that the schedule of a finished run would choose.
 double next_noise(Ended& run) {
   const core::ComponentUse& use = run.plan().manifest->noise_multiplier;
   const auto schedule = use.make<Schedule>();
@@ -150,7 +150,7 @@ TEST_CASE("adaptive noise: a step and a check are paid for one by one, before th
     } else {
       CHECK(release.what == "loss_change");
       CHECK(release.step == next_check);
-      CHECK(step == next_check);  // after that many steps, and before the next one
+      CHECK(step == next_check);  // due after `step` steps
       CHECK(release.event.at("noise_multiplier") == 30.0);
       next_check += 5;
     }
@@ -239,12 +239,12 @@ TEST_CASE("descent_check: the noise of a check is the noise that was charged",
   CHECK(std::abs(square - 1000.0) < 5.0 * std::sqrt(2000.0));
   CHECK(std::abs(sum) < 5.0 * std::sqrt(1000.0));
   CHECK(std::abs(neighbours) < 5.0 * std::sqrt(1000.0));
-  // No step uses the same noise; otherwise the difference of the two would have none.
+  // No step has the noise of a measurement; otherwise the difference of the two would have none.
   const core::RandomKey of_steps = core::RandomKey::from_seed(1).derive("noise");
   for (std::size_t i = 0; i < 1000; ++i) {
     for (const std::uint64_t node : {run.measured_at[i] - 1, run.measured_at[i]}) {
       std::array<float, 1> normal{};
-      core::fill_normals(of_steps, node, 0, normal);
+      core::NormalStream(of_steps, node).fill(0, normal);
       CHECK(std::abs(run.measured[i] / 0.15 - static_cast<double>(normal[0])) > 1e-5);
     }
   }
@@ -275,7 +275,7 @@ class ChosenLosses final : public Program {
 
 using LossPair = std::array<float, 2>;
 
-/// The release of a check with almost no noise, times the number of examples in the plan.
+/// Returns the release of a check with almost no noise, times the number of examples in the plan.
 double released_change(const std::vector<LossPair>& losses) {
   Experiment experiment(kAdaptiveNoise,
                         {"schedules.noise_multiplier.check_noise_multiplier=1e-7",
@@ -322,7 +322,7 @@ TEST_CASE("descent_check: losses count as 0 to the bound, and as the bound where
 
 TEST_CASE("descent_check: an example moves a check by the bound at most, exchanged by twice it",
           "[adaptive_noise][privacy]") {
-  // Examples with the most extreme changes, together with one that does not change.
+  // Examples with the most extreme changes, together with an example that does not change.
   const LossPair stays{0.5f, 0.75f}, zero{1.0f, 1.0f};
   const std::vector<LossPair> worst{{0.0f, 1e30f},  {0.0f, kNan}, {kInf, 0.0f},
                                     {1e30f, -5.0f}, {kNan, kNan}, {0.0f, 2.0f}};
@@ -331,7 +331,7 @@ TEST_CASE("descent_check: an example moves a check by the bound at most, exchang
   for (const LossPair& one : worst) {
     const double added = std::abs(released_change({stays, one}) - without);
     most_added = std::max(most_added, added);
-    // zero_out: the example's contribution becomes zero.
+    // Under zero_out, the example's contribution becomes zero.
     CHECK_THAT(std::abs(released_change({stays, one}) - released_change({stays, zero})),
                WithinAbs(added, 1e-4));
     for (const LossPair& other : worst) {
@@ -409,7 +409,7 @@ TEST_CASE("adaptive noise: plan, statement and record say what is known, and whe
                                       " checks of the loss that were paid for"));
   CHECK(statement.at("mechanism").at("noise_multiplier").at("smallest") ==
         *std::min_element(run.noise.begin(), run.noise.end()));
-  // The events as an accountant receives them, composed again.
+  // Composes the events again, as an accountant receives them.
   const auto accountant =
       house().create<Accountant>("zcdp", Value::Object{{"conversion", "classic", {}}});
   accountant->start(Adjacency::zero_out);
@@ -568,7 +568,7 @@ TEST_CASE("adaptive noise: a schedule that asks for no noise ends the run before
     CHECK_THROWS_AS(experiment.run(), PluginError);
     CHECK(experiment.ledger().releases.size() == 6);  // five steps and the check
   }
-  // Whatever noise it asks for is paid for, or the step is not made.
+  // Whatever noise the schedule requests is paid for, or the step is not made.
   Experiment greedy = with_noise(1e-3);
   const auto result = greedy.run();
   CHECK(result.steps == 5);

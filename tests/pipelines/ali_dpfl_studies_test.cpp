@@ -36,7 +36,7 @@ const core::Plan& arm_of(const core::StudyPlan& plan, const std::string& name) {
 
 struct Row {
   double epsilon;
-  std::uint64_t steps, rounds;  // Rc, the steps that the budget can pay for, and Rs
+  std::uint64_t steps, rounds;  // Rc (the steps that the budget pays for) and Rs
 };
 
 struct Table {
@@ -106,7 +106,7 @@ TEST_CASE("the tables of Ling et al.: what each budget pays for, in every arm", 
   }
 }
 
-// docs/experiments/ali-dpfl.md; the counts for fixed numbers are those of
+// docs/experiments/ali-dpfl.md; the counts for fixed numbers are in
 // docs/algorithms/ali-dpfl.md.
 TEST_CASE("the same federation by pld pays for the steps that its page says", "[ali][study]") {
   const core::StudyPlan plan =

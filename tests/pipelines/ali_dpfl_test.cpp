@@ -12,7 +12,7 @@ namespace federated {
 
 namespace {
 
-/// One step per round, whatever it receives.
+/// Chooses one step per round, whatever it receives.
 class WatchedIterations final : public Schedule, public AdaptiveLocalIterations {
  public:
   static inline std::vector<bool> seen;  // whether a round had estimates of the previous one
@@ -80,7 +80,7 @@ TEST_CASE("even: all steps that the budget pays for are made, and no estimates a
     const auto now = round.at("local_iterations").get<std::uint64_t>();
     CHECK((now == mean || now == mean + 1));
   }
-  // The estimates of ali_dpfl take their share of the same budget.
+  // The estimates of ali_dpfl use their share of the same budget.
   CHECK(Experiment(kBase, {kAli, "steps=1000", "federated.rounds=20"}).plan().affordable_steps <
         plan.affordable_steps);
 }
@@ -121,8 +121,8 @@ TEST_CASE("a federated run that diverges is accounted for in full", "[federated]
     CHECK(result.epsilon.value == planned.value);
     CHECK_FALSE(result.epsilon.lower.has_value());
     CHECK(result.statement.at("accounted_steps") == experiment.plan().affordable_steps);
-    // With fed_avg each client has a ledger and an event; with dp_fed_avg the server has those of
-    // the run.
+    // With fed_avg each client has a ledger and an event; with dp_fed_avg the server has the run's
+    // ledger and event.
     const core::Plan& plan = experiment.plan();
     CHECK(result.summary.at("accounted_event") ==
           (plan.federated->at_server ? core::to_json(plan.event) : nlohmann::json(nullptr)));

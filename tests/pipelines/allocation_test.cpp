@@ -39,9 +39,9 @@ double epsilon_of(const Overrides& set) {
   return Experiment(kAllocated, set).plan().epsilon().value;
 }
 
-// ---- samplers that charge epochs otherwise than they draw them
+// ---- samplers that charge epochs differently from how they draw them
 
-/// Epochs of three steps, drawn and charged as the variant says.
+/// Epochs of three steps, drawn and charged as the variant defines.
 class Thirds : public Sampler {
  public:
   explicit Thirds(const Params&) {}
@@ -156,7 +156,7 @@ TEST_CASE("the budget pays for whole epochs", "[allocation][privacy]") {
 }
 
 TEST_CASE("a step whose batch is empty releases its noise", "[allocation][privacy]") {
-  // 5 examples in 50 steps: 45 batches and more are empty.
+  // 5 examples in 50 steps: at least 45 batches are empty.
   Experiment experiment(
       kAllocated, {"data.rows=5", "sampler.steps_per_epoch=50", "steps=50", "evaluate_every=1"});
   experiment.run();
@@ -177,7 +177,7 @@ class Ratcheting {
     begin();
     trainer_.open_ledger(ledger(), nlohmann::json::object());
   }
-  /// Continues from the state that another one has saved.
+  /// Continues from the state that another run has saved.
   Ratcheting(const Ratcheting& other, const std::string& saved) {
     begin();
     fs::copy_file(other.ledger(), ledger());
@@ -186,7 +186,7 @@ class Ratcheting {
     trainer_.reopen_ledger(ledger(), nlohmann::json::object(), true);
   }
 
-  /// The key of the sampler's coins in a given step.
+  /// Returns the key of the sampler's coins in a given step.
   static core::RandomKey coins_of(std::uint64_t step) {
     return core::RandomKey::from_seed(100 + step).derive("sampler");
   }
@@ -396,7 +396,7 @@ TEST_CASE("plans say what they would cost with random allocation", "[allocation]
     CHECK(found->adjacency == Adjacency::zero_out);
     CHECK(found->epsilon == allocated);
   }
-  // Each epoch is charged for its smallest noise, as the sampler does.
+  // Each epoch is charged for its smallest noise, as in the sampler.
   const std::string noise =
       "schedules.noise_multiplier={kind: list, values: [3, 2, 3, 3, 3, 4, 5, 4, 5, 4, 6, 6]}";
   CHECK(price({shuffle, "privacy.adjacency=zero_out", noise})->epsilon ==

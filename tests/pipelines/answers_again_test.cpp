@@ -23,7 +23,7 @@ std::string problems_with(const fs::path& run, const std::string& file, const st
   return all_of(check(run).problems);
 }
 
-/// Adds a row that it has seen, through a file, to what it has learnt.
+/// Adds a row that it has seen, by way of a file, to the learnt numbers.
 class ByFile final : public RightStatistic {
  public:
   using RightStatistic::RightStatistic;
@@ -93,7 +93,7 @@ TEST_CASE("what transforms learnt is learnt again of the recorded releases by ve
   CHECK_THAT(with("/0/transform", 1), ContainsSubstring("reported.statistics[0] that is not"));
   CHECK(problems_with(run, "summary.json", before) == "");
 
-  // A row in the model, instead of what was learnt from the release.
+  // A row in the model, instead of the numbers learnt from the release.
   std::string model = read_file(run / "model.safetensors");
   const core::TensorHeader header = core::parse_tensor_header(model, model.size());
   const auto tensor =

@@ -37,7 +37,7 @@ core::AuditResult audited(const Overrides& set, core::AuditOptions options = {},
   return core::audit(experiment.plan(), options);
 }
 
-/// P[Binomial(n, p) > k], summed up.
+/// Returns P[Binomial(n, p) > k], by summation.
 double tail_above(int n, double p, int k) {
   double below = 0.0;
   for (int i = 0; i <= k; ++i) {
@@ -51,8 +51,8 @@ double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-/// The bound that the method would find if each canary were distinguished like N(0, 1) from
-/// N(mu, 1).
+/// The bound that the method would find if distinguishing each canary were like distinguishing N(0,
+/// 1) from N(mu, 1).
 double ideal_epsilon(const core::AuditBound& planned, const std::vector<double>& mus,
                      std::mt19937_64& random) {
   std::normal_distribution<double> normal;
@@ -69,9 +69,9 @@ double ideal_epsilon(const core::AuditBound& planned, const std::vector<double>&
   return core::gaussian_epsilon(core::f_dp_mu(made, 0.01), 1e-5);
 }
 
-/// The bound that the method would find if canaries take part by chance, and the noise is as
-/// planned.
-/// \returns the factor of the noise that is excluded.
+/// The bound that the method would find if canaries take part by chance and
+/// the noise is as planned. \returns the factor of the noise that is
+/// excluded.
 double ideal_sampled(const core::AuditBound& planned, const core::Plan& plan,
                      const core::SampledFamily& family, std::mt19937_64& random) {
   std::normal_distribution<double> normal;
@@ -100,8 +100,8 @@ double ideal_sampled(const core::AuditBound& planned, const core::Plan& plan,
   return family.one_run_factor(made, 0.01);
 }
 
-/// How visible each example is in all releases, in units of their noise, according to the charges
-/// of the plan. For correlated releases this depends on the example's place in the order.
+/// Returns how visible each example is in all releases, in units of their noise, according to the
+/// charges of the plan. For correlated releases this depends on the example's place in the order.
 std::vector<double> seen_by(const core::Plan& plan) {
   std::vector<double> mus(plan.dataset_size);
   if (plan.correlated) {
@@ -142,7 +142,7 @@ class Understates final : public Sampler {
   SamplingPlan plan_;
 };
 
-/// A model with one parameter, a bias; a pass adds up its cells in float32.
+/// A model with one parameter, a bias. Its passes add up cells in float32.
 class SingleSums final : public Program, public ExactClipping {
  public:
   explicit SingleSums(std::size_t parameters) : parameters_(parameters) {}
@@ -248,8 +248,8 @@ TEST_CASE("lower bounds are above the proved one no more often than they may",
 
 TEST_CASE("bounds from repeated runs of a Gaussian are above it as often as they may",
           "[audit][privacy][long]") {
-  // Of 20 guesses, k are correct: the bound at confidence 80 % is above epsilon from the first k
-  // whose probability is that small. Each guess is correct with probability Phi(mu / 2).
+  // Of 20 guesses, k are correct: the bound at confidence 80 % exceeds epsilon from the first k on
+  // whose tail probability is below 20 %. Each guess is correct with probability Phi(mu / 2).
   const int audits = trials(1000, "audits of 20 runs");
   const double mu = core::gaussian_mu(3.0, 1e-5);
   const double right = 0.5 * std::erfc(-mu / 2.0 / std::sqrt(2.0));
@@ -323,8 +323,8 @@ TEST_CASE("choosing where and how to look costs the bound nothing", "[audit][pri
 
 TEST_CASE("repeated runs of a full-batch Gaussian come near the proved epsilon",
           "[audit][privacy]") {
-  // 10,000 guesses, each correct with probability Phi(mu / 2), give 0.91 of it, with a standard
-  // deviation of 0.04. The seed is fixed.
+  // 10,000 guesses, each correct with probability Phi(mu / 2), give 0.91 of the proved epsilon,
+  // with a standard deviation of 0.04. The seed is fixed.
   for (const char* adjacency : {"zero_out", "replace_one"}) {
     const core::AuditResult result = audited(
         {"steps=1", "data.rows=20", "seed=7", std::string("privacy.adjacency=") + adjacency},
@@ -404,7 +404,7 @@ TEST_CASE("one run of a sampled manifest gets what its method gets of the ideal 
     INFO(mean(real) << " of " << mean(ideal));
     CHECK(mean(real) >= 0.9 * mean(ideal));
     CHECK(mean(real) <= 1.1 * mean(ideal));
-    // A meaningful bound: without the law of the sampling it would be 0 to 0.2.
+    // The bound is meaningful: without the sampling's law it would be 0 to 0.2.
     CHECK(mean(real) >= 0.8);
   }
 }
@@ -456,7 +456,7 @@ TEST_CASE(
     "rows that are crafted against sums in single precision move no sum here, and such a sum ends "
     "its run",
     "[audit][exact][privacy]") {
-  // 60 000 rows. One more row changes a float32 sum by some 42 clip norms, which the noise of
+  // 60 000 rows. One more row changes a float32 sum by some 42 clip norms, which the noise for
   // epsilon 1 does not hide; sums in double (arithmetic: float) and in whole numbers change by one.
   const Overrides rounding{"data.rows=60000", "data.dimensions=1",        "data.target=linear",
                            "steps=1",         "privacy.target_epsilon=1", "seed=6"};
@@ -467,7 +467,7 @@ TEST_CASE(
     CHECK_FALSE(audited(with(rounding, {arithmetic}), crafted).contradicts());
   }
   const Catalog catalog = house_with({offer<Backend, SingleBackend>("single")});
-  // The run checks its only step, and finds that the sum is not that of its examples.
+  // The run checks its only step, and finds that the sum does not belong to its examples.
   CHECK_THROWS_WITH(audited(with(rounding, {"backend=single"}), crafted, catalog),
                     ContainsSubstring("test:single: "));
 }

@@ -1,4 +1,4 @@
-// Altered copies of images, whose mean gradient replaces that of the image.
+// Altered copies of images, whose mean gradient replaces the image's gradient.
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>

@@ -1,4 +1,4 @@
-// Accountants with claims and accountants with proofs, which a plan distinguishes.
+// Accountants with claims and accountants with proofs: a plan distinguishes them.
 #include <memory>
 
 #include "house_plugins.hpp"
@@ -100,7 +100,7 @@ std::vector<core::AccountantReport> reports(const Asked& asked) {
 
 PrivacyAnswer guard(const Asked& asked) { return reports(asked).front().epsilon; }
 
-/// The answer of an accountant that is reported in addition to the guard.
+/// Returns the answer of an accountant that is reported in addition to the guard.
 PrivacyAnswer beside(const std::string& accountant, const std::string& delta = "1e-5") {
   return reports({.accountant = "says", .also = "[" + accountant + "]", .delta = delta})
       .at(1)
@@ -111,7 +111,7 @@ bool mentions(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// The text of the error with which a plan ends.
+/// Returns the text of the error with which a plan ends.
 template <class Error>
 std::string certificates_refusal(const Asked& asked) {
   try {
@@ -230,7 +230,7 @@ TEST_CASE("noise that saddle_point calibrates is raised until pld proves the bud
   CHECK(plan.epsilon().value == proof.value);
   CHECK(plan.epsilon().lower == proof.lower);
   CHECK(plan.epsilon().bound == BoundKind::upper);
-  // Within the width of pld's interval, and as near as pld alone would come.
+  // The plan is as near to the target as the width of pld's interval, and as a plan by pld alone.
   const auto estimates = house().create<Accountant>("saddle_point", {});
   estimates->start(Adjacency::add_or_remove_one);
   estimates->compose(plan.event, 1);

@@ -114,8 +114,8 @@ TEST_CASE("the adaptive clip norm finds the quantile of the gradient norms", "[r
   // Without noise the clip norm settles between two neighbours of the quantile.
   CHECK_THAT(clip_norm_after("0.5", "privacy.noise=off"), WithinAbs(0.5, 0.01));
   CHECK_THAT(clip_norm_after("0.9", "privacy.noise=off"), WithinAbs(0.9, 0.01));
-  // With noise of 20 for 400 examples, i.e. 0.05, each step changes its logarithm by at most some
-  // hundredths.
+  // With noise of 20 for 400 examples, i.e. 0.05, each step changes the clip norm's logarithm by at
+  // most some hundredths.
   CHECK_THAT(clip_norm_after("0.5", "schedules.noise_multiplier=1"), WithinAbs(0.5, 0.15));
 }
 
@@ -165,8 +165,8 @@ TEST_CASE(
 
 TEST_CASE("with a mean of zero and one variance for all, adaclip is flat clipping to another norm",
           "[run][clipping]") {
-  // With 106 parameters b is sqrt(v) sqrt(106) for all of them, so a clip norm of C / b for scaled
-  // gradients equals one of C for gradients. b is not a power of two, so rows are rounded
+  // With 106 parameters, b is sqrt(v) sqrt(106) for each, so a clip norm of C / b for scaled
+  // gradients equals a clip norm of C for gradients. b is not a power of two, so rows are rounded
   // differently.
   const double b = 0.5 * std::sqrt(106.0);
   const std::string with =
@@ -183,7 +183,7 @@ TEST_CASE("with a mean of zero and one variance for all, adaclip is flat clippin
 }
 
 TEST_CASE("a release is brought back by what its own step was scaled by", "[run][clipping]") {
-  // What is learnt from the first step affects the second.
+  // The numbers learnt from the first step affect the second step.
   const auto with = [](const std::string& decays) {
     return "clipping={kind: adaclip, least_variance: 0.0001, most_variance: 1" + decays + "}";
   };
@@ -198,8 +198,8 @@ TEST_CASE("a release is brought back by what its own step was scaled by", "[run]
   CHECK(parameters(keeps, "2") != parameters(forgets, "2"));
 }
 
-// The noise dominates the gradients, so the change of a step is the noise. The correlation of two
-// independent ones is normal with variance 1/106.
+// The noise dominates the gradients, so each step's change is its noise. The correlation of two
+// independent noises is normal with variance 1/106.
 TEST_CASE("the noise of a step follows what its coordinates are scaled by",
           "[run][clipping][privacy]") {
   const auto changed_by_step = [](const std::string& least_variance) {

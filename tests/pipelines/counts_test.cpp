@@ -1,5 +1,5 @@
-// Counts of the private rows that are released first: the number of rows, by which later means are
-// divided, and the number of rows of each class.
+// Counts of the private rows, which are released first: the number of rows, by which later means
+// are divided, and the number of rows of each class.
 #include <cmath>
 
 #include "privgrad/bounded_statistic.hpp"
@@ -40,7 +40,7 @@ const Overrides kBalanced{"model.class_weights=balanced",
                           "report.class_counts={noise_multiplier: 6, largest_weight: 5}"};
 const std::string kStandardize =
     "data.transforms=[{kind: standardize, statistic: private, range: [-3, 3], share: 0.1}]";
-/// Noise without a budget, for runs in which other things than the budget are tested.
+/// Noise without a budget, for tests of something other than the budget.
 const Overrides kOneStep{"mode=research", "steps=1", "evaluate_every=1",
                          "privacy.target_epsilon=null", "schedules.noise_multiplier=5"};
 
@@ -188,8 +188,8 @@ TEST_CASE("counts: their noise is of the size that was paid for", "[statistics]"
   CHECK(of_rows < 200.0);
   CHECK(of_classes > 60.0);
   CHECK(of_classes < 200.0);
-  // Each has its own noise: the sum of 120 products has a standard deviation of 11, and would be
-  // 120 for equal noise.
+  // Each count has its own noise: the sum of 120 products has a standard deviation of 11, and would
+  // be 120 for equal noise.
   CHECK(std::abs(together) < 60.0);
 }
 
@@ -255,7 +255,7 @@ TEST_CASE(
     return core::class_weights_of(experiment.plan(),
                                   core::ReleasedCounts{{}, std::move(counts), {}});
   };
-  // The mean count over a class's own: 200 / 300 and 200 / 100.
+  // The mean count divided by the class's count: 200 / 300 and 200 / 100.
   CHECK(weights({300.0, 100.0}) == std::vector<double>{200.0 / 300.0, 2.0});
   // Counts are at least 1, and weights at most 5: 50 / 99, and 50 / 1.
   CHECK(weights({99.0, -40.0}) == std::vector<double>{50.0 / 99.0, 5.0});
@@ -314,7 +314,7 @@ TEST_CASE("counts: files that say other balanced weights are found", "[statistic
   verify::write_chain(ledger, lines);
   CHECK_THAT(problems_of(experiment),
              ContainsSubstring("has another 'reported.class_counts' than the plan"));
-  // Other counts make other weights, which the model file does not have.
+  // Other counts make other weights, which the model file does not contain.
   Json& value = summary["reported"]["class_counts"]["value"];
   value[0] = value[0].get<double>() + 30.0;
   write_file(path, summary.dump());

@@ -1,5 +1,5 @@
-// Runs in which each example is drawn in one step of each cycle, and samplers that only charge like
-// this.
+// Runs in which each example is drawn in one step of each cycle, and samplers that charge like this
+// but draw differently.
 #include <string>
 #include <vector>
 
@@ -24,7 +24,7 @@ privacy: {target_epsilon: 50, target_delta: 1e-5, adjacency: zero_out, accountan
 steps: 14
 )";
 
-/// Cycles of three steps, drawn and charged as the variant says.
+/// Cycles of three steps, drawn and charged as the variant defines.
 class Cycles : public Sampler {
  public:
   explicit Cycles(const Params&) {}

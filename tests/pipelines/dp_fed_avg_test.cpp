@@ -15,7 +15,7 @@ namespace federated {
 
 namespace {
 
-/// Every unit in every step, after a draw that the test can see.
+/// Draws every unit in every step; the test can see the draws.
 class WatchedSampler : public Sampler {
  public:
   static inline std::vector<double> draws;
@@ -75,7 +75,7 @@ TEST_CASE("participation that draws a client twice ends a run", "[federated][pri
   }
 }
 
-// The noise follows from the seed, so two runs differ by what clients send alone. With a learning
+// The noise follows from the seed, so two runs differ only by what clients send. With a learning
 // rate of 1e-30, they send the model that they received.
 TEST_CASE("dp_fed_avg: the change of a client that drops out is not in the sum", "[federated]") {
   const auto parameters = [](const char* more) {
@@ -124,7 +124,7 @@ TEST_CASE("dp_fed_avg: the server's ledger is not above its budget, whatever hap
 
 TEST_CASE("dp_fed_avg: a number of examples that was counted is not a public one",
           "[federated][privacy]") {
-  // Without a client's examples their total is smaller, and the shares of all others change.
+  // Without a client's examples the total is smaller, and the shares of all other clients change.
   const auto lists_sizes = [](const std::vector<std::string>& more) {
     std::vector<std::string> set{"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
                                  "privacy.target_epsilon=1000"};
@@ -215,8 +215,8 @@ TEST_CASE("no two samplers of a run draw the same numbers, the server's among th
 
 TEST_CASE("dp_fed_avg: what a client does in a round does not follow from earlier participation",
           "[federated][privacy]") {
-  // Its steps are numbered by the rounds, whether it takes part or not: the schedules and batches
-  // of the tenth round are those of steps 27 to 29.
+  // A client's steps are numbered by rounds, whether it takes part or not: the tenth round has the
+  // schedules and batches of steps 27 to 29.
   WatchedSampler::steps.clear();
   std::string yaml = kBase;
   yaml.replace(yaml.find("local_iterations: 3"), 19,
@@ -282,7 +282,7 @@ TEST_CASE("dp_fed_avg: the server's learning rate is its own where the clients' 
 
 TEST_CASE("dp_fed_avg: participation that is amplified stays secret", "[federated][privacy]") {
   // Poisson participation is charged as Poisson sampling, which is only valid if nobody knows the
-  // participants; draws without replacement must also be secret.
+  // participants; draws without replacement must be secret, too.
   std::string yaml = kBase;
   yaml.replace(yaml.find("seed: 1"), 7, "mode: release");
   const std::vector<std::string> base{"federated.aggregation=dp_fed_avg",

@@ -118,8 +118,8 @@ TEST_CASE("exact sum: what the rows give, to 13 bits", "[exact]") {
         const Cells by_rows =
             cells_of(exact_sum(RowsOnly(*program), data, rows, clip_norm, *executor));
         REQUIRE(cells.size() == by_rows.size());
-        // For each example, 2^-10 of its length in cells if all errors add up, and some cells if a
-        // clip norm far beyond the gradients leaves few cells.
+        // For each example, 2^-10 of its length in cells if all errors add up, plus some cells if
+        // the clip norm is so far above the gradients that they have few cells.
         const long double allowed =
             static_cast<long double>(count) *
             (16.0L +
@@ -212,8 +212,8 @@ TEST_CASE("exact sum: examples whose gradient overflows count as zero, and distu
 
 namespace {
 
-/// The exact sum over a training set that a manifest reads and transforms, at the model's initial
-/// parameters and the clip norm of the manifest's first step.
+/// Returns the exact sum over a training set that a manifest reads and transforms, at the model's
+/// initial parameters and the clip norm of the manifest's first step.
 Cells sum_of_file(const std::string& yaml, const std::string& csv) {
   Experiment experiment(yaml);
   write_file(experiment.dir() / "train.csv", csv);
@@ -339,8 +339,8 @@ TEST_CASE("one more of many aligned gradients moves the sum by its own cells", "
 
 TEST_CASE("a trained model does not betray which grid its noise fell on", "[exact][privacy]") {
   // One step with learning rate 1 from zero parameters: the weights are the release. For every
-  // aggregator with Gaussian noise, and for noise far above the data or not, each weight is a
-  // multiple of a cell that only noise and bound determine, with and without the example.
+  // aggregator with Gaussian noise, whether the noise is far above the data or not, each weight is
+  // a multiple of a cell that only noise and bound determine, with and without the example.
   for (const char* aggregator :
        {"{kind: gaussian}", "{kind: tree}", "{kind: tree, momentum: 0.5}",
         "{kind: tree, variance_reduction: true}",

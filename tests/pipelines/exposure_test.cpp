@@ -1,4 +1,5 @@
-// How well language models remember canaries of random tokens, beside what their proof allows.
+// How well language models remember canaries of random tokens, compared with the limit that the
+// proof allows.
 #include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -27,7 +28,7 @@ privacy: {target_epsilon: 1, target_delta: 1e-5, adjacency: zero_out, accountant
 steps: 120
 )";
 
-/// 60 sequences of 6 tokens that follow each other.
+/// 60 sequences of 6 consecutive tokens.
 struct Speaker : Experiment {
   explicit Speaker(const std::vector<std::string>& overrides = {})
       : Experiment(kSpeaker, overrides) {

@@ -52,7 +52,7 @@ struct Kept {
   TempDir home;
   fs::path folder = home.path() / "features";
 
-  /// All results of a run except its times, by file name.
+  /// Returns all results of a run except its times, by file name.
   std::map<std::string, std::string> run(bool with_cache, Notes& notes,
                                          const std::vector<std::string>& overrides = {},
                                          float first_weight = -0.4f) const {
@@ -98,7 +98,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-/// The file of kKey according to the format's description, not written by the program.
+/// Returns the file of kKey, made from the format's description and not by the program.
 std::string described_file() {
   std::string text = "privgrad features 1\n" + kKey.text + "\n";
   text.append(reinterpret_cast<const char*>(kFeatures.data()), kFeatures.size() * sizeof(float));
@@ -130,7 +130,7 @@ TEST_CASE("a run computes with what was kept, not beside it", "[features]") {
   Notes notes;
   const auto honest = kept.run(true, notes);
   for (const fs::path& file : kept.files()) {
-    // Other numbers with a matching hash: a forgery, which only the user could make.
+    // Different numbers with a matching hash: a forgery that only the user could make.
     std::string text = read_file(file);
     text.resize(text.size() - 64);
     const float other = 0.25f;

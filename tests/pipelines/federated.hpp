@@ -44,7 +44,7 @@ inline std::vector<Json> lines_of(const fs::path& file) {
   return lines;
 }
 
-/// Every ledger of the run, after checking it.
+/// Returns every ledger of the run, after checking it.
 inline std::vector<core::LedgerContents> ledgers(const Experiment& experiment,
                                                  std::size_t clients) {
   std::vector<core::LedgerContents> all;

@@ -28,7 +28,7 @@ steps: 40
 federated: {clients: 4, rounds: 10, local_iterations: {kind: ali_dpfl}, estimate_bound: 1000}
 )";
 
-/// The client's answer after `steps` steps from `model`.
+/// Returns the client's answer after `steps` steps from `model`.
 core::ClientRound sent_by(Experiment& experiment, std::size_t number, const Dataset& data,
                           const std::vector<float>& model, std::uint64_t steps) {
   const core::Plan& plan = experiment.plan();
@@ -51,7 +51,7 @@ std::vector<float> start_of(Experiment& experiment) {
   return model;
 }
 
-/// The mean loss of a client's examples.
+/// Returns the mean loss of a client's examples.
 double mean_loss(Experiment& experiment, std::size_t client, const Dataset& data,
                  const std::vector<float>& model) {
   const auto executor = core::make_executor(1);
@@ -97,8 +97,8 @@ TEST_CASE("private estimates are the change of the client's loss, and how it ben
 
 TEST_CASE("an example counts in a private estimate with no more than estimate_bound",
           "[federated][ali][privacy]") {
-  // So small a bound that every loss changed by more: the mean of vectors that all have this
-  // length.
+  // The bound is so small that the loss of every example changes by more. Each example's vector is
+  // therefore clipped to this length, and the client sends the mean of these vectors.
   Experiment experiment(kClientsAlone, {"federated.estimate_bound=1e-4"});
   const Dataset data = training_data(experiment);
   const core::ClientRound sent = sent_by(experiment, 2, data, start_of(experiment), 3);
@@ -132,8 +132,8 @@ TEST_CASE("unaccounted estimates are the exact losses and gradients at both ends
 
 namespace {
 
-/// Draws all rows. The instance for estimates, which is made after that for steps, adds one more:
-/// the first row again, or a row that does not exist.
+/// Draws all rows. The instance for estimates, which is made after the instance for steps, adds one
+/// more: the first row again, or a row that does not exist.
 class RowAddingSampler final : public Sampler {
  public:
   explicit RowAddingSampler(const Params&) : number_(made++) {}
@@ -174,7 +174,8 @@ TEST_CASE("a row that is drawn twice, or does not exist, is in no estimate",
       const int before = RowAddingSampler::made;
       CHECK_NOTHROW(sent_by(experiment, 0, data, start, 1));
       const int instances = RowAddingSampler::made - before;
-      // Again, but now the last instance that the client makes, the one for estimates, is faulty.
+      // The same, but only the client's last instance, which draws for estimates, is
+      // faulty.
       RowAddingSampler::last = RowAddingSampler::made + instances - 1;
       CHECK_THROWS_WITH(sent_by(experiment, 0, data, start, 1),
                         ContainsSubstring(existing ? "row 0 was drawn twice" : "does not exist"));
@@ -184,8 +185,8 @@ TEST_CASE("a row that is drawn twice, or does not exist, is in no estimate",
 
 namespace {
 
-/// Draws each row with probability 1/10, and charges this. The instance for estimates, which has
-/// one batch for each of the ten rounds instead of the forty steps, may violate either.
+/// Draws each row with probability 1/10, and charges this. The instance for estimates, with one
+/// batch for each of ten rounds instead of forty steps, may draw all rows, or charge half.
 class TwoFacedSampler final : public Sampler {
  public:
   explicit TwoFacedSampler(const Params&) {}
@@ -245,7 +246,7 @@ TEST_CASE("the batches of private estimates are held against what is charged for
 }
 
 TEST_CASE("a client looks at no examples but its own", "[federated][privacy]") {
-  // Parallel composition relies on it: the examples of other clients may be anything.
+  // Parallel composition relies on this: the examples of other clients may be anything.
   for (const char* estimates : {"private", "unaccounted"}) {
     INFO(estimates);
     Experiment experiment(kClientsAlone, {std::string("federated.estimates=") + estimates});
@@ -327,7 +328,7 @@ TEST_CASE("the noise of a round, in its steps and in its estimate, has the key o
   const std::vector<float> stepped = sent_with("0.5", keys).model;
   CHECK(stepped == sent_with("0.5", keys).model);
   CHECK(stepped != sent_with("0.5", later).model);
-  // Steps so short that the model does not change: an estimate only contains its noise.
+  // Steps are so short that the model does not change: an estimate contains only its noise.
   const auto estimates_with = [&](const core::RunKeys& of) {
     return sent_with("1e-30", of).loss_changes.value();
   };

@@ -38,7 +38,7 @@ TEST_CASE("a federated run leaves its whole record", "[federated]") {
   Experiment experiment(kBase);
   const auto result = experiment.run();
   CHECK(result.status == core::RunStatus::completed);
-  CHECK(result.steps == 30);  // 10 rounds of 3
+  CHECK(result.steps == 30);  // 10 rounds of 3 steps
   std::set<std::string> files;
   for (const auto& entry : fs::directory_iterator(experiment.run_dir()))
     files.insert(entry.path().filename());
@@ -194,7 +194,7 @@ TEST_CASE("a straggler makes a part of its steps, pays for that, and its model a
   for (std::size_t i = 0; i < 4; ++i) {
     const auto steps = clients[i].at("steps").get<std::uint64_t>();
     made += steps;
-    CHECK(steps >= 8);  // at least one a round
+    CHECK(steps >= 8);  // at least one per round
     CHECK(steps <= books[i].releases.size());
   }
   CHECK(made < 4 * 40);  // at least one client made fewer than all steps
@@ -247,7 +247,7 @@ TEST_CASE("what is stated is what one client was charged for", "[federated][priv
   const Json& mechanism = result.statement.at("mechanism");
   CHECK_THAT(mechanism.at("charged_as").get<std::string>(),
              ContainsSubstring(std::to_string(books[fullest].releases.size()) + " x Poisson"));
-  // The stated charge costs the stated epsilon: the plan of that client for as many steps.
+  // The stated charge costs the stated epsilon, by that client's plan for as many steps.
   CHECK(result.statement.at("charged_steps") == books[fullest].releases.size());
   const std::vector<core::Charge> charged(
       client.charges.begin(),
@@ -286,7 +286,7 @@ TEST_CASE("without noise, one local step a round is the mean gradient of all exa
 
 TEST_CASE("the last round is shortened to what the budget pays for, and said to be",
           "[federated]") {
-  // With 7 steps per round, the budget does not pay for the last ones.
+  // With 7 steps per round, the budget does not pay for the last steps.
   Experiment experiment(kBase, {"federated.local_iterations=7", "steps=1000",
                                 "federated.rounds=100", "privacy.target_epsilon=4"});
   const std::uint64_t affordable = experiment.plan().affordable_steps;
@@ -349,8 +349,8 @@ TEST_CASE("release mode: a real partition of private labels is refused, an even 
 
 namespace {
 
-/// A client for each quadrant of the first two features: examples belong to clients by their own
-/// values.
+/// A client for each quadrant of the first two features: an example's own values determine its
+/// client.
 class Quadrants : public Transform, public Partition {
  public:
   explicit Quadrants(const Params&) {}
@@ -376,7 +376,7 @@ class Quadrants : public Transform, public Partition {
   bool is_drawn() const override { return false; }
 };
 
-/// The same, by an author who does not say whether it is drawn.
+/// The same, but its author does not declare whether it is drawn.
 class Silent final : public Quadrants {
  public:
   using Quadrants::Quadrants;

@@ -47,7 +47,7 @@ class Plain : public Program {
 struct WithRows final : Plain, ReproducibleRows {
   using Plain::Plain;
 };
-/// A plan only checks whether the ability exists, and never calls it.
+/// Has the ability but never runs it: a plan only checks whether it exists.
 struct WithClipping final : Plain, ExactClipping {
   using Plain::Plain;
   std::size_t groups() const override { return 1; }
@@ -94,7 +94,7 @@ const Catalog& through_catalog() {
   return made;
 }
 
-/// The causes listed as floating_point for a plan in research mode.
+/// Returns the causes listed as floating_point for a plan in research mode.
 std::vector<core::Unaccounted> causes(const Overrides& set) {
   Experiment experiment(kInFloatingPoint, set, through_catalog());
   std::vector<core::Unaccounted> found;
@@ -104,7 +104,7 @@ std::vector<core::Unaccounted> causes(const Overrides& set) {
   CHECK(plan.covers_bits() == found.empty());
   const Json json = core::to_json(plan);
   CHECK(json.at("floating_point") == (found.empty() ? Json("exact") : Json(nullptr)));
-  // It appears once, however many causes there are.
+  // The name appears once, however many causes there are.
   const auto& names = json.at("unaccounted");
   CHECK(std::count(names.begin(), names.end(), "floating_point") == (found.empty() ? 0 : 1));
   return found;

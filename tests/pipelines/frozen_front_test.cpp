@@ -31,7 +31,7 @@ Floats normals(std::size_t count, unsigned seed) {
   return values;
 }
 
-/// The parameters of a part, by their names in the whole.
+/// Returns the parameters of a part, found by their names in the whole network.
 Floats parameters_of(const Network& part, const Network& whole, const Floats& all) {
   Floats own;
   for (const ParameterBlock& block : parameter_blocks(part)) {
@@ -45,7 +45,7 @@ Floats parameters_of(const Network& part, const Network& whole, const Floats& al
   return own;
 }
 
-/// The outputs of each example, and its loss.
+/// Returns the outputs of each example, and its loss.
 Floats results_of(const Network& network, const Floats& parameters, const Floats& features) {
   static const auto executor = core::make_executor(1);
   static const auto backend = house().create<Backend>("cpu", Value::Object{});
@@ -69,7 +69,7 @@ Floats outputs_of(const Network& network, const Floats& parameters, const Floats
   return results;
 }
 
-/// What crosses from the first layers, side by side for each example.
+/// Returns the values that cross from the first layers, side by side for each example.
 Floats crossing(const Network& whole, std::size_t layers, const Floats& all,
                 const Floats& features) {
   const std::size_t width = element_count(whole.input.features), rows = features.size() / width;
@@ -93,7 +93,7 @@ Floats crossing(const Network& whole, std::size_t layers, const Floats& all,
   return result;
 }
 
-/// Of four places, each of which predicts the token behind it.
+/// Returns a network on four places, each of which predicts the next token.
 Network speaker(std::vector<Node> nodes) {
   Network network{.input = {{4}, 0}, .nodes = std::move(nodes), .loss = Loss::next_token};
   check_network(network);
@@ -122,7 +122,7 @@ TEST_CASE("every value that trained layers use crosses from the frozen ones", "[
   CHECK(core::values_behind(diamond, 3) == Sizes{2, 3});
   CHECK(core::values_behind(diamond, 4) == Sizes{3, 4});
   CHECK(core::values_behind(diamond, 5) == Sizes{5});
-  // Only what makes the value; the names stay.
+  // The part has only the nodes that compute the value, and keeps their names.
   const Network side = core::part_up_to(diamond, 3);
   REQUIRE(side.nodes.size() == 2);
   CHECK(parameter_blocks(side)[2].name == "side.weight");
@@ -130,7 +130,8 @@ TEST_CASE("every value that trained layers use crosses from the frozen ones", "[
   CHECK(behind.input.features == Shape{8});
   CHECK(parameter_blocks(behind).front().name == "main.weight");
   CHECK(parameter_blocks(behind).back().name == "layers.5.bias");
-  // Before half of the features and their multiple there are no parameters: both are made again.
+  // Half of the features, and a multiple of them, depend on no parameter, so both are recomputed
+  // after the cut.
   const Network halves = classifier({4}, {PartOf{.first = 0, .size = 2},
                                           Dense{3},
                                           {PartOf{.first = 2, .size = 2}, {0}},
@@ -140,12 +141,12 @@ TEST_CASE("every value that trained layers use crosses from the frozen ones", "[
                                           Dense{3}});
   CHECK(core::values_behind(halves, 4) == Sizes{0, 2});
   CHECK(core::last_part(halves, 4).input.features == Shape{7});
-  // Nodes that share parameters keep doing so where others are taken out before them.
+  // Nodes that share parameters still do if nodes before them are removed.
   Network shared = classifier({4}, {Dense{4}, tanh, Dense{4}, Dense{4}, Dense{3}});
   shared.nodes[3].shares = 2;
   CHECK(core::last_part(shared, 2).nodes[1].shares == std::size_t{0});
   CHECK(core::part_up_to(shared, 4).nodes[3].shares == std::size_t{2});
-  // A chain has one value, whose shape it keeps.
+  // In a chain one value crosses, and keeps its shape.
   const Network chain = classifier({6, 5}, {Conv2d{.channels = 2, .kernel = 3}, tanh, Dense{3}});
   CHECK(core::values_behind(chain, 2) == Sizes{2});
   CHECK(core::last_part(chain, 2).input.features == Shape{4, 3, 2});
@@ -161,11 +162,11 @@ TEST_CASE("a network behind its frozen layers computes what the whole one does, 
            {4},
            {Dense{5}, {tanh, {1}}, {Dense{3}, {1}}, {Dense{3}, {2}}, {Add{}, {4, 3}}, Dense{3}}),
        3},
-      // An image and the features cross.
+      // The crossing values are an image and the features.
       {classifier({4, 3, 2},
                   {same, tanh, same, {Add{}, {3, 2, 0}}, GroupNorm{.groups = 2}, Dense{3}}),
        2},
-      // Numbers beside numbers, some of which no frozen layer computes.
+      // Several vectors cross side by side, and no frozen layer computes some of them.
       {classifier({4}, {PartOf{.first = 0, .size = 2},
                         Dense{3},
                         {PartOf{.first = 2, .size = 2}, {0}},
@@ -174,7 +175,7 @@ TEST_CASE("a network behind its frozen layers computes what the whole one does, 
                         {Add{}, {2, 5}},
                         Dense{3}}),
        4},
-      // Tokens cross beside what is made of them, and their mask is made again.
+      // Tokens cross together with the values computed from them, and their mask is recomputed.
       {classifier({4}, {Embedding{.vocabulary = 4, .width = 2},
                         Positions{},
                         {TokenMask{}, {0}},
@@ -182,7 +183,7 @@ TEST_CASE("a network behind its frozen layers computes what the whole one does, 
                         {MeanOfPlaces{}, {4, 3}},
                         Dense{3}}),
        2},
-      // Tokens cross for the loss, with their mask and without.
+      // Tokens cross because the loss needs them, with their mask and without.
       {speaker({Embedding{.vocabulary = 4, .width = 2},
                 Positions{},
                 {TokenMask{}, {0}},
@@ -192,7 +193,7 @@ TEST_CASE("a network behind its frozen layers computes what the whole one does, 
       {speaker({Embedding{.vocabulary = 4, .width = 2}, Positions{},
                 Dense{.units = 4, .per_place = true}}),
        2},
-      // The value that crosses is not the last of the frozen ones.
+      // The crossing value is not the last frozen one.
       {classifier({4}, {Dense{3},
                         {Dense{3}, {0}},
                         {Add{}, {1, 2}},

@@ -71,7 +71,7 @@ struct Begun : Experiment {
 const std::string kWeights = "model.weights={file: base.safetensors}";
 const std::string kPublicWeights = "model.weights={file: base.safetensors, public: true}";
 
-/// The parameters before the first step, from a run of one step that learns nothing.
+/// Returns the parameters before the first step, from a run of one step that learns nothing.
 std::vector<float> beginning(Experiment& experiment) {
   return core::initial_parameters(experiment.plan(), core::RandomKey::from_seed(1));
 }
@@ -190,7 +190,7 @@ TEST_CASE("weights that do not fit are refused with a table of all of them", "[w
              ContainsSubstring("there is no such file"));
 }
 
-// ---- who vouches for them
+// ---- who vouches for the weights
 
 TEST_CASE("weights that nobody declares public are listed, and refused in release mode",
           "[weights][privacy]") {
@@ -287,7 +287,7 @@ TEST_CASE("what a private run has left is not public because a manifest says so"
   open.run();
   const std::string nothing_said = read_file(open.run_dir() / "model.safetensors");
   CHECK(refusal_of(with({kPublicWeights}, release), nothing_said) == "it was planned");
-  // A file without an epsilon is not mistaken for such a model.
+  // A file that states no epsilon is not mistaken for such a model.
   auto metadata = core::read_safetensors(nothing_said).metadata;
   metadata.erase("epsilon");
   CHECK(
@@ -403,8 +403,8 @@ TEST_CASE("frozen layers cost nothing: noise and norms are of what is trained",
 
 TEST_CASE("what an example becomes in frozen layers depends on no other one",
           "[weights][frozen][privacy]") {
-  // A data set and its neighbour with another last example: all other features keep their bits.
-  // Values for the first are computed by hand: tanh(W x + b).
+  // A data set and its neighbour, with a different last example: all other features keep their
+  // bits. Values for the first are computed by hand: tanh(W x + b).
   const auto features_of = [](const std::string& last) {
     Experiment experiment(R"(privgrad: 1
 seed: 1

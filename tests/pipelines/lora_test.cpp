@@ -78,7 +78,7 @@ Examples examples_of(const Network& network, std::size_t rows) {
   return examples;
 }
 
-/// The parameters of the network before training.
+/// Returns the parameters of the network before training.
 Floats base_of(const Network& network) { return normals(parameter_count(network), 7, 0.4f); }
 
 std::unique_ptr<Program> compiled(const Network& network) {
@@ -91,8 +91,8 @@ std::unique_ptr<Program> program_of(const Network& network, const core::LoraLayo
   return compiled(core::network_with_adapters(network, layout, base_of(network)));
 }
 
-/// Dense layers, one of them applied at each place, a convolution with strides and padding, and an
-/// embedding.
+/// Returns networks of dense layers, one of them applied at each place, a convolution with strides
+/// and padding, and an embedding.
 std::vector<Network> small_networks() {
   return {classifier({5}, {Dense{8}, Activation{ActivationKind::tanh}, Dense{3}}),
           classifier({5, 4, 2}, {Conv2d{.channels = 6, .kernel = 3, .stride = 2, .padding = 1},
@@ -127,7 +127,7 @@ TEST_CASE("an adapter is added to its tensor as the product of its two parts", "
   Floats network(8, 1.0f);
   layout.merge(Floats{1, -1, 2, 0, 1, 9}, network);
   CHECK(network == expected);
-  // Of a table, B comes first.
+  // In a table of embeddings, B comes first.
   layout.tensors[0].is_table = true;
   network.assign(8, 1.0f);
   layout.merge(Floats{2, 0, 1, 1, -1, 9}, network);
@@ -279,7 +279,7 @@ const std::string kLora = "model.lora={rank: 1, alpha: 2, targets: [layers.2]}";
 const std::vector<std::string> kQuiet{"privacy.noise=off", "schedules.clip_norm=100",
                                       "schedules.noise_multiplier=null", "steps=1"};
 
-/// By name, in the order of the parameters.
+/// Returns a file's tensors by name.
 std::map<std::string, Floats> tensors_in(const std::filesystem::path& file) {
   std::map<std::string, Floats> tensors;
   for (const core::StoredTensor& tensor : core::read_safetensors(read_file(file)).tensors)
@@ -287,8 +287,8 @@ std::map<std::string, Floats> tensors_in(const std::filesystem::path& file) {
   return tensors;
 }
 
-/// The allowed error of a step: the single backward pass of the whole model (ExactClipping) makes
-/// products smaller by 2^-11, and rounds their factors to 13 bits.
+/// Returns the allowed error of a step: the single backward pass of the whole model (ExactClipping)
+/// makes products smaller by 2^-11, and rounds their factors to 13 bits.
 double step_error(const Floats& before, const Floats& after) {
   double farthest = 0.0;
   for (std::size_t i = 0; i < before.size(); ++i)
@@ -353,8 +353,8 @@ TEST_CASE("a step of an adapter is that of its tensor, seen through A", "[lora]"
 }
 
 TEST_CASE("every trained tensor has moved after two steps", "[lora]") {
-  // The first step moves B, which begins at 0, and only then has A a gradient. If A had not moved,
-  // every row of the change would be a multiple of its initial row.
+  // The first step moves B, which begins at 0; only after that does A have a gradient. If A had not
+  // moved, every row of the change would be a multiple of its initial row.
   Adapted experiment(with(kQuiet, {"model.lora={rank: 1, alpha: 2, targets: ['*']}", "steps=2",
                                    "schedules.learning_rate=1"}));
   experiment.run();
@@ -404,7 +404,7 @@ TEST_CASE("adapters are all that norms, noise and cost are about", "[lora][priva
   Adapted adapted({kLora, "model.train=[last]"}), whole({});
   const core::Plan& plan = adapted.plan();
   CHECK(plan.parameters == 6 + 5 + 12);
-  // The first layer comes before all trained ones, and is applied to the examples once.
+  // The first layer comes before all trained layers, and is applied to the examples once.
   CHECK(plan.setting->frozen_layers == 2);
   CHECK(core::untrained_parameters(*plan.setting) == 24 + 30 + 5);
   REQUIRE(plan.setting->groups.size() == 3);

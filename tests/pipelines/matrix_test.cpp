@@ -85,7 +85,7 @@ TEST_CASE("matrix: what was optimised is kept with the run, and planned with aga
   CHECK(facts.at("optimized").at(1).get<double>() < 0.0);
   CHECK(experiment.plan().setting->kept->optimized() ==
         facts.at("optimized").get<std::vector<double>>());
-  // Other numbers cost something else than the charges in the ledger.
+  // Different numbers have a different cost from the charges in the ledger.
   facts["optimized"][1] = -0.9;
   write_file(file, facts.dump());
   CHECK_FALSE(verify::problems_of(experiment).empty());

@@ -31,7 +31,7 @@ privacy: {target_epsilon: 1000, target_delta: 1e-5, adjacency: zero_out, account
 steps: 3
 )";
 
-/// The bytes of a file, apart.
+/// The bytes of a file, in separate parts.
 struct Parts {
   Json header;
   std::string data;
@@ -102,7 +102,7 @@ TEST_CASE("a saved model holds all that is between raw examples and outputs") {
   REQUIRE(model.preprocessing[1].fitted.values.size() == 2);
   CHECK(model.preprocessing[1].fitted.values[0].name == "mean");
   CHECK(model.preprocessing[1].fitted.values[1].shape == Shape{3, 5});
-  CHECK(model.metadata.at("date") == "2023-11-14T22:13:20Z");  // of SOURCE_DATE_EPOCH=1700000000
+  CHECK(model.metadata.at("date") == "2023-11-14T22:13:20Z");  // from SOURCE_DATE_EPOCH=1700000000
   CHECK(model.metadata.at("statement").find("epsilon") != std::string::npos);
 }
 
@@ -149,7 +149,7 @@ steps: 2
   CHECK(model.classes == std::vector<std::string>{"lost", "won"});
   REQUIRE(model.data);
   CHECK(model.data->name == "privgrad.csv:csv");
-  CHECK(model.data->params.find("train") == nullptr);  // it does not describe these rows
+  CHECK(model.data->params.find("train") == nullptr);  // the file does not describe these rows
   const auto problems = [&] {
     return core::verify_run(core::RecordDirectory(experiment.run_dir()), house()).problems;
   };
@@ -290,7 +290,7 @@ TEST_CASE("a described network comes back, and those of versions before can be r
   CHECK(core::to_json(core::network_from_json(core::to_json(weighted)))["class_weights"] ==
         Json({0.1, 2.0, 1.0}));
   CHECK(core::model_format_of(weighted) == "2");
-  // A small file whose layers would fill the memory of any machine.
+  // The file is small, but its layers would fill the memory of any machine.
   wrong = Json::parse(R"({"input": [67108864], "classes": 3, "loss": "squared", "layers": [
     {"layer": "scale", "factor": 2}, {"layer": "scale", "factor": 2},
     {"layer": "scale", "factor": 2}, {"layer": "scale", "factor": 2},

@@ -29,7 +29,7 @@ Floats ramp(std::size_t count, float first) {
   return values;
 }
 
-/// The parameters before the first step.
+/// Returns the parameters before the first step.
 Floats beginning(Experiment& experiment) {
   return core::initial_parameters(experiment.plan(), core::RandomKey::from_seed(1));
 }
@@ -52,7 +52,8 @@ privacy: {target_epsilon: 3, target_delta: 1e-5, adjacency: zero_out, accountant
 steps: 2
 )";
 
-/// Images of 4 x 5 x 2, of which the convolution makes 3 x 4 x 3, and weights as PyTorch has them.
+/// Images of 4 x 5 x 2, which the convolution turns into 3 x 4 x 3, and weights in PyTorch's
+/// layout.
 struct OwnModule : Experiment {
   explicit OwnModule(const std::string& map, std::vector<Tensor> tensors = own_tensors())
       : Experiment(kOwnModule, {"model.weights={file: own.safetensors, map: " + map + "}"}) {
@@ -84,7 +85,7 @@ TEST_CASE("a map rearranges the tensors of one's own module", "[weights]") {
   OwnModule experiment(kOwnMap);
   const Floats found = beginning(experiment);
   const std::vector<Tensor> file = OwnModule::own_tensors();
-  // The model's order, element by element.
+  // The weights in the model's order, element by element.
   Floats expected;
   for (std::size_t c = 0; c < 3; ++c) {
     for (std::size_t u = 0; u < 2; ++u) {

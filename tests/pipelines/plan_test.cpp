@@ -131,7 +131,7 @@ TEST_CASE("a sampler whose instances charge differently does not run", "[plan][p
 
 namespace {
 
-/// All rows in every batch, with the given charges.
+/// Draws all rows in every batch, with the given charges.
 class GenerousSampler final : public Sampler {
  public:
   explicit GenerousSampler(const Params&) {}

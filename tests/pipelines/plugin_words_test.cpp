@@ -1,4 +1,4 @@
-// Texts of plugins are written into the files of a run, which are UTF-8 whatever bytes a plugin
+// Texts of plugins in the files of a run: the files are UTF-8 whatever bytes a plugin
 // returns.
 #include <nlohmann/json.hpp>
 

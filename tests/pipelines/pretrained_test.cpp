@@ -1,4 +1,4 @@
-// Public models from their folders, beside what Hugging Face's transformers computes with them.
+// Public models from their folders, compared with the results of Hugging Face's transformers.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -34,7 +34,7 @@ const fs::path kFolders = kSource / "plugins/models/pretrained/sample";
 
 Json json_of(const fs::path& file) { return Json::parse(read_file(file)); }
 
-/// A copy of a folder, with some members of config.json changed; null takes one out.
+/// A copy of a folder in which some members of config.json are changed; null removes a member.
 fs::path changed(const fs::path& to, const std::string& name, const Json& members) {
   fs::copy(kFolders / name, to);
   Json config = json_of(to / "config.json");
@@ -68,7 +68,7 @@ steps: 2
 )";
 }
 
-/// The outputs of a network's nodes up to some value, for each row of inputs.
+/// Returns the outputs of a network's nodes up to some value, for each row of inputs.
 std::vector<Floats> values_of(const Network& network, const core::InitialWeights& weights,
                               const Json& inputs) {
   Floats parameters(parameter_count(network));
@@ -95,14 +95,14 @@ void check_values(const std::vector<Floats>& found, const Json& wanted, const Js
     const bool are_tokens = inputs[row].size() * width == found[row].size();
     for (std::size_t i = 0; i < found[row].size(); ++i) {
       if (are_tokens && inputs[row][i / width].get<float>() < 0.0f)
-        continue;  // nothing looks there
+        continue;  // no later node reads this value
       CHECK(std::fabs(found[row][i] - wanted[row][i].get<float>()) <= 1e-4f);
     }
   }
 }
 
 /// Gives an experiment the inputs of a folder's expected.json as its rows.
-/// \param shape  as NumPy writes it.
+/// \param shape  the shape as NumPy writes it.
 void write_rows(const Experiment& experiment, const Json& expected, const std::string& shape) {
   Floats features, targets;
   for (const Json& row : expected.at("inputs")) {
@@ -139,7 +139,7 @@ TEST_CASE("public models compute what transformers does with their folders", "[p
   const Network& network = plan.setting->whole;
   CHECK(plan.setting->weights->begun_anew ==
         std::vector<std::string>{"output.weight", "output.bias"});
-  // The values behind the last block: the pooling and the output layer follow.
+  // The values after the last block, before the pooling and the output layer.
   const Network body = core::part_up_to(network, network.nodes.size() - 2);
   core::InitialWeights weights = *plan.setting->initial;
   check_values(values_of(body, weights, expected.at("inputs")), expected.at("values"),
@@ -185,7 +185,8 @@ TEST_CASE("trained weights go back into the folder, and the others stay as they 
   model.parameters.resize(parameter_count(network));
   experiment.plan().setting->initial->put_into(model.parameters);
   CHECK(core::weights_with(begun, model, sources, {}, core::Lacking::is_left_out) == begun);
-  // Of another model, read again in the same way, they are the same to rounding, and not public.
+  // Weights of another model are the same up to rounding after writing and reading, and are not
+  // public.
   for (float& value : model.parameters) value += 0.25f;
   const std::string written =
       core::weights_with(begun, model, sources, {}, core::Lacking::is_left_out);
@@ -286,7 +287,7 @@ TEST_CASE("a run is bound to the config.json that it read, and says so", "[pretr
   CHECK(json_of(experiment.run_dir() / "facts.json").at("model_files").at("path/config.json") ==
         hash);
   CHECK(verify::all_of(verify::check(experiment.run_dir()).problems) == "");
-  // Even if the network is the same.
+  // A changed config.json is noticed even if the network is the same.
   Json config = json_of(folder / "config.json");
   config["hidden_dropout_prob"] = 0.2;
   write_file(folder / "config.json", config.dump());

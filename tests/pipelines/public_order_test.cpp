@@ -10,7 +10,7 @@ using namespace privgrad;
 
 namespace {
 
-/// The violation of a sampler's declaration in step 20.
+/// How a sampler violates its declaration in step 20.
 enum class Lapse { none, takes_another, takes_one_more, takes_one_twice, takes_less };
 
 /// Batches of 5 of 60 rows, in order, repeatedly: declared, and followed except in one step.

@@ -1,4 +1,4 @@
-// Which program computes the losses of public rows.
+// The losses of public rows come from a program that has received no row for learning.
 #include <memory>
 
 #include "test_components.hpp"

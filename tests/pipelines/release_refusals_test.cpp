@@ -79,7 +79,7 @@ const std::vector<Refusal>& refusals() {
   return all;
 }
 
-/// 200 examples of 10 features in two classes, as far as the source is asked before a row is read.
+/// 200 examples of 10 features in two classes, as described by the source before a row is read.
 struct NeverRead final : DataSource {
   explicit NeverRead(const Params&) {}
   DataInfo info() override { throw IoError("a row was read"); }
@@ -91,7 +91,7 @@ struct NeverRead final : DataSource {
   }
 };
 
-/// The same without targets.
+/// The same data without targets.
 struct WithoutTargets final : DataSource {
   explicit WithoutTargets(const Params&) {}
   DataInfo info() override { throw IoError("a row was read"); }
@@ -127,7 +127,7 @@ const Catalog& catalog() {
   return made;
 }
 
-/// The refusals, one line per reason; "" if nothing is refused.
+/// Returns the refusals, one line per reason; "" if nothing is refused.
 std::string refusal_of(const Overrides& set) {
   using namespace std::string_literals;
   Experiment experiment(kReleased, set, catalog());
@@ -176,7 +176,7 @@ TEST_CASE("what does not follow from rows is refused before one is read", "[plan
   CHECK_THROWS_WITH(refusal_of(unread), ContainsSubstring("a row was read"));
   std::size_t count = 0;
   for (const Refusal& one : refusals()) {
-    // These refusals are about data of other sources, which have their own tests, or depend on the
+    // These refusals concern data of other sources, which have their own tests, or depend on the
     // plan's numbers and thus on the number of rows.
     const bool is_of_another_source =
         std::any_of(one.set.begin(), one.set.end(), [](const std::string& set) {
@@ -187,7 +187,7 @@ TEST_CASE("what does not follow from rows is refused before one is read", "[plan
     CAPTURE(one.set);
     CHECK(refusal_of(with(unread, one.set)) == refusal_of(with({"data.size=200"}, one.set)));
     CHECK_THAT(refusal_of(with(unread, one.set)), ContainsSubstring(one.keys.front()));
-    if (one.set.front() != "backend=without_promises") {  // which follows from the shape
+    if (one.set.front() != "backend=without_promises") {  // the shape determines this
       CHECK_THAT(refusal_of(with({"data=of_any_shape", "data.size=200"}, one.set)),
                  ContainsSubstring(one.keys.front()));
     }

@@ -70,7 +70,7 @@ class Here final : public core::RemoteClients {
     std::vector<std::optional<std::string>> answers;
     for (const core::OrderToClient& order : orders) {
       answers.emplace_back();
-      if (!problem_.empty()) continue;  // it answers no more
+      if (!problem_.empty()) continue;  // after an error, it answers nothing
       try {
         answers.back() = clients_[order.client]->answer(order.order);
       } catch (const PluginError& problem) {
@@ -91,7 +91,7 @@ class Here final : public core::RemoteClients {
   std::string problem_;
 };
 
-/// The error that ended the clients; "" if there was none.
+/// Returns the error that ended the clients; "" if there was none.
 template <bool knows>
 std::string ended_by() {
   const Catalog catalog = house_with({offer<Clipping, MovesItsNorm<knows>>("moves_its_norm")});

@@ -28,7 +28,7 @@ steps: 20
 const std::string kEvery = "report={train_accuracy: {share: 0.1, every: 6}}";
 
 /// The model does not change, so only noise can make a later accuracy better: with this seed the
-/// first one is better than the second.
+/// first accuracy is better than the second.
 const Overrides kStops{"seed=4", "schedules.learning_rate=1e-9",
                        "report={train_accuracy: {share: 0.1, every: 3, patience: 1}}"};
 
@@ -160,7 +160,7 @@ TEST_CASE("a run ends when its last reports were no better than one before them"
   };
   CHECK_FALSE(ends({}, 1));
   CHECK_FALSE(ends({0.5}, 1));
-  CHECK(ends({0.5, 0.5}, 1));  // no better
+  CHECK(ends({0.5, 0.5}, 1));  // not better
   CHECK_FALSE(ends({0.5, 0.6}, 1));
   CHECK_FALSE(ends({0.6, 0.5}, 2));
   CHECK(ends({0.6, 0.5, 0.55}, 2));
@@ -177,8 +177,8 @@ TEST_CASE("a run ends when its last reports were no better than one before them"
   CHECK(ends(values, 1));
   CHECK_FALSE(ends({values.begin(), values.end() - 1}, 1));
 
-  // The charges are those of what was made; the stated epsilon is the cost of the whole plan,
-  // because releases decided when to stop.
+  // The charges are for the steps and reports that were made; the stated epsilon is the cost of the
+  // whole plan, because releases decided when to stop.
   const core::LedgerContents ledger = experiment.ledger();
   CHECK(ledger.releases.size() == result.steps + values.size() + 1);
   CHECK(ledger.status == "stopped_early");
@@ -195,7 +195,7 @@ TEST_CASE("a run ends when its last reports were no better than one before them"
   CHECK(problems_of(experiment) == "");
   CHECK(verify::check(experiment.run_dir()).epsilon == plan.epsilon().value);
 
-  // For composition with other runs, the event is that of the whole plan, and a forged one is
+  // For composition with other runs, the event is the whole plan's, and a forged event is
   // refused.
   CHECK(result.summary.at("accounted_event") == core::to_json(plan.event));
   const std::vector<Json> lines = verify::json_lines(experiment.run_dir() / "ledger.jsonl");
@@ -210,7 +210,7 @@ TEST_CASE("a run that could have been ended by its reports states the same if it
           "[statistics][privacy]") {
   Experiment experiment(kReports, {"report={train_accuracy: {share: 0.1, every: 6, patience: 3}}"});
   const core::RunResult result = experiment.run();
-  CHECK(result.status == core::RunStatus::completed);  // three reports are one too few
+  CHECK(result.status == core::RunStatus::completed);  // three reports are too few by one
   CHECK(result.epsilon.value == experiment.plan().epsilon().value);
   CHECK(result.epsilon.bound == BoundKind::upper);
   CHECK(result.summary.at("accounted_event") == core::to_json(experiment.plan().event));

@@ -5,10 +5,14 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "host_resident.hpp"
+#include "faulty_resident.hpp"
+#include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated/any_run.hpp"
+#include "privgrad/plan/read_data.hpp"
 #include "privgrad/record/checkpoint_folder.hpp"
+#include "privgrad/train/workbench.hpp"
+#include "privgrad/trust/resident_run.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 #include "small_images.hpp"
 #include "test_components.hpp"
@@ -19,8 +23,8 @@ using namespace privgrad;
 
 namespace {
 
-// 2082 parameters: three chunks of noise, the last with 34 elements. 300 steps: in one or two of
-// them an example is checked.
+// 2082 parameters: three chunks of noise, the last with 34 elements. Of 300 steps, one or two check
+// an example.
 constexpr const char* kResident = R"(privgrad: 1
 name: base
 seed: 1
@@ -34,166 +38,37 @@ evaluate_every: 4
 steps: 12
 )";
 
-using Resident = HostResident<Wrapped>;
-
-struct NoiseOfAnotherKey final : Resident {
-  using Resident::Resident;
-  std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
-    return Resident::release(memory,
-                             core::noise_order_for_testing(3, order.sigma(), order.shift()));
-  }
-};
-struct LessNoise final : Resident {
-  using Resident::Resident;
-  std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
-    Vectors& own = of(memory);
-    for (std::size_t i = 0; i < own.sum.size(); ++i) own.released[i] = own.sum[i] >> order.shift();
-    return {};
-  }
-};
-struct OneWrongElement final : Resident {
-  using Resident::Resident;
-  std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
-    Resident::release(memory, order);
-    of(memory).released.back() += 1;
-    return {};
-  }
-};
-struct OpenChunkOfNothing final : Resident {
-  using Resident::Resident;
-  std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
-    Resident::release(memory, order);
-    return {3};
-  }
-};
-/// Every sum is off by one cell, as if an example had been rounded differently.
-struct SumOffByACell final : Resident {
-  using Resident::Resident;
-  void add_to_sum(Pass& pass, std::span<const std::uint8_t> taken, Memory& memory) const override {
-    Resident::add_to_sum(pass, taken, memory);
-    for (std::int64_t& cell : of(memory).sum) cell += 1;
-  }
-};
-/// The last example of a pass is added twice.
-struct AddsTheLastTwice final : Resident {
-  using Resident::Resident;
-  void add_to_sum(Pass& pass, std::span<const std::uint8_t> taken, Memory& memory) const override {
-    Resident::add_to_sum(pass, taken, memory);
-    std::vector<std::uint8_t> last(taken.size(), 0);
-    last.back() = 1;
-    Resident::add_to_sum(pass, last, memory);
-  }
-};
-/// The noise is in the sum before it was charged: from a key that the program stores for this
-/// purpose.
-struct NoiseBeforeTheReceipt final : Resident {
-  using Resident::Resident;
-  void add_to_sum(Pass& pass, std::span<const std::uint8_t> taken, Memory& memory) const override {
-    Resident::add_to_sum(pass, taken, memory);
-    Vectors& own = of(memory);
-    core::release_for_testing(core::noise_order_for_testing(4, 0x1p28, 0), 0, own.sum, own.sum);
-  }
-};
-/// The same, but the sum is reported correctly: then the release has other noise.
-struct NoiseBesideTheSum final : Resident {
-  using Resident::Resident;
-  void add_to_sum(Pass& pass, std::span<const std::uint8_t> taken, Memory& memory) const override {
-    Resident::add_to_sum(pass, taken, memory);
-    Vectors& own = of(memory);
-    core::release_for_testing(core::noise_order_for_testing(4, 0x1p28, 19), 0, own.sum,
-                              own.released);
-  }
-  std::vector<std::uint64_t> release(Memory&, const NoiseOrder&) const override { return {}; }
-};
-/// Checkpoints, evaluations and the end get the model of the previous step.
-struct StaleParameters final : Resident {
-  using Resident::Resident;
-  Moved update(Memory& memory, const StepRule& rule, double width) override {
-    before_ = own_;
-    return Resident::update(memory, rule, width);
-  }
-  void numbers(const Memory& memory, Numbers what, std::span<float> out) const override {
-    Resident::numbers(memory, what, out);
-    if (what == Numbers::parameters && !before_.empty())
-      std::copy(before_.begin(), before_.end(), out.begin());
-  }
-  std::vector<float> before_;
-};
-struct StaleState final : Resident {
-  using Resident::Resident;
-  Moved update(Memory& memory, const StepRule& rule, double width) override {
-    before_ = of(memory).state;
-    return Resident::update(memory, rule, width);
-  }
-  void numbers(const Memory& memory, Numbers what, std::span<float> out) const override {
-    Resident::numbers(memory, what, out);
-    if (what == Numbers::first_state && !before_.empty())
-      std::copy(before_[0].begin(), before_[0].end(), out.begin());
-  }
-  std::vector<std::vector<float>> before_;
-};
-struct TwiceTheRate final : Resident {
-  using Resident::Resident;
-  Moved update(Memory& memory, const StepRule& rule, double width) override {
-    StepRule other = rule;
-    other.rate *= 2.0;
-    return Resident::update(memory, other, width);
-  }
-};
-/// A parameter changes between two steps, before it is used.
-struct Forgets final : Resident {
-  using Resident::Resident;
-  void clear_sum(Memory& memory) const override {
-    Resident::clear_sum(memory);
-    const_cast<Forgets*>(this)->own_.front() += 1.0f;
-  }
-};
-struct NoMemory final : Resident {
-  using Resident::Resident;
-  std::unique_ptr<Memory> make_memory(std::size_t) const override { return nullptr; }
-};
-
-/// Correct, with noise that it sometimes leaves undecided, and with invalid cells there.
-struct LeavesNoiseOpen final : Resident {
-  using Resident::Resident;
-  std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
-    Resident::release(memory, order);
-    of(memory).released[1024] = 12345;
-    of(memory).released.back() = 54321;
-    return {1, 2};
-  }
-};
-/// Correct; checks that each order comes after its charge: the ledger of the running run has a line
-/// for it on the disk.
-struct LooksAtTheLedger final : Resident {
-  using Resident::Resident;
-  static inline std::filesystem::path ledger;
-  static inline std::size_t orders;
-  std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
-    const auto paid = core::read_ledger(ledger).releases.size();
-    if (++orders > paid) throw std::logic_error("an order of noise that nobody paid for");
-    return Resident::release(memory, order);
-  }
-};
+using namespace faulty_resident;
 
 const Catalog& parts() {
-  static const Catalog catalog = house_with(
-      {offer<Backend, BackendOf<Wrapped>>("wrapped"), offer<Backend, BackendOf<Resident>>("right"),
-       offer<Backend, BackendOf<LeavesNoiseOpen>>("open"),
-       offer<Backend, BackendOf<LooksAtTheLedger>>("looks"),
-       offer<Backend, BackendOf<NoiseOfAnotherKey>>("another_key"),
-       offer<Backend, BackendOf<LessNoise>>("less_noise"),
-       offer<Backend, BackendOf<OneWrongElement>>("wrong_element"),
-       offer<Backend, BackendOf<OpenChunkOfNothing>>("open_chunk"),
-       offer<Backend, BackendOf<SumOffByACell>>("off_by_a_cell"),
-       offer<Backend, BackendOf<AddsTheLastTwice>>("adds_twice"),
-       offer<Backend, BackendOf<NoiseBeforeTheReceipt>>("noise_before"),
-       offer<Backend, BackendOf<NoiseBesideTheSum>>("noise_beside"),
-       offer<Backend, BackendOf<StaleParameters>>("stale"),
-       offer<Backend, BackendOf<StaleState>>("stale_state"),
-       offer<Backend, BackendOf<TwiceTheRate>>("twice_the_rate"),
-       offer<Backend, BackendOf<Forgets>>("forgets"),
-       offer<Backend, BackendOf<NoMemory>>("no_memory")});
+  static const Catalog catalog =
+      house_with({offer<Backend, BackendOf<Wrapped>>("wrapped"),
+                  offer<Backend, BackendOf<Resident>>("right"),
+                  offer<Backend, BackendOf<LeavesNoiseOpen>>("open"),
+                  offer<Backend, BackendOf<LooksAtTheLedger>>("looks"),
+                  offer<Backend, BackendOf<NoiseOfAnotherKey>>("another_key"),
+                  offer<Backend, BackendOf<LessNoise>>("less_noise"),
+                  offer<Backend, BackendOf<OneWrongElement>>("wrong_element"),
+                  offer<Backend, BackendOf<OpenChunkOfNothing>>("open_chunk"),
+                  offer<Backend, BackendOf<SumOffByACell>>("off_by_a_cell"),
+                  offer<Backend, BackendOf<AddsTheLastTwice>>("adds_twice"),
+                  offer<Backend, BackendOf<NoiseBeforeTheReceipt>>("noise_before"),
+                  offer<Backend, BackendOf<NoiseBesideTheSum>>("noise_beside"),
+                  offer<Backend, BackendOf<StaleParameters>>("stale"),
+                  offer<Backend, BackendOf<StaleState>>("stale_state"),
+                  offer<Backend, BackendOf<TwiceTheRate>>("twice_the_rate"),
+                  offer<Backend, BackendOf<Forgets>>("forgets"),
+                  offer<Backend, BackendOf<NoMemory>>("no_memory"),
+                  offer<Backend, BackendOf<TakesARowTwice>>("takes_twice"),
+                  offer<Backend, BackendOf<ClipsOneLess>>("clips_less"),
+                  offer<Backend, BackendOf<TakesTooLong>>("takes_too_long"),
+                  offer<Backend, BackendOf<LeavesOneOut>>("leaves_out"),
+                  offer<Backend, BackendOf<ForgetsState>>("forgets_state"),
+                  offer<Backend, BackendOf<CountsWaits>>("counts"),
+                  offer<Clipping, WithoutRule>("without_rule"),
+                  offer<Clipping, OtherRule>("other_rule"),
+                  offer<Clipping, ThreeBounds>("three_bounds"),
+                  offer<Clipping, NegativeBound>("negative_bound")});
   return catalog;
 }
 
@@ -205,7 +80,9 @@ std::vector<float> model_of(const std::vector<std::string>& overrides, bool stay
   CHECK(experiment.run(stays ? 2 : 1).status == core::RunStatus::completed);
   const auto checks = checks_of(experiment);
   CHECK(checks.contains("noise_by") == stays);
-  if (stays) CHECK(checks.at("noise_by") == "test:" + backend);
+  if (stays)
+    CHECK(checks.at("noise_by") ==
+          (backend.starts_with("{") ? "privgrad.cuda:cuda" : "test:" + backend));
   return experiment.parameters();
 }
 
@@ -258,7 +135,7 @@ struct CutAndResumed {
   std::vector<std::string> ledger;
 };
 
-/// The run ends, gives the reason in one line, and writes no model.
+/// Checks that the run ends, gives the reason in one line, and writes no model.
 void is_ended(const std::string& backend, const std::string& words,
               const std::vector<std::string>& more = {}) {
   INFO(backend);
@@ -316,7 +193,7 @@ TEST_CASE("a run on the twin of a GPU has the model, ledger and checkpoint of on
       CHECK(other->ledger == cpu.ledger);
       CHECK(other->model == cpu.model);
     }
-    CHECK(cpu.model == model_of(kind, false));  // as if it was not cut off
+    CHECK(cpu.model == model_of(kind, false));  // the same model as without the interruption
   }
 }
 
@@ -401,9 +278,84 @@ TEST_CASE("a program whose sum is not that of its cells ends the run", "[residen
   is_ended("noise_before", words);
 }
 
+TEST_CASE("parameters that moved by a release that was not checked are not given",
+          "[resident][privacy]") {
+  Experiment experiment(kResident, {"backend=wrong_element"}, parts());
+  const core::Plan& plan = experiment.plan();
+  const auto executor = core::make_executor(1);
+  core::Workbench bench = core::make_workbench(plan, *executor);
+  bench.load(core::initial_parameters(plan, core::RandomKey::from_seed(1)));
+  const Dataset data = core::read_data(*plan.manifest, *plan.setting).train;
+  core::ResidentRun run(*bench.program, data, StepRule::Kind::momentum,
+                        core::RandomKey::from_seed(2), "test", *executor);
+  const auto clipping = house().create<Clipping>("flat", Value::Object{});
+  const std::vector<std::uint32_t> batch{0, 3, 4};
+  const core::Clip clip{.rule = *clipping, .groups = plan.setting->groups, .clip_norm = 1.0};
+  core::ResidentSum sum = run.sum(0, {batch, clip}, bench.memory, nullptr);
+  core::StateWriter out;  // noise as if it were paid for
+  out.begin("paid noise");
+  out.put(core::RandomKey::from_seed(7));
+  out.put(std::uint64_t{0}, core::kExactLevels, 10u, 0x1.8p26, 1.0, 0x1p-20, 1.0);
+  out.put(std::uint64_t{0});
+  const core::PaidNoise noise = core::PaidNoise::of(out.text());
+  CHECK_THROWS_WITH(
+      run.move(std::move(sum), noise,
+               {.kind = StepRule::Kind::momentum, .rate = 0.1, .keep = 0.9, .take = 1.0}),
+      ContainsSubstring("does not have the noise that was paid for"));
+  std::vector<float> found(plan.parameters);
+  CHECK_THROWS_WITH(run.bring_parameters(found), "test: its last step did not pass its checks");
+  CHECK_THROWS_WITH(run.bring_state(0, found), "test: its last step did not pass its checks");
+  CHECK_THROWS_WITH(run.sum(1, {batch, clip}, bench.memory, nullptr),
+                    "test: its last step did not pass its checks");
+}
+
+TEST_CASE("a program that clips otherwise, or other examples, ends the run",
+          "[resident][privacy]") {
+  is_ended("takes_twice", "computes with other examples than those of the batch");
+  // One row of some fifty, in a single step.
+  is_ended("takes_twice", "computes with other examples than those of the batch",
+           {"sampler.sample_rate=0.9", "steps=1"});
+  is_ended("clips_less", "the scales of an example are not those of the clipping's rule");
+  is_ended("takes_too_long", "an example is taken, or left out, against the length of its cells");
+  is_ended("leaves_out", "a sum of cells is not that of its examples' cells");
+}
+
+TEST_CASE("steps stay with the program for every built-in clipping to a planned norm",
+          "[resident][privacy]") {
+  for (const std::string& clipping : std::vector<std::string>{
+           "flat", "{kind: per_layer, weights: [1, 3]}", "normalized", "{kind: automatic}"}) {
+    INFO(clipping);
+    const std::vector<std::string> with = {"clipping=" + clipping};
+    CHECK(model_of(with, true) == model_of(with, false));
+    CHECK(model_of(with, true, "{kind: cuda, host_twin: true}") == model_of(with, false));
+  }
+}
+
+TEST_CASE("whether a run ends does not depend on how a clipping's rule differs from its factors",
+          "[resident][privacy]") {
+  // Of 300 steps, some check an example.
+  const std::vector<std::string> long_run{"steps=300", "evaluate_every=100"};
+  const auto clipped_by = [&](const std::string& clipping) {
+    return model_of(with(long_run, {"clipping=" + clipping}), true);
+  };
+  CHECK(clipped_by("other_rule") == clipped_by("normalized"));
+  is_ended("right", "has 3 bounds, expected 1 or 2", {"clipping=three_bounds"});
+  is_ended("right", "is negative or not finite", {"clipping=negative_bound"});
+}
+
+TEST_CASE("the trust base waits three times in a step of one pass", "[resident]") {
+  CountsWaits::waits = 0;
+  // 16 of the steps have a check, which looks at more.
+  CHECK(model_of({"steps=48"}, true, "counts") == model_of({"steps=48"}, false));
+  CHECK(CountsWaits::waits >= 3 * 48);
+  CHECK(CountsWaits::waits <= 3 * 48 + 16);
+}
+
 TEST_CASE("a program that leaves other parameters than a step made ends the run", "[resident]") {
   is_ended("stale", "gave other parameters than the last step left");
-  is_ended("twice_the_rate", "moved parameters against the optimizer's rule");
+  is_ended("twice_the_rate", "other parameters than the last step left");
+  is_ended("forgets_state", "has another state of the optimizer than the last step left",
+           {"optimizer=momentum"});
   is_ended("forgets", "has other parameters than the last step left");
   // From a checkpoint, which is written after every second step.
   const std::vector<std::string> often = {"evaluate_every=12", "checkpoint={every_steps: 2}"};
@@ -411,6 +363,11 @@ TEST_CASE("a program that leaves other parameters than a step made ends the run"
   is_ended("stale_state", "gave another state of the optimizer than the last step left",
            {often[0], often[1], "optimizer=momentum"});
   is_ended("no_memory", "makes no memory for steps");
+  // After each step, other parameters are loaded to be measured, and then these again.
+  const std::vector<std::string> measured = {"ema_decay=0.9", "evaluate_every=1",
+                                             "optimizer=momentum"};
+  is_ended("forgets", "has other parameters than the last step left", measured);
+  is_ended("forgets_state", "has another state of the optimizer than the last step left", measured);
 }
 
 TEST_CASE("the model of a report on private rows was looked at before the report is paid for",
@@ -456,6 +413,7 @@ TEST_CASE("steps of other kinds are made by the core, whoever could make them", 
        std::vector<std::vector<std::string>>{{"optimizer={kind: normalized_sgd}"},
                                              {"privacy.noise=off"},
                                              {"clipping=adaclip"},
+                                             {"clipping=without_rule"},
                                              {"aggregator={kind: gaussian, arithmetic: float}"}}) {
     INFO(other.front());
     std::vector<std::string> all = other;

@@ -205,7 +205,7 @@ TEST_CASE("release mode refuses what was not accounted, naming the line", "[plan
   SECTION("a fitted transform") {
     Experiment experiment(yaml, {"data.transforms=[{kind: standardize}]"});
     CHECK_THROWS_AS(experiment.plan(), PrivacyError);
-    // The advice must help: numbers if there are parameters for them, otherwise another mode.
+    // The advice must help: give numbers if parameters accept them, otherwise change the mode.
     CHECK_THROWS_WITH(experiment.plan(),
                       EndsWith("; say statistic: private and pay for it with a share of the budget "
                                "or a noise_multiplier, or use mode: research"));
@@ -279,9 +279,9 @@ TEST_CASE("without noise nothing is claimed", "[run][privacy]") {
 TEST_CASE("two neighbouring data sets, one seed: the models differ by at most the sensitivity",
           "[privacy]") {
   // One step of size 1 from zero parameters: parameters = -(clipped sum + noise) / divisor, with
-  // the same noise in both. Their distance is therefore that of the clipped sums divided by the
-  // divisor; each example is far outside the bound, so the distance is also close to the largest
-  // possible one.
+  // the same noise in both. Their distance is therefore the distance of the clipped sums divided by
+  // the divisor; each example is far outside the bound, so the distance is also close to the
+  // largest possible one.
   const auto parameters_for = [](const std::string& rows, const std::string& adjacency) {
     Experiment experiment(R"(privgrad: 1
 name: neighbours
@@ -391,6 +391,6 @@ seed: 1
     return std::sqrt(off / all);
   };
   CHECK(relative_error("float") < 1e-6);
-  CHECK(relative_error("exact") > 1e-5);  // the control: another arithmetic gives other values
+  CHECK(relative_error("exact") > 1e-5);  // the control: different arithmetic differs
   CHECK(relative_error("exact") < 2e-3);
 }

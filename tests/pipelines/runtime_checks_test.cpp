@@ -1,4 +1,4 @@
-// What a run checks while it runs: faulty plugins end it, and correct ones are not disturbed.
+// The checks during a run: faulty plugins end it, and correct plugins are not disturbed.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -69,7 +69,7 @@ struct Ascends final : Wrapped {
   }
 };
 
-// ---- samplers that are charged as `poisson` is
+// ---- samplers that are charged like `poisson`
 
 class Coins : public Sampler {
  public:
@@ -126,7 +126,7 @@ const Catalog& checked_parts() {
   return catalog;
 }
 
-/// The run ends, gives the reason in one line, and writes no model.
+/// Checks that the run ends, gives the reason in one line, and writes no model.
 void is_ended_by(const std::vector<std::string>& overrides, const std::string& who,
                  const std::string& words) {
   INFO(who);

@@ -29,7 +29,7 @@ std::string big_endian(std::uint32_t value) {
   return bytes;
 }
 
-/// Noisy images whose left or right half is bright; the class says which.
+/// Returns noisy images whose left or right half is bright; the class says which.
 std::string image_file(std::size_t rows, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::string pixels;
@@ -72,7 +72,7 @@ struct Waves {
   TempDir home;
   fs::path folder = home.path() / "features";
 
-  /// All results of a run except its times, by file name.
+  /// Returns all results of a run except its times, by file name.
   std::map<std::string, std::string> run(Notes* notes, int threads = 1,
                                          const std::vector<std::string>& overrides = {},
                                          std::uint32_t seed = 1) const {
@@ -163,7 +163,7 @@ TEST_CASE("a run computes with what was kept of scattering, not beside it",
   Notes notes;
   const auto honest = waves.run(&notes);
   for (const fs::path& file : waves.files()) {
-    // Other numbers with a matching hash: a forgery, which only the user could make.
+    // Different numbers with a matching hash: a forgery that only the user could make.
     std::string text = read_file(file);
     text.resize(text.size() - 64);
     const float other = 0.25f;
@@ -179,13 +179,13 @@ TEST_CASE("what scattering made is kept for the same images and parameters alone
   Notes notes;
   waves.run(&notes);
   REQUIRE(waves.files().size() == 2);
-  // What is trained with them does not affect them.
+  // Training on the features does not affect them.
   waves.run(&notes, 1, {"steps=19", "seed=2"});
   CHECK(waves.files().size() == 2);
   // Other parameters: both splits are computed again.
   waves.run(&notes, 1, {"data.transforms=[{kind: scattering, angles: 4}]"});
   CHECK(waves.files().size() == 4);
-  // Even if an image becomes as many numbers: 2 x 2 x 16, and 4 x 4 x 4.
+  // This holds even if an image becomes as many numbers: 2 x 2 x 16, and 4 x 4 x 4.
   waves.run(&notes, 1, {"data.transforms=[{kind: scattering, angles: 3}]"});
   waves.run(&notes, 1, {"data.transforms=[{kind: scattering, scales: 1, angles: 3}]"});
   CHECK(waves.files().size() == 8);

@@ -28,7 +28,7 @@ steps: 50
 
 const core::Plan& plan_of(Experiment& experiment) { return experiment.plan(); }
 
-/// The accountant's answer for exactly these steps, composed here and not by the plan.
+/// Returns the accountant's answer for exactly these steps, composed here and not by the plan.
 double epsilon_of(const core::Plan& plan, double rows) {
   const auto accountant = house().create<Accountant>("rdp", Value::Object{});
   accountant->start(Adjacency::add_or_remove_one);
@@ -209,7 +209,7 @@ TEST_CASE("dynamic noise in the paper's form keeps its proportions with sampling
 
 namespace {
 
-/// The sum of influence times squared noise for uniform noise, from a separate plan.
+/// Returns the sum of influence times squared noise for uniform noise, from a separate plan.
 double uniform_sum(const core::Plan& plan, Overrides overrides) {
   overrides.push_back("schedules.noise_multiplier=uniform");
   Experiment uniform(kScheduled, overrides);
@@ -267,7 +267,7 @@ TEST_CASE("dynamic noise is never above uniform noise of the same guarantee, wha
 
 TEST_CASE("noise is uniform where dividing it by the costs of steps would be worse",
           "[schedules]") {
-  // The division takes each step for as expensive as the first, and these batches grow.
+  // The allocation assumes that each step costs as much as the first, but these batches grow.
   const Overrides growing{"sampler={kind: poisson}", "steps=10",
                           "schedules.batch_size={kind: step, initial: 20, factor: 5, every: 5}"};
   Overrides dynamic = growing;

@@ -1,4 +1,4 @@
-// dp_fed_avg with clients that take part whenever they may, with a minimum number of rounds
+// dp_fed_avg with clients that take part whenever they may, with a minimum number of rounds in
 // between.
 #include <cmath>
 #include <map>
@@ -27,7 +27,7 @@ const Overrides kSeparated{"federated.clients=8",
                            "privacy.adjacency=zero_out",
                            "privacy.accountant=gdp"};
 
-/// All clients in every round.
+/// Draws all clients in every round.
 class Eager final : public Sampler {
  public:
   explicit Eager(const Params&) {}
@@ -126,7 +126,7 @@ TEST_CASE("minimum separation: what is charged is the rule's, whoever comes",
   // c = 1 / (1 + a_1 z + a_2 z^2) decreases, and the worst are rounds 0, 3, 6 and 9.
   const std::vector<double>& a = plan.optimized;
   REQUIRE(a.size() == 3);
-  CHECK(a[1] < -0.1);  // for separated clients
+  CHECK(a[1] < -0.1);  // with separated clients
   std::vector<double> c{1.0}, moved(12, 0.0);
   while (c.size() < 12) {
     const std::size_t d = c.size();
@@ -147,8 +147,8 @@ TEST_CASE("minimum separation: what is charged is the rule's, whoever comes",
   }
   CHECK(charged >= expected);
   CHECK(charged < expected * (1.0 + 1e-11));
-  // Whether other clients come to the same rounds or to other rounds, the charge is the same; fewer
-  // rounds cost less.
+  // The charge is the same whether other clients take part in the same rounds or in different ones;
+  // fewer rounds cost less.
   const auto epsilon = [](const Overrides& more, const Catalog& catalog = house()) {
     Experiment other(kBase, with(kSeparated, more), catalog);
     return other.plan().epsilon().value;
@@ -181,7 +181,7 @@ TEST_CASE("minimum separation: what is not proved is refused, by name", "[federa
   const std::string apart = "privacy.adjacency=add_or_remove_one";
   CHECK(refusal({apart}).empty());
   CHECK(refusal({apart, "federated.participation={kind: allocation, steps_per_epoch: 3}"}).empty());
-  // A cohort of fixed size: if one client is missing, another one takes its place.
+  // In a cohort of fixed size, another client takes the place of a missing one.
   CHECK_THAT(refusal({apart, "federated.participation={kind: fixed_size, batch_size: 3}"}),
              ContainsSubstring("fixed_size"));
   CHECK_THAT(refusal({apart, "federated.participation={kind: shuffle, batch_size: 2}"}),

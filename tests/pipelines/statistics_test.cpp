@@ -40,7 +40,7 @@ std::string one_with(const std::string& more) {
   return "data.transforms=[{kind: standardize, statistic: private, range: [-3, 3], " + more + "}]";
 }
 
-/// An accountant's answer for the events of a ledger, composed one by one.
+/// Returns an accountant's answer for the events of a ledger, composed one by one.
 double epsilon_of(const Experiment& experiment, const core::ComponentUse& accountant,
                   Adjacency adjacency) {
   auto made = core::make_accountant(accountant);
@@ -85,7 +85,7 @@ TEST_CASE("statistics: released before the first step, charged, and within the b
 TEST_CASE("statistics: a share is of the squared length of one Gaussian that takes the budget",
           "[statistics]") {
   // Under zcdp the budget is a rho, and a Gaussian with noise multiplier z costs 1 / (2 z^2): a
-  // share s costs s rho, and full-batch training the rest.
+  // share s costs s rho, and full-batch training costs the rest.
   const Overrides central{"sampler=full_batch",
                           "privacy.accountant={kind: zcdp, conversion: classic}"};
   Experiment alone(kWithStatistics, central);
@@ -173,7 +173,7 @@ TEST_CASE("statistics: their noise is of the size that was paid for", "[statisti
 
 TEST_CASE("statistics: a row's contribution is clipped, whatever the transform says",
           "[statistics]") {
-  /// Claims that a row adds at most 1, and adds a thousand.
+  /// Claims that a row adds at most 1, but adds a thousand.
   class Boasts final : public Transform, public BoundedStatistic {
    public:
     explicit Boasts(const Params&) {}
@@ -257,7 +257,7 @@ TEST_CASE("statistics: a ledger that hides one is found", "[statistics]") {
   };
   CHECK_THAT(problems_without(1), ContainsSubstring("ledger.jsonl"));
   CHECK_THAT(problems_without(2), ContainsSubstring("ledger.jsonl"));
-  // Without both, the rest looks like the ledger of a run that releases no statistics.
+  // Without both lines, the rest looks like the ledger of a run that releases no statistics.
   {
     std::vector<Json> lines = whole;
     lines.erase(lines.begin() + 1, lines.begin() + 3);
@@ -265,7 +265,7 @@ TEST_CASE("statistics: a ledger that hides one is found", "[statistics]") {
     CHECK_THAT(verify::all_of(verify::check(experiment.run_dir()).problems),
                ContainsSubstring("is a release that is not planned"));
   }
-  // With more noise than was actually used.
+  // The ledger claims more noise than was actually used.
   std::vector<Json> lines = whole;
   lines[1]["release"] = lines[1]["event"] = core::to_json(Event::gaussian(1000.0));
   verify::write_chain(file, lines);
@@ -289,7 +289,7 @@ TEST_CASE("statistics: an account reserves them with the run, and settles what w
   REQUIRE(account.entries().size() == 1);
   REQUIRE(account.entries().front().settled.has_value());
   CHECK(*account.entries().front().settled == experiment.plan().event);
-  // Statistics and steps.
+  // The events of statistics and steps.
   const auto filter = house().create<Accountant>("zcdp", {});
   CHECK_THAT(account.spent(*filter).value, WithinAbs(3.0, 1e-6));
 }

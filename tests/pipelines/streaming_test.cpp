@@ -65,7 +65,7 @@ std::string table(std::size_t rows, std::uint32_t seed = 1) {
   return text;
 }
 
-/// A folder of data, one for stored rows, and runs that use them.
+/// A folder of data, a folder for stored rows, and runs that use both.
 struct Streamed {
   TempDir home;
   fs::path kept = home.path() / "kept";
@@ -95,7 +95,7 @@ struct Streamed {
     return loaded;
   }
 
-  /// All results of a run that do not depend on when and where it ran, by file name.
+  /// Returns all results of a run that do not depend on when and where it ran, by file name.
   std::map<std::string, std::string> run(bool streams, const Overrides& overrides = {},
                                          int threads = 1) {
     const fs::path directory = home.path() / "run";
@@ -109,7 +109,7 @@ struct Streamed {
     std::map<std::string, std::string> left;
     for (const auto& entry : fs::directory_iterator(directory)) {
       const std::string name = entry.path().filename().string();
-      // It contains the run's duration; the ledger's last line is bound to it.
+      // summary.json contains the run's duration; the ledger's last line is bound to it.
       if (name != "summary.json") left[name] = read_file(entry.path());
     }
     std::string& ledger = left.at("ledger.jsonl");
@@ -138,7 +138,7 @@ struct Streamed {
   }
 };
 
-/// The exact bits of a data set: features, then targets.
+/// Returns the exact bits of a data set: features, then targets.
 std::vector<std::uint32_t> bits(const Dataset& data) {
   std::vector<std::uint32_t> rows(data.rows());
   std::iota(rows.begin(), rows.end(), 0u);
@@ -255,13 +255,13 @@ TEST_CASE("streaming: what a run releases and learns is the same, too, and is no
       "1], noise_multiplier: 5}, {kind: max_norm, to: 1}]"};
   const auto memory = streamed.run(false, overrides);
   check_same(memory, streamed.run(true, overrides));
-  // The rows, and the transformed rows before anything is learnt.
+  // The original rows, and the transformed rows before a transform learns from them.
   CHECK(streamed.files().size() == 2);
 }
 
 TEST_CASE("streaming: a row that overflows in a transform becomes what it becomes in memory") {
   Streamed streamed;
-  // Numbers up to 2 divided by 1e-39 are beyond float32, those within 0.3 are not.
+  // Numbers near 2 overflow float32 when divided by 1e-39, numbers within 0.3 do not.
   const Overrides overrides{
       "data.transforms=[{kind: standardize, statistic: public, mean: [0, 0, 0], std: [1e-39, 1, "
       "1]}, "
@@ -381,7 +381,7 @@ TEST_CASE("streaming: a file that is not whole is noticed, and made anew") {
       CHECK(bits(again.train) == before);
       streamed.notes.clear();
       streamed.rows(true);
-      CHECK(streamed.noted("took ") == 1);  // and the file is complete again
+      CHECK(streamed.noted("took ") == 1);  // the file is complete again
     }
   }
   SECTION("outputs of transforms, too") {

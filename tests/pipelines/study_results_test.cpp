@@ -108,7 +108,7 @@ TEST_CASE("a p is never said to be smaller than it is", "[study]") {
 }
 
 TEST_CASE("a verdict stands only after Holm's correction", "[study]") {
-  // p alone: 0.0318 for both, twice that after the correction.
+  // Without correction p is 0.0318 for both; the correction doubles it.
   const auto both = core::results_json(three_arms(), with_differences({1, 1.105}, {1, 1.105}));
   REQUIRE(two_pair_p(1.0, 1.105) < 0.05);
   REQUIRE(2.0 * two_pair_p(1.0, 1.105) > 0.05);
@@ -136,13 +136,13 @@ TEST_CASE("a reference has a mean, is compared with nothing, chosen by nobody, a
   CHECK_THAT(reference.at("metrics").at("train_loss").at("mean").get<double>(),
              WithinRel(0.15, 1e-9));
   CHECK(reference.at("versus_baseline").empty());
-  // One comparison is left: Holm's correction changes nothing.
+  // Only one comparison is left, so Holm's correction changes nothing.
   const auto& adam = results.at("arms").at(1).at("versus_baseline").at("train_loss");
   CHECK_THAT(adam.at("p_holm").get<double>(), WithinRel(two_pair_p(-0.25, -0.5), 1e-12));
   CHECK(results.at("choice").at("best") == "adam");  // the reference's loss is lower
 }
 
-// The runs of one more arm, whose losses differ from the baseline's by these.
+// The arms' losses differ from the baseline's by known numbers.
 TEST_CASE("that arms are equivalent is shown by two one-sided tests", "[study]") {
   const auto one_sided = [](double t) { return 0.5 - std::atan(t) / std::numbers::pi; };
   const auto plan = planned_with(kThreeArms + "equivalence: {train_loss: 0.5}\n");
@@ -262,7 +262,7 @@ TEST_CASE("rows are read alike if only keys that choose rows differ, of sources 
   other.data.component = one.data.component;
 }
 
-// Other tests check the results of these functions; this one checks that they are called for this
+// Other tests check the results of these functions; this test checks that they are called for this
 // study.
 TEST_CASE("what choosing costs is asked of all runs, and of each distribution",
           "[study][privacy]") {

@@ -1,5 +1,5 @@
 // Studies with the built-in plugins: arms with the same guarantee, and the same randomness for
-// everything that was not exchanged.
+// everything that arms do not change.
 #include "privgrad/federated/any_run.hpp"
 #include "privgrad/studies/study_plan.hpp"
 #include "privgrad/studies/study_search.hpp"
@@ -62,8 +62,8 @@ void check_equal_privacy(const core::StudyPlan& plan, double target) {
   }
 }
 
-/// The script of a page runs each study of the folder with that name. It must name the study as a
-/// whole word, because "accountant" also occurs in "accountant-cnn".
+/// Checks that a page's script runs each study of the folder with that name. It must name the study
+/// as a whole word, because "accountant" also occurs in "accountant-cnn".
 void check_runs_all(const std::string& page) {
   std::string script = read_file(kSource / "scripts" / (page + ".sh"));
   std::replace(script.begin(), script.end(), ';', ' ');
@@ -174,7 +174,7 @@ TEST_CASE("an arm without noise is a reference: it keeps no guarantee, and is no
   CHECK(plan.is_reference(2));
   CHECK(core::to_json(plan).at("target_epsilon") == 2);
   CHECK(plan.stains.empty());
-  // The same arm, where nothing is at equal privacy, is an arm as others are, and said to be one.
+  // If arms are not at equal privacy, this arm is not the reference, and a remark states that.
   const core::StudyPlan unequal = planned("equal_privacy: false\n" + axes);
   CHECK_FALSE(unequal.is_reference(2));
   REQUIRE_FALSE(unequal.stains.empty());
@@ -350,7 +350,7 @@ TEST_CASE("a study of means along runs has arms that measure them often enough",
   CHECK_THAT(error_of<core::ManifestError>(means),
              ContainsSubstring("error: gradient_norm: is not measured"));
   CHECK(planned(means, house(), {"gradient_norm=true"}).study->metrics.size() == 2);
-  // 12 steps: every step of them, or at least 10.
+  // 12 steps: it must be every step, or at least 10 steps.
   CHECK_THAT(error_of<core::ManifestError>(means, {"gradient_norm=true", "evaluate_every=2"}),
              ContainsSubstring("evaluate_every: is 2, allowed is at most 1 of 12"));
   const std::vector<std::string> enough{"gradient_norm=true", "evaluate_every=2", "steps=20"};
@@ -374,8 +374,8 @@ TEST_CASE("the studies of Tran and Cutkosky compare their methods and others at 
       CHECK_THAT(study.arms[study.baselines.front()].name, ContainsSubstring("dp-sgd"));
       CHECK_THAT(script, ContainsSubstring(name));
       runs += study.arms.size() * study.seeds.size();
-      // Without the data files there is no plan; a plan that meets the target is made where they
-      // exist.
+      // Without the data files there is no plan; where they exist, a plan is made that meets the
+      // target.
       const auto files = data_folder_with(std::string(data) + "/train-images-idx3-ubyte.gz");
       if (files.empty()) continue;
       if (std::getenv("PRIVGRAD_DATA_DIR") == nullptr)
@@ -399,15 +399,15 @@ TEST_CASE("the studies of Tran and Cutkosky compare their methods and others at 
 
 namespace {
 
-/// What one run received of its randomness.
+/// The randomness that one run received.
 struct Seen {
-  std::vector<std::uint32_t> rows;    // of all batches, in order
+  std::vector<std::uint32_t> rows;    // rows of all batches, in order
   std::vector<float> initial, noise;  // of all releases, in order: the gradients are 0
   bool operator==(const Seen&) const = default;
 };
 Seen* listener = nullptr;
 
-/// Draws every example by a coin; charged as if every example took part, which is not less.
+/// Draws every example by a coin; charged as if all examples took part, which costs no less.
 class CoinSampler final : public Sampler {
  public:
   explicit CoinSampler(const Params&) {}
@@ -491,7 +491,7 @@ const Catalog& listening() {
   return catalog;
 }
 
-/// The randomness of each arm with a given seed.
+/// Returns the randomness of each arm with a given seed.
 std::map<std::string, Seen> listen(const std::string& axes, std::uint64_t seed) {
   const core::StudyPlan study =
       planned("set: {sampler: coin, model: flat_model, backend: flat, optimizer: walker}\n" + axes,

@@ -40,7 +40,7 @@ class Doubles : public Transform {
   Statistic statistic() const override { return Statistic::none; }
 
  protected:
-  /// The data set with its rows in the given order.
+  /// Returns the data set with its rows in the given order.
   static Dataset with_rows(Dataset& data, const std::vector<std::uint32_t>& order,
                            bool with_targets = true) {
     std::vector<float> features(order.size() * data.row_size()), targets(order.size());
@@ -91,7 +91,7 @@ struct Reverses final : Doubles {
     data = with_rows(data, rows);
   }
 };
-/// Reorders features only, so that the targets do not show it.
+/// Reorders only the features, so the targets do not reveal it.
 struct SwapsFeatures final : Doubles {
   using Doubles::Doubles;
   void apply(Dataset& data) const override {
@@ -219,7 +219,7 @@ TEST_CASE("a transform that promised single rows gets these in the run, whatever
   CHECK(copied(data.train.features()) == copied(data_after("[doubles]").train.features()));
 }
 
-// From the file to the model: when a row is removed, the rest of the data are the same as with it.
+// From the file to the model: when a row is removed, the rest of the data stay the same.
 TEST_CASE("house transforms: without a row, every other row has the bits that it had",
           "[transform][privacy]") {
   // With public numbers, so that nothing is fitted to the removed row.

@@ -25,7 +25,7 @@ privacy: {target_epsilon: 4, target_delta: 1e-5, adjacency: replace_one, account
 steps: 150
 )";
 
-/// The sum of 1/sigma^2 of all charges.
+/// Returns the sum of 1/sigma^2 over all charges.
 double charged(const core::LedgerContents& ledger) {
   double sum = 0.0;
   for (const auto& release : ledger.releases) {
@@ -72,8 +72,8 @@ TEST_CASE("the ledger of a correlated run never shows less than its steps have c
     }
     CHECK(sum >= cost.worst_after[step]);
   }
-  // At the end it is exact. The largest cost of all examples, times 4 for replace_one, is the mu^2
-  // of GDP.
+  // At the end the total is exact: the largest cost of an example, times 4 for replace_one, is the
+  // mu^2 of GDP.
   CHECK_THAT(sum, WithinRel(cost.worst_after.back(), 1e-12));
 }
 
@@ -142,7 +142,7 @@ TEST_CASE("the plan says what each example's part costs", "[tree]") {
   CHECK(rho.at("min") <= rho.at("first_quartile"));
   CHECK(rho.at("median") <= rho.at("max"));
   CHECK(rho.at("min").get<double>() < 0.9 * rho.at("max").get<double>());
-  // mu^2 / 2 of the run, where gdp finds mu for (4, 1e-5).
+  // The run's rho is mu^2 / 2, where gdp finds mu for (4, 1e-5).
   Experiment zcdp(kTreeNoise, {"privacy.accountant=zcdp",
                                "schedules.noise_multiplier=" +
                                    format_number(experiment.plan().noise_multiplier.front()),
@@ -223,7 +223,7 @@ TEST_CASE("DP-NSGD: without noise, momentum of the optimizer is that of the tree
     furthest = std::max(furthest, static_cast<double>(std::abs(tree[i] - optimizer[i])));
     without = std::max(without, static_cast<double>(std::abs(tree[i] - none[i])));
   }
-  CHECK(furthest < 1e-4);  // the roundings of 150 steps
+  CHECK(furthest < 1e-4);  // the rounding errors of 150 steps
   CHECK(without > 1e-2);
 }
 
@@ -270,8 +270,8 @@ TEST_CASE("a random iterate is the model before one of the steps", "[run]") {
     }
     CHECK(matches == 1);
   }
-  // Each has probability 1/4; a count below 2 of 40 occurs once in 10^4 seeds, and the seeds are
-  // fixed.
+  // Each choice has probability 1/4; a count below 2 of 40 occurs once in 10^4 seeds, and the seeds
+  // are fixed.
   for (const int count : chosen) CHECK(count >= 2);
 }
 

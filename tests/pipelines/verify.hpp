@@ -48,7 +48,7 @@ inline void write_lines(const fs::path& file, const std::vector<std::string>& li
   write_file(file, text);
 }
 
-/// The files of a run, including its subfolders.
+/// Returns the files of a run, including its subfolders.
 inline std::vector<std::string> files_of(const fs::path& directory) {
   std::vector<std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {
@@ -58,7 +58,7 @@ inline std::vector<std::string> files_of(const fs::path& directory) {
   return files;
 }
 
-/// Writes lines of a ledger with other content and a valid chain, as anyone with this program
+/// Writes changed ledger lines with a valid chain, as anyone with this program
 /// could.
 inline void write_chain(const fs::path& file, const std::vector<Json>& lines) {
   std::string text, previous;

@@ -1,4 +1,4 @@
-// Which numbers of a record may differ from the derived ones, and by how much.
+// Which numbers of a record may differ from the derived numbers, and by how much.
 #include <algorithm>
 #include <array>
 
@@ -9,7 +9,7 @@ namespace verify {
 
 namespace {
 
-/// The places of all numbers in a record.
+/// Finds the places of all numbers in a record.
 void find_numbers(const Json& json, const Json::json_pointer& at,
                   std::vector<Json::json_pointer>& places) {
   if (json.is_number()) return places.push_back(at);
@@ -21,8 +21,8 @@ void find_numbers(const Json& json, const Json::json_pointer& at,
   }
 }
 
-/// Answers of accountants, and values that depend only on them: these differ slightly on other
-/// processors.
+/// Whether a number is an accountant's answer or depends only on such answers, which differ
+/// slightly between processors.
 bool is_answer(const std::string& place) {
   return place == "/epsilon" || place.starts_with("/also/") || place == "/lower" ||
          place == "/sampling/with_allocation/epsilon" ||
@@ -162,8 +162,8 @@ TEST_CASE("what another processor may find otherwise is told by its name", "[ver
     CHECK(core::first_difference(said, derived) == key);
     CHECK(core::first_difference(Json{{"in", said}}, Json{{"in", derived}}) == "in");
   }
-  // Hashes must agree in every digit, in a sentence or alone, and so must numbers in all texts but
-  // accountants' notes.
+  // Hashes must agree in every digit, within a sentence or alone; so must the numbers in all texts
+  // except accountants' notes.
   CHECK(differs(R"({"prose": ["the file with the hash 5e1af3 is"]})",
                 R"({"prose": ["the file with the hash 5e2af3 is"]})") == "prose");
   CHECK(differs(R"({"hash": "1e5"})", R"({"hash": "100000"})") == "hash");

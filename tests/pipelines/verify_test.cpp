@@ -46,7 +46,7 @@ const std::vector<Kind> kKinds{
     {kFederated, {"federated.partition={kind: dirichlet, alpha: 1}"}},
 };
 
-/// The positions of the numbers in a text.
+/// Returns the positions of the numbers in a text.
 std::vector<std::size_t> numbers_in(const std::string& text) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -57,7 +57,7 @@ std::vector<std::size_t> numbers_in(const std::string& text) {
   return places;
 }
 
-/// A run to edit; every change of a test is undone.
+/// A run to edit; each change by a test is undone.
 class Edited {
  public:
   explicit Edited(fs::path run) : run_(std::move(run)) {}
@@ -273,7 +273,7 @@ TEST_CASE("a ledger that is chained anew is held against the manifest", "[verify
     write_chain(file, changed);
     return all_of(check(experiment.run_dir()).problems);
   };
-  // The model contains the hash of the first line, so that this line cannot be changed alone.
+  // The model contains the first line's hash, so this line cannot be changed alone.
   CHECK(problems([](auto&) {}) == "");
   CHECK_THAT(problems([](auto& all) { all[3]["event"]["of"]["noise_multiplier"] = 100.0; }),
              ContainsSubstring("ledger.jsonl:4: is not the release that the plan charges"));
@@ -339,7 +339,7 @@ TEST_CASE(
   CHECK_THAT(prose, !ContainsSubstring("exact up to"));
   const core::Verification verified = check(experiment.run_dir());
   CHECK(verified.verified());
-  CHECK_FALSE(verified.accountants.contains("privgrad.pld:pld"));  // no second opinion
+  CHECK_FALSE(verified.accountants.contains("privgrad.pld:pld"));  // no second accountant
 
   // A ledger guarded by an estimate.
   const fs::path file = experiment.run_dir() / "ledger.jsonl";
@@ -356,7 +356,7 @@ TEST_CASE(
     write_chain(file, changed);
     return all_of(check(experiment.run_dir()).problems);
   };
-  // A larger difference than between processors.
+  // A difference larger than processors cause.
   CHECK_THAT(problems_of_last("epsilon", estimated.value * (1.0 - 1e-4)),
              ContainsSubstring("derived again"));
   CHECK_THAT(problems_of_last("bound", "exact"), ContainsSubstring("another delta or bound"));
@@ -479,7 +479,7 @@ TEST_CASE("noise that adapts is held to its rules", "[verify][privacy]") {
   write_chain(file, changed);
   CHECK_THAT(all_of(check(experiment.run_dir()).problems),
              ContainsSubstring("is a release that is not planned"));
-  // A step that is charged less than its noise costs.
+  // A step charged with less than its noise costs.
   changed = lines;
   changed[2]["event"]["noise_multiplier"] = 1000.0;
   write_chain(file, changed);

@@ -66,7 +66,7 @@ class BackendOf final : public privgrad::Backend {
   privgrad::ComponentPtr<privgrad::Backend> cpu_;
 };
 
-/// The run's own report about its checks.
+/// Returns the run's own report about its checks.
 inline nlohmann::json checks_of(const Experiment& experiment) {
   return nlohmann::json::parse(read_file(experiment.run_dir() / "summary.json")).at("checks");
 }

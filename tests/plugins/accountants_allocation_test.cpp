@@ -33,7 +33,7 @@ Moments moments_of(const pld::RatioLaw& law) {
   return moments;
 }
 
-/// Epsilon of this many epochs, in one direction.
+/// Returns epsilon of this many epochs, in one direction.
 pld::Interval epsilon_of(const pld::RatioBracket& law, const std::string& direction,
                          std::uint64_t epochs, double delta) {
   const auto pair = direction == "add" ? pld::reversed_pair_of_ratio : pld::pair_of_ratio;
@@ -41,7 +41,7 @@ pld::Interval epsilon_of(const pld::RatioBracket& law, const std::string& direct
                      {.wants_epsilon = true, .given = delta}, 1e-4, 1048576.0);
 }
 
-/// Two intervals around the same number overlap.
+/// Whether two intervals overlap, as they must around the same number.
 bool overlap(const pld::Interval& ours, double low, double high) {
   return ours.lower <= high && low <= ours.upper;
 }
@@ -167,7 +167,7 @@ TEST_CASE("allocation: no grid is made finer once the laws' distance is what is 
   const pld::Interval found =
       pld::answer(epochs, {.wants_epsilon = true, .given = 1e-5}, 5e-5, 1048576.0);
   CHECK(found.upper - found.lower < 3e-4 * found.upper);
-  CHECK(looks < 12'000);  // on the largest grids there are twice as many
+  CHECK(looks < 12'000);  // the largest grids need twice as many
 }
 
 TEST_CASE("allocation: many steps, a narrow interval", "[accountant][pld][allocation]") {
@@ -176,7 +176,7 @@ TEST_CASE("allocation: many steps, a narrow interval", "[accountant][pld][alloca
   CHECK(one.upper - one.lower < 1.8e-4 * one.upper);
 }
 
-// Far out, the rest above a law's last value is more than a grid would leave above its last node.
+// For tiny deltas, a law leaves more mass above its last value than a grid above its last node.
 TEST_CASE("allocation: deep tails have answers too", "[accountant][pld][allocation]") {
   const auto law = pld::allocation_ratio(20, 0.5, kNodes);
   for (const std::string direction : {"remove", "add"}) {
@@ -198,8 +198,8 @@ TEST_CASE("allocation: what lies beyond the last value counts, in sums and in co
       const pld::RatioLaw law = pld::allocation_ratio(steps, sigma, kNodes).upper;
       const double epsilon = std::log(law.value.back()) + 0.2;
       const pld::Divergence upper = pld::pair_of_ratio(law)->divergence(epsilon);
-      // E (M - x)_+ with all terms of M but one at their mean, 1, is not larger, by Jensen's
-      // inequality.
+      // By Jensen's inequality, E (M - x)_+ does not grow if all terms of M except one are set to
+      // their mean, 1.
       const auto t = static_cast<double>(steps);
       const double one = gaussian_delta(std::log(t * std::exp(epsilon) - t + 1.0), 1.0 / sigma) / t;
       REQUIRE(one > 0.0);

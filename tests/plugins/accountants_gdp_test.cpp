@@ -34,7 +34,7 @@ auto gdp_of(const Event& event, std::uint64_t count = 1,
 
 Event sampled(double q, double sigma) { return Event::poisson_sampled(q, Event::gaussian(sigma)); }
 
-/// An exact value, rounded up.
+/// Checks an exact value that is rounded up.
 void check_exact(double got, double expected, double relative, double absolute = 0.0) {
   INFO("got " << got << ", expected " << expected);
   CHECK(got >= expected * (1.0 - 1e-15));
@@ -67,7 +67,7 @@ TEST_CASE("gdp: the exact epsilon of one Gaussian", "[accountant]") {
   }
 }
 
-// mpmath, 400 digits: Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu).
+// Expected values: mpmath, 400 digits, Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu).
 TEST_CASE("gdp: far out, in every direction", "[accountant]") {
   struct Far {
     double mu, epsilon, log_delta;
@@ -158,7 +158,7 @@ TEST_CASE("gdp: over its whole range there and back, and ordered", "[accountant]
       CHECK(epsilon >= 0.0);
       CHECK(epsilon <= previous);
       previous = epsilon;
-      // Below the bound of zero-concentrated privacy with rho = mu^2/2.
+      // Epsilon is below the bound of zero-concentrated privacy with rho = mu^2/2.
       CHECK(epsilon <= 0.5 * mu * mu + mu * std::sqrt(-2.0 * std::log(delta)) + 1e-12 * mu * mu);
       if (epsilon > 0.0) {
         const double back = accountant->delta(epsilon).value;

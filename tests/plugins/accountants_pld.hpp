@@ -54,7 +54,7 @@ inline Event sampled(double q, double sigma) {
   return Event::poisson_sampled(q, Event::gaussian(sigma));
 }
 
-/// `expected` has about 16 digits, so at most its last digit may be wrong.
+/// Checks the interval. `expected` has about 16 digits, so only its last digit may be wrong.
 inline void check_holds(const PrivacyAnswer& got, double expected) {
   INFO("got " << *got.lower << " .. " << got.value << ", expected " << expected << ", "
               << got.note);
@@ -68,10 +68,10 @@ inline void check_width(const PrivacyAnswer& got, double relative) {
   CHECK(got.value - *got.lower <= relative * got.value);
 }
 
-/// Upper bound, Gaussian tail.
+/// Returns the upper tail of a standard normal.
 inline double normal_above(double z) { return 0.5 * std::erfc(z / std::sqrt(2.0)); }
 
-/// Balle and Wang 2018, Theorem 8.
+/// Returns delta by Balle and Wang 2018, Theorem 8.
 inline double gaussian_delta(double mu, double epsilon) {
   return normal_above(epsilon / mu - 0.5 * mu) -
          std::exp(epsilon) * normal_above(epsilon / mu + 0.5 * mu);

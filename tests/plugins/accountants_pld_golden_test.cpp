@@ -22,7 +22,7 @@ auto golden_steps(const Json& given, Adjacency adjacency = Adjacency::add_or_rem
   return made;
 }
 
-/// One direction of an add_or_remove_one entry, computed below the accountant's interface.
+/// Returns one direction of an add_or_remove_one entry, computed below the accountant's interface.
 pld::Interval golden_direction(const Json& given, bool add, const pld::Question& question) {
   std::vector<pld::Step> steps;
   const auto one = [&](double q, double sigma, std::uint64_t count) {
@@ -80,7 +80,7 @@ bool check_entry(const std::string& kind, const Json& entry) {
     in_grid(got.value, entry.at("accept_grid").at("min"), entry.at("accept_grid").at("max"));
   } else if (kind == "pld_sgm_delta_1step") {
     const double epsilon = given.at("eps");
-    if (epsilon < 0.0) return true;  // accountants are never asked this
+    if (epsilon < 0.0) return true;  // accountants never get this question
     const double larger = std::max(exact_of(exact.at("remove")), exact_of(exact.at("add")));
     check_holds(golden_steps(given)->delta(epsilon), larger);
     check_golden(golden_steps(given, Adjacency::replace_one)->delta(epsilon), exact.at("replace"));
@@ -108,7 +108,7 @@ bool check_entry(const std::string& kind, const Json& entry) {
     const auto at = [&](double s) {
       return pld_of(sampled(given.at("q"), s), given.at("steps"))->epsilon(given.at("delta"));
     };
-    // The noise is never too small, and larger only within the file's tolerance.
+    // The noise is never too small, and too large only within the file's tolerance.
     CHECK(at(sigma * (1.0 - 1e-9)).value > target);
     CHECK(at(sigma * (1.0 + relative)).value <= target);
   } else if (kind == "calib_steps_pld") {

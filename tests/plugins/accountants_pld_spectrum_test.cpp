@@ -51,7 +51,7 @@ pld::Factor bell(double mean, double deviation, std::int64_t stride, std::uint64
   return factor(points, count);
 }
 
-/// 0.6 of the mass is at 0, so its transform does not decay, and the rest is smooth: all higher
+/// A mass of 0.6 is at 0, so its transform does not decay, and the rest is smooth: all higher
 /// frequencies are bounded by that mass plus the contribution of the rest.
 pld::Factor peak_beside_bell(bool is_below, std::uint64_t count) {
   pld::Factor rest = bell(is_below ? 500.0 : -500.0, 40.0, 1, count);
@@ -61,8 +61,8 @@ pld::Factor peak_beside_bell(bool is_below, std::uint64_t count) {
   return rest;
 }
 
-/// Points that are far apart, whose transforms rise again at intermediate frequencies: these would
-/// make a bound on frequencies that were not computed wrong.
+/// Some cases have points that are far apart. Their transforms rise again at intermediate
+/// frequencies, where a bound on the frequencies that are not computed could be wrong.
 std::vector<Case> cases() {
   std::vector<Case> all{
       {"a bell", {bell(3.0, 12.0, 1, 900)}, 3072},
@@ -203,7 +203,7 @@ TEST_CASE("pld: what would take too long is not begun", "[accountant][pld]") {
   CHECK(pld::Spectrum::of(one, 4096, 1e6));
 }
 
-// A segment with thousands of points is a polynomial in the angle, with a bound on all of its
+// The sum over a segment of thousands of points is a polynomial in the angle, with a bound on all
 // errors.
 TEST_CASE("pld: sums over thousands of points, by their moments", "[accountant][pld]") {
   pld::Factor factor;

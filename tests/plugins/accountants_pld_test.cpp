@@ -40,7 +40,7 @@ TEST_CASE("pld: each grid's curves enclose the divergence", "[accountant][pld]")
 
 // Layouts affect the tightness of the bounds but not their validity. Gaussians and discrete
 // Gaussians have compositions in closed form. Windows that are too short, tilts that are too small
-// and unsuitable orders test the terms of the bounds for wrapping, for the roundings of the
+// and unsuitable orders test the terms of the bounds for wrapping, for the rounding errors of the
 // transform (with deltas down to 1e-100) and for the mass outside.
 TEST_CASE("pld: the bounds hold for any layout", "[accountant][pld][long][slow]") {
   Random random(2);
@@ -91,8 +91,8 @@ TEST_CASE("pld: the bounds hold for any layout", "[accountant][pld][long][slow]"
   CHECK(useful_lower > 300);
 }
 
-// The lattice of a discrete Gaussian is the grid: the bounds only differ by roundings, and the sum
-// of a composition over the integers, with positive terms in long double, is accurate to 1e-17.
+// The lattice of a discrete Gaussian is the grid: the bounds differ only by rounding, and a
+// composition's sum over the integers, with positive terms in long double, is accurate to 1e-17.
 TEST_CASE("pld: discrete Gaussians meet a direct sum", "[accountant][pld]") {
   const double sigma = 1.5;
   const int n = 6;
@@ -127,7 +127,7 @@ TEST_CASE("pld: discrete Gaussians meet a direct sum", "[accountant][pld]") {
   }
 }
 
-// 50-digit contour integrals and closed forms of the golden file.
+// Expected values: 50-digit contour integrals and closed forms from the golden file.
 TEST_CASE("pld: known values", "[accountant][pld]") {
   struct Case {
     Event event;
@@ -339,7 +339,7 @@ TEST_CASE("pld: delta and epsilon agree", "[accountant][pld]") {
     const PrivacyAnswer epsilon = accountant->epsilon(delta);
     INFO("delta " << delta << ": " << *epsilon.lower << " .. " << epsilon.value << " "
                   << epsilon.note);
-    // The true delta is at most this one at the upper end, and at least this one at the lower end.
+    // The true delta is at most `delta` at the upper end, and at least `delta` at the lower end.
     CHECK(*accountant->delta(epsilon.value).lower <= delta);
     if (*epsilon.lower > 0.0) CHECK(accountant->delta(*epsilon.lower).value >= delta);
   }

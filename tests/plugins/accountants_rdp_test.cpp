@@ -48,20 +48,20 @@ auto rdp_of(const Event& event, std::uint64_t count = 1, const Options& options 
 
 Event sampled(double q, double sigma) { return Event::poisson_sampled(q, Event::gaussian(sigma)); }
 
-/// An upper bound may be below the true value only by its own last digit, and must be close to it.
+/// Checks an upper bound: below the true value by at most a last digit, and close to it.
 void check_upper(double got, double expected, double relative, double absolute = 0.0) {
   INFO("got " << got << ", expected " << expected);
   CHECK(got >= expected - 1e-15 * std::fabs(expected));
   CHECK(got <= expected + relative * std::fabs(expected) + absolute);
 }
 
-/// The divergence of one Poisson-sampled Gaussian.
+/// Returns the divergence of one Poisson-sampled Gaussian.
 double divergence(double q, double sigma, double order) {
   return rdp::SampledGaussian(q, sigma).log_moment(order) / (order - 1.0);
 }
 
-/// ln of the binomial sum for integer orders (Mironov, Talwar and Zhang 2019, Section 3.3), in long
-/// double: independent of the quadrature.
+/// Returns ln of the binomial sum for integer orders (Mironov, Talwar and Zhang 2019, Section 3.3),
+/// in long double: independent of the quadrature.
 long double binomial_log_moment(double q, double sigma, int order) {
   long double sum = 0.0L;
   long double binomial = 1.0L;
@@ -78,8 +78,8 @@ long double binomial_log_moment(double q, double sigma, int order) {
 
 }  // namespace
 
-// 60-digit trapezoid sums of E[f^a - 1 - a (f - 1)] with a quarter of the step size, written
-// independently.
+// Expected values: 60-digit trapezoid sums of E[f^a - 1 - a (f - 1)], a quarter of the step size,
+// independent code.
 TEST_CASE("rdp: sampled Gaussians at the far ends of the range", "[accountant]") {
   struct Case {
     double q, sigma, order, log_moment;
@@ -118,8 +118,8 @@ TEST_CASE("rdp: the quadrature is just above the binomial sum at integer orders"
     if (!std::isfinite(expected)) continue;
     INFO("q " << q << ", sigma " << sigma << ", order " << order);
     const long double got = rdp::SampledGaussian(q, sigma).log_moment(order);
-    // The sum itself is accurate to a few roundings of 1e-19 times its exponents, which are below
-    // 1e4.
+    // The sum itself is accurate to a few rounding errors of 1e-19 times its exponents, which are
+    // below 1e4.
     CHECK(got >= expected * (1.0L - 1e-16L));
     CHECK(got <= expected * (1.0L + 1e-11L));
   }
@@ -145,7 +145,7 @@ TEST_CASE("rdp: divergences grow with the order, q and the noise's lack", "[acco
   }
 }
 
-// The file's description; 50-digit arithmetic of its authors.
+// Settings and expected values are in the file, from 50-digit arithmetic.
 TEST_CASE("rdp: published settings of DP-SGD", "[accountant]") {
   struct Case {
     double q, sigma;
@@ -192,8 +192,8 @@ TEST_CASE("rdp: the table of ALI-DPFL, as its search should have ended", "[accou
   }
 }
 
-// For rho-zCDP the infimum over all real orders has a stationary point in closed form; 50 digits,
-// the values of the zcdp accountant's test.
+// For rho-zCDP the infimum over all real orders has a stationary point in closed form. The expected
+// values, of 50 digits, are also in the zcdp accountant's test.
 TEST_CASE("rdp: refined orders reach the infimum over the real orders", "[accountant]") {
   struct Case {
     double rho, delta, epsilon;
@@ -259,8 +259,8 @@ TEST_CASE("rdp: what each event costs", "[accountant]") {
   same(Event::self_composed(7, sampled(0.01, 1.0)),
        Event::composed({Event::self_composed(3, sampled(0.01, 1.0)),
                         Event::self_composed(4, sampled(0.01, 1.0))}));
-  // Four Gaussians on one sample equal one with half the noise, and cost something else than four
-  // samples.
+  // Four Gaussians on one sample equal one Gaussian with half the noise; their cost differs from
+  // four samples.
   same(Event::poisson_sampled(0.01, Event::self_composed(4, Event::gaussian(2.0))),
        sampled(0.01, 1.0), 1e-12);
   CHECK(rdp_of(sampled(0.0, 1.0), 100)->epsilon(1e-6).value == 0.0);
@@ -302,7 +302,7 @@ TEST_CASE("rdp: sampling without replacement, under replace_one alone", "[accoun
   CHECK_THAT(*rdp_accountant()->refuses(event), ContainsSubstring("replace_one only"));
   CHECK_THAT(*rdp_accountant({.adjacency = Adjacency::zero_out})->refuses(event),
              ContainsSubstring("replace_one only"));
-  // Refined within the list, never worse than the list.
+  // Refinement stays within the list, and is never worse than the list.
   const Options listed{.adjacency = Adjacency::replace_one, .refine = false};
   const Options refined{.adjacency = Adjacency::replace_one};
   CHECK(rdp_of(event, 50, refined)->epsilon(1e-5).value <=
@@ -414,7 +414,7 @@ Options golden_options(const Json& golden, const Json& given) {
       .conversion = given.value("conversion", "improved") == "classic" ? "classic" : "improved"};
 }
 
-/// D_a for the kinds whose divergences are in the file.
+/// Returns the divergence D_a for the kinds that the file contains.
 double golden_divergence(const std::string& kind, const Json& given, double order) {
   if (kind == "laplace_rdp") {
     return rdp::laplace_log_moment(given.at("scale"), order) / (order - 1.0);
@@ -432,8 +432,8 @@ void check_divergences(const std::string& kind, const Json& entry) {
     INFO("order " << orders[i]);
     const double got = golden_divergence(kind, entry.at("inputs"), orders[i]);
     const double expected = entry.at("expected")[i];
-    // A rounding of rdp = K / (a - 1) in addition to that of check_upper; the file allows more,
-    // including abs 1e-14, which is not needed.
+    // A rounding error of rdp = K / (a - 1), in addition to the one in check_upper; the file allows
+    // more, including abs 1e-14, which is not needed.
     check_upper(got, expected, entry.at("tolerance").at("rel"));
     if (entry.contains("accept_double")) {
       CHECK(got <= entry.at("accept_double").at("max")[i].get<double>());

@@ -43,7 +43,7 @@ auto saddle_of(const Event& event, std::uint64_t count = 1,
   return accountant;
 }
 
-/// The interval of the answer contains the true value (which is known only up to `known`), and is
+/// Checks that the answer's interval contains the true value (known up to `known`), and is
 /// small.
 void check_exact(const PrivacyAnswer& answer, double truth, double tolerance,
                  double known = 1e-15) {
@@ -68,8 +68,8 @@ long double log_ratio(long double z, long double q, long double sigma) {
   return x > 0 ? x + logl(q + (1 - q) * expl(-x)) : log1pl(q * expm1l(x));
 }
 
-/// delta of one sampled step, for any sign of epsilon: the loss grows (add: falls) with z, so it is
-/// P(z > z*) - e^epsilon Q(z > z*) (add: z < z*), z* by bisection.
+/// delta of one sampled step, for any sign of epsilon: the loss grows (add: falls) with z, so delta
+/// is P(z > z*) - e^epsilon Q(z > z*) (add: z < z*), with z* by bisection.
 long double one_step(const std::string& direction, long double q, long double sigma,
                      long double epsilon) {
   const long double target = direction == "add" ? -epsilon : epsilon;
@@ -95,8 +95,8 @@ long double one_step(const std::string& direction, long double q, long double si
          expl(epsilon) * q * upper_tail((low + 1) / sigma);
 }
 
-/// delta of a sampled step ("remove") after another release: E over z ~ P of that release's delta
-/// at epsilon - l(z), by Simpson's rule, which is an entirely different method.
+/// delta of a sampled step ("remove") after another release: the mean over z ~ P of that release's
+/// delta at epsilon - l(z), by Simpson's rule, an entirely different method.
 long double after_step(long double q, long double sigma, long double epsilon,
                        const std::function<long double(long double)>& other) {
   const int intervals = 4000;
@@ -226,8 +226,8 @@ TEST_CASE("saddle_point: losses that are nearly a lattice", "[accountant]") {
               5.4894720256898811e-304, 1e-8);
 }
 
-// Expected value: as above. The loss of a step is far from 0 unless the example is left out, which
-// is rare.
+// Expected value: as above. A step's loss is far from 0 unless the example is left out, which is
+// rare.
 TEST_CASE("saddle_point: sampling probabilities next to 1", "[accountant]") {
   check_exact(saddle_of(sampled(0.99999998677158175, 0.24735026416697861), 294,
                         Adjacency::add_or_remove_one, "add")
@@ -276,7 +276,7 @@ TEST_CASE("saddle_point: the larger direction counts, and one alone guards nothi
 }
 
 TEST_CASE("saddle_point: what adjacency makes of a Gaussian", "[accountant]") {
-  // Replacing doubles the sensitivity; sampling everything is no sampling.
+  // Replacing doubles the sensitivity; sampling with probability 1 is no sampling.
   const double doubled = saddle_of(Event::gaussian(1.5))->epsilon(1e-6).value;
   for (const Event& event : {Event::gaussian(3.0), sampled(1.0, 3.0)}) {
     CHECK_THAT(saddle_of(event, 1, Adjacency::replace_one)->epsilon(1e-6).value,
@@ -284,7 +284,7 @@ TEST_CASE("saddle_point: what adjacency makes of a Gaussian", "[accountant]") {
     CHECK(saddle_of(event, 1, Adjacency::zero_out)->epsilon(1e-6).value ==
           saddle_of(event)->epsilon(1e-6).value);
   }
-  // The sampled pair of replace_one approaches it as q approaches 1.
+  // The sampled pair of replace_one approaches this value as q approaches 1.
   CHECK_THAT(saddle_of(sampled(1.0 - 1e-13, 3.0), 1, Adjacency::replace_one)->epsilon(1e-6).value,
              WithinRel(doubled, 1e-9));
 }
@@ -466,7 +466,7 @@ TEST_CASE("saddle_point: out of range is an error, not an answer", "[accountant]
   for (const double epsilon : {-1e-9, kInfinity, nan}) {
     CHECK_THROWS_AS(accountant->delta(epsilon), privgrad::ConfigError);
   }
-  // Too little noise to compute with: an infinite bound, which searches take as too little.
+  // Too little noise to compute with: the bound is infinite, so searches take more noise.
   for (const double noise : {1e-9, 0.0199}) {
     const auto little = saddle_of(sampled(0.01, noise));
     CHECK(little->epsilon(1e-5).value == std::numeric_limits<double>::infinity());
@@ -571,8 +571,8 @@ TEST_CASE("saddle_point: every golden value of its kinds", "[accountant][golden]
 }
 
 // Expected: mpmath, 60 digits, one step's P(loss > epsilon) - e^epsilon Q(loss > epsilon) with the
-// threshold by bisection. The distance to 1 is 1 - q or less, which is lost in 1 + (something near
-// -1).
+// threshold by bisection. The distance to 1 is 1 - q or less, which rounding loses in 1 + (a number
+// near -1).
 TEST_CASE("saddle_point: the interval holds the true delta where nearly everything is sampled",
           "[accountant]") {
   struct Case {

@@ -60,11 +60,11 @@ auto started(const char* name, Value::Object params = {},
   return made;
 }
 
-/// The distribution of the number of runs, by its own formulas.
+/// The distribution of the number of runs, by independent formulas.
 struct Law {
   double mean = 1.0, shape = 1.0, gamma = 1.0;
 
-  /// Given by gamma; the mean follows.
+  /// Makes the distribution from gamma, which determines the mean.
   static Law of(double shape, double gamma) {
     const double odds = 1.0 / gamma - 1.0;
     return {shape == 0.0 ? odds / -std::log(gamma) : shape * odds / (1.0 - std::pow(gamma, shape)),
@@ -75,7 +75,7 @@ struct Law {
   bool is_poisson() const { return shape == kPoisson; }
   double none() const { return is_poisson() ? std::exp(-mean) : 0.0; }
 
-  /// The generating function.
+  /// Returns the generating function.
   double f(double x) const {
     if (is_poisson()) return std::exp(mean * (x - 1.0));
     const double u = 1.0 - (1.0 - gamma) * x;
@@ -95,8 +95,8 @@ std::vector<Law> some_laws() {
 
 using Masses = std::vector<double>;
 
-/// The distribution of the best of K runs with these outputs in the order of their scores; the last
-/// entry is the case of no run.
+/// Returns the distribution of the best of K runs with these outputs in the order of their scores;
+/// the last entry is the case of no run.
 Masses best_of(const Law& law, const Masses& run) {
   Masses best;
   double below = 0.0;
@@ -118,7 +118,7 @@ double delta_of(const Masses& p, const Masses& q, double epsilon) {
   return std::max(delta_between(p, q, epsilon), delta_between(q, p, epsilon));
 }
 
-/// ln of the sum of p^a q^(1-a), the larger of the two directions.
+/// Returns ln of the sum of p^a q^(1-a), in the direction in which it is larger.
 double moment_of(const Masses& p, const Masses& q, double order) {
   long double forth = 0.0L, back = 0.0L;
   for (std::size_t y = 0; y < p.size(); ++y) {
@@ -274,7 +274,7 @@ TEST_CASE("selection: no law of a best run is beyond the bounds, whatever the or
 
 namespace {
 
-/// Discrete Gaussian noise with that sigma around 0 or 1, without negligible values.
+/// Returns discrete Gaussian noise with that sigma around 0 or 1, without negligible values.
 Masses discrete(double sigma, int around) {
   const int reach = static_cast<int>(12.0 * sigma) + 2;
   Masses masses;
@@ -313,7 +313,7 @@ TEST_CASE("selection: certified is no less than the truth of integers with discr
       CAPTURE(law.mean, law.shape, name);
       const auto one = started(name);
       one->compose(best, 1);
-      const auto two = started(name);  // two of them, and a run
+      const auto two = started(name);  // two selections, and a run
       two->compose(best, 2);
       two->compose(run, 1);
       for (const double delta : {1e-2, 1e-5, 1e-8}) {
@@ -333,8 +333,8 @@ TEST_CASE("selection: certified is no less than the truth of integers with discr
   }
 }
 
-// An output y ~ N(0, 1) or, on the neighbour, N(mu, 1) is its own score: the density of the best of
-// K is f'(F(y)) q(y), and its delta is an integral.
+// An output y ~ N(0, 1) or, on the neighbour, y ~ N(mu, 1) is its own score: the density of the
+// best of K is f'(F(y)) q(y), and its delta is an integral.
 TEST_CASE("selection: the best of Gaussian scores costs no more than is certified",
           "[accountant][selection][privacy]") {
   const auto density = [](double y) {
@@ -386,7 +386,7 @@ TEST_CASE("selection: choosing is not free, and costs less than composing",
       CHECK(epsilon(Event::repeat_and_select(8.0, shape, {run, run})) == best);
       CHECK(epsilon(Event::repeat_and_select(8.0, shape, {quieter, run})) == best);
     }
-    // Always one run; and runs without cost.
+    // If there is always one run; and for runs without cost.
     CHECK_THAT(epsilon(Event::repeat_and_select(1.0, 1.0, {run})), WithinRel(epsilon(run), 1e-9));
     CHECK(epsilon(Event::repeat_and_select(9.0, 1.0, {Event::nothing()})) == 0.0);
     CHECK(std::isinf(epsilon(Event::repeat_and_select(9.0, 1.0, {run, Event::non_private()}))));
@@ -424,7 +424,7 @@ TEST_CASE("selection: the pair that stands for it in a composition costs no less
   const pld::RatioLaw law = bound.law();
   REQUIRE(law.beyond > 0.0);
   const double last = std::log(law.value.back());
-  // Below, the bound is cut off at 1, and a divergence, which is convex, is smaller.
+  // Below it, the bound is cut off at 1, and a divergence, which is convex, is smaller.
   for (const double share : {0.3, 0.5, 0.7, 0.9, 0.999, 1.0, 1.01, 2.0}) {
     const double epsilon = share * last;
     double divergence = law.beyond;

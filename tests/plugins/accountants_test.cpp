@@ -36,15 +36,15 @@ double epsilon_of(double rho, double delta, const char* conversion) {
   return zcdp_of(rho, conversion)->epsilon(delta).value;
 }
 
-/// The total rho, recovered from the classic conversion: (sqrt(eps + L) - sqrt(L))^2.
+/// Returns the total rho, recovered from the classic conversion: (sqrt(eps + L) - sqrt(L))^2.
 double rho_of(const Accountant& classic) {
   const double big = 50.0;
   const double root = std::sqrt(classic.epsilon(std::exp(-big)).value + big) - std::sqrt(big);
   return root * root;
 }
 
-/// An upper bound may be below the true value only by the tolerance of `expected`, and must be
-/// close to it.
+/// Checks an upper bound: below the true value by at most the tolerance of `expected`, and close to
+/// it.
 void check_upper(double got, double expected, double tolerance) {
   INFO("got " << got << ", expected " << expected);
   CHECK(got >= expected * (1.0 - 1e-15));
@@ -120,8 +120,8 @@ TEST_CASE("zcdp: what each event costs", "[accountant]") {
 }
 
 TEST_CASE("zcdp: the papers' budget, (4, 1e-8) = 0.19635-zCDP", "[accountant]") {
-  // T = 100 steps of sigma^2 = T/R with R = 0.3927037068805674, the inverse of the classic bound:
-  // R = 2 (sqrt(eps + L) - sqrt(L))^2.
+  // 100 steps with sigma^2 = 100/R, where R = 0.3927037068805674 inverts the classic bound: R = 2
+  // (sqrt(eps + L) - sqrt(L))^2.
   const auto accountant = zcdp("classic", Adjacency::zero_out);
   accountant->compose(Event::gaussian(std::sqrt(100.0 / 0.39270370688056744)), 100);
   CHECK_THAT(accountant->epsilon(1e-8).value, WithinRel(4.0, 1e-12));
@@ -188,8 +188,8 @@ TEST_CASE("zcdp: over its whole range a bound, ordered as bounds must be", "[acc
       CHECK(optimal <= previous);  // a larger delta never costs a larger epsilon
       CHECK(optimal <= epsilon_of(rho * 1.01, delta, "optimal"));
       previous = optimal;
-      // Every order gives a proof, so no order may give less than the infimum (up to the rounding
-      // of this sum).
+      // Every order gives a proof, so no order may give less than the infimum (up to rounding in
+      // this sum).
       const double log_inverse_delta = -std::log(delta);
       for (double x = 1e-10; x < 1e12; x *= 3.0) {
         const double size = (1.0 + x) * rho + (log_inverse_delta + std::log1p(x)) / x;
@@ -249,7 +249,7 @@ TEST_CASE("zcdp: every golden value of its kinds", "[accountant][golden]") {
           given.at("sigma").get<double>() / given.at("l2_sensitivity").get<double>();
       const auto accountant = zcdp("classic");
       accountant->compose(Event::gaussian(multiplier), 1);
-      // The same rho gives the same epsilon; rho itself is not part of the interface.
+      // Compares epsilons, because rho itself is not part of the interface.
       check_upper(accountant->epsilon(1e-5).value, epsilon_of(expected, 1e-5, "classic"), 1e-14);
     }
     ++compared;

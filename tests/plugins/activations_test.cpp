@@ -61,7 +61,7 @@ TEST_CASE("cpu: gelu and its derivative are right to 5e-7 of their parts", "[bac
   const std::size_t size = features.size();
   const Activation gelu{ActivationKind::gelu};
 
-  // As for tanh: the derivative with respect to a weight is a power of two times the activation.
+  // As for tanh, the derivative with respect to a weight is a power of two times the activation.
   const auto values = compile(make_network({size}, {gelu, Dense{1}}, Loss::squared, 0));
   values->load_parameters(Floats(size + 1, 0.0f));
   const Floats half{-0.5f};
@@ -71,8 +71,8 @@ TEST_CASE("cpu: gelu and its derivative are right to 5e-7 of their parts", "[bac
   REQUIRE(std::exp2(std::round(std::log2(multiple))) == multiple);
 
   // Examples with one feature that passes through a weight of 1, the activation and another weight
-  // of 1, with a target 1 below the output: the derivative with respect to the first bias is that
-  // of gelu.
+  // of 1, with a target 1 below the output: the derivative with respect to the first bias is
+  // gelu's.
   const auto slopes = compile(make_network({1}, {Dense{1}, gelu, Dense{1}}, Loss::squared, 0));
   slopes->load_parameters(Floats{1.0f, 0.0f, 1.0f, 0.0f});
 
@@ -96,8 +96,8 @@ TEST_CASE("cpu: gelu and its derivative are right to 5e-7 of their parts", "[bac
 
 TEST_CASE("cpu: silu and gelu_tanh are x times a sigmoid to 5e-7", "[backend]") {
   // Compared with the C library in 80 bits: x s(v), and s(v) + x s(v) s(-v) v', where v is x for
-  // silu, and 2 sqrt(2 / pi) (x + 0.044715 x^3) for gelu_tanh. The exponential sees v after at most
-  // six roundings to float32, which cost |v| 2^-24 each.
+  // silu, and 2 sqrt(2 / pi) (x + 0.044715 x^3) for gelu_tanh. The exponential receives v after at
+  // most six roundings to float32, each of which costs |v| 2^-24.
   const ActivationKind kind = GENERATE(ActivationKind::silu, ActivationKind::gelu_tanh);
   const bool is_silu = kind == ActivationKind::silu;
   const long double k = 2.0L * std::sqrt(2.0L / std::numbers::pi_v<long double>);

@@ -98,8 +98,8 @@ TEST_CASE("tree: after a restart the sums go on, with the noise of the last rele
   const auto aggregator = tree(12, Value::Object{{"restart_every", Value(5), {}}});
   const auto matrices = release_matrices(*aggregator, 12);
   const Matrix noise = covariance(matrices, 12);
-  // Variances: one per block of the cover of the current tree, and two for each tree of 5 before
-  // it.
+  // Variances: 1 per block of the cover of the current tree, and 2 for each earlier tree of 5
+  // steps.
   const std::vector<double> expected{1, 1, 2, 1, 2, 3, 3, 4, 3, 4, 5, 5};
   for (std::size_t t = 0; t < 12; ++t) {
     CHECK(noise[t][t] == expected[t]);
@@ -114,8 +114,8 @@ TEST_CASE("tree: after a restart the sums go on, with the noise of the last rele
   }
 }
 
-// Kairouz et al. 2021, Section B.2: together with the nodes below, a complete block of 2^k steps
-// has 1 / (2 - 2^-k) of a node's variance.
+// Kairouz et al. 2021, Section B.2: with the nodes below it, a complete block of 2^k steps has 1 /
+// (2 - 2^-k) of a node's variance.
 TEST_CASE("tree: variance reduction has the variance of the estimator from below", "[aggregator]") {
   constexpr std::uint64_t kSteps = 75;
   const auto reduced = tree(kSteps, Value::Object{{"variance_reduction", Value(true), {}}});
@@ -138,9 +138,9 @@ struct Steps {
   std::uint64_t begin, end;
 };
 
-/// The least variance of an unbiased estimate of the momentum of the first `steps` steps from nodes
-/// with variance 1, each of which contains the momentum of its own steps (Gauss and Markov): u^T (A
-/// A^T)^-1 u, where A has the nodes' columns and u is the estimated quantity.
+/// Returns the least variance of an unbiased estimate of the momentum of the first `steps` steps
+/// from nodes with variance 1, each of which contains the momentum of its own steps (Gauss and
+/// Markov): u^T (A A^T)^-1 u, where A has the nodes' columns and u is the estimated quantity.
 double least_variance(const std::vector<Steps>& nodes, std::uint64_t steps, double momentum) {
   const auto coefficients = [&](const Steps& of) {
     std::vector<double> values(steps, 0.0);
@@ -158,7 +158,7 @@ double least_variance(const std::vector<Steps>& nodes, std::uint64_t steps, doub
   return squared_length_under(information, coefficients({0, steps}));
 }
 
-/// All aligned blocks of 2^k steps in [0, steps).
+/// Returns all aligned blocks of 2^k steps in [0, steps).
 std::vector<Steps> complete_blocks(std::uint64_t steps) {
   std::vector<Steps> nodes;
   for (std::uint64_t length = 1; length <= steps; length *= 2) {
@@ -193,7 +193,7 @@ TEST_CASE("tree: completion and variance reduction together use the root as best
                                                 {"variance_reduction", Value(true), {}}});
     const auto last = static_cast<std::size_t>(tree_steps - 1);
     std::vector<Steps> nodes = complete_blocks(last + 1);
-    if (tree_steps != 16) nodes.push_back({0, last + 1});  // for 16 steps it exists already
+    if (tree_steps != 16) nodes.push_back({0, last + 1});  // 16 steps have it already
     CHECK_THAT(covariance(release_matrices(*reduced, 20), 20)[last][last],
                WithinRel(least_variance(nodes, last + 1, 0.9), 1e-9));
   }

@@ -31,7 +31,7 @@ struct Ali {
   bool by_estimates = false;
 };
 
-/// The model of the paper's size: d = 1.66 million, sigma C / B = 1.1 * 0.1 / 75.
+/// Returns a round at the paper's size: d = 1.66 million, sigma C / B = 1.1 * 0.1 / 75.
 FederatedProgress progress() {
   FederatedProgress now;
   now.round = 5;
@@ -50,7 +50,7 @@ FederatedProgress progress() {
   return now;
 }
 
-/// G(tau) as printed, with the corrected h; infinite where the bound does not hold.
+/// Returns G(tau) as printed, with the corrected h; infinite where the bound does not hold.
 double bound(const FederatedProgress& now, double tau, double phi = 1.0, double lambda = 1.0) {
   const double noise = std::sqrt(static_cast<double>(now.parameters)) * now.gradient_noise;
   const double s = *now.divergence + 2.0 * noise, b = *now.smoothness, eta = now.learning_rate;
@@ -83,8 +83,8 @@ TEST_CASE("ali_dpfl: the search finds the least bound over 1 to min(2 tau, 100)"
 }
 
 TEST_CASE("ali_dpfl: phi and lambda weigh descent against the gap", "[ali]") {
-  // The expected choice minimises the bound above; the settings are such that omitting phi, or not
-  // squaring lambda, gives another choice.
+  // The expected choice minimises the bound above. In these settings, omitting phi, or not squaring
+  // lambda, gives another choice.
   std::size_t told_apart = 0;
   for (const double phi : {0.2, 1.0, 4.0}) {
     for (const double lambda : {0.5, 1.0, 2.0}) {
@@ -149,8 +149,8 @@ namespace {
 
 using Vector = std::vector<double>;
 
-/// Descent on F_i(w) = |w - c_i|^2 / 2, of smoothness 1, by gradients with independent noise of
-/// `deviation` in each coordinate.
+/// Descent on F_i(w) = |w - c_i|^2 / 2, of smoothness 1, with gradients that have independent noise
+/// of `deviation` in each coordinate.
 struct NoisyDescent {
   double eta, deviation;
   std::mt19937_64 source{7};
@@ -199,12 +199,12 @@ TEST_CASE("erratum of Theorem 1: it loses the noise of the last step", "[ali][er
   CHECK_THAT(gap[0], WithinRel(eta * deviation * std::sqrt(1.5 * kCoordinates), 0.02));
   for (int step = 0; step < kSteps; ++step) {
     const double x = step + 1.0;
-    CHECK(gap[step] <= printed(x) + eta * noise * x);  // with the noise, it is a bound
+    CHECK(gap[step] <= printed(x) + eta * noise * x);  // with the noise it is a bound
   }
 }
 
 TEST_CASE("erratum of Theorem 2: with noise, losses exceed what it allows", "[ali][errata]") {
-  // One client, F(w) = |w|^2 / 2, eta = 1 / beta = 1, tau = 1: an iterate is its step's noise alone.
+  // One client, F(w) = |w|^2 / 2, eta = 1 / beta = 1, tau = 1: an iterate is only its step's noise.
   constexpr std::size_t kCoordinates = 1000;
   const double deviation = std::sqrt(1.7 / kCoordinates);
   const Vector optimum(kCoordinates, 0.0);
@@ -224,7 +224,7 @@ TEST_CASE("erratum of Theorem 2: with noise, losses exceed what it allows", "[al
   const double promised = 1.0 / (kSteps * phi) + std::sqrt(3.0) / 3.0;  // h(1) = 0
   CHECK(promised < 0.6);
   CHECK_THAT(mean, WithinRel(0.85, 0.01));  // d (sigma C / B)^2 / 2
-  // The largest x - x^3 in (0, 1) is 2 / (3 sqrt(3)) = 0.385; sqrt(3) / 3 is where it lies.
+  // The largest x - x^3 in (0, 1) is 2 / (3 sqrt(3)) = 0.385, at x = sqrt(3) / 3.
   const double at = std::sqrt(3.0) / 3.0;
   CHECK_THAT(at - at * at * at, WithinRel(0.3849, 1e-4));
 }
@@ -239,7 +239,7 @@ TEST_CASE("ali_dpfl: the closed form", "[ali]") {
   FederatedProgress flat = progress();
   flat.convexity = -0.1;
   CHECK(ali.next(flat) == 8);
-  // A tiny convexity, which may be noise, gives the largest allowed number: twice the last one.
+  // A tiny convexity, which may be noise, gives the largest allowed number: twice the last number.
   FederatedProgress tiny = progress();
   tiny.convexity = 1e-6;
   CHECK(ali.next(tiny) == 16);

@@ -2,7 +2,7 @@
 // for bit, and its cells are correct. They are compared with gradient_rows(), which the conformance
 // rules compare with the definitions of the layers.
 //
-// Longer than other files, because all tests share the networks and the code that makes cells.
+// File length: all tests share the networks and the code that makes cells.
 
 #include <malloc.h>
 
@@ -152,9 +152,9 @@ TEST_CASE("cpu exact: cells are near the scaled gradient, and lengths are theirs
         REQUIRE_THAT(made.norms[i * one.groups + g],
                      WithinRel(static_cast<double>(squares), one.convolution[g] ? 1e-2 : 1e-6) ||
                          WithinAbs(0.0, 1e-30));
-        // Both factors of a product are at most sqrt(scale * largest) cells long at any place, with
-        // an error of less than 1 each (1/2, unless the example was rounded again); a row's cells
-        // have an error of less than 1. Both factors of a convolution have at least 11 bits.
+        // Both factors of a product are at most sqrt(scale * largest) cells long in any element,
+        // with an error of less than 1 each (1/2, unless the example was rounded again); a row's
+        // cells have an error of less than 1. Both factors of a convolution have at least 11 bits.
         const double norm = std::sqrt(static_cast<double>(squares));
         const double rounding = one.dense[g]         ? 2 * std::sqrt(scale * largest) + 2
                                 : one.convolution[g] ? 1 + 0x1p-9 * scale * norm
@@ -173,7 +173,7 @@ TEST_CASE("cpu exact: cells are near the scaled gradient, and lengths are theirs
 
 TEST_CASE("cpu exact: no gradient makes cells longer than they may be", "[backend][privacy]") {
   // One dense layer with weights 0 and squared loss: delta = -target whatever the features are, so
-  // the test determines both factors.
+  // the test chooses both factors.
   ThreadExecutor serial(1);
   Generator generator(43);
   int truncated = 0, tried = 0;
@@ -216,8 +216,8 @@ TEST_CASE("cpu exact: no gradient makes cells longer than they may be", "[backen
           REQUIRE(made.lengths[row] == length_of(cells));
           const double squared = made.norms[row * one.groups];
           if (most < kCells || !std::isfinite(squared) || squared == 0) continue;
-          // They are not too short either: the shortest come from truncation, by up to 1 of at
-          // least 275, the entries of a flat vector of at most 784 x 9.
+          // They are not too short either: the shortest are truncated by up to 1 of at least 275,
+          // the entries of a flat vector of at most 784 x 9.
           const double length =
               std::sqrt(std::ldexp(static_cast<double>(made.lengths[row].high), 64) +
                         static_cast<double>(made.lengths[row].low));
@@ -256,7 +256,7 @@ TEST_CASE("cpu exact: sums of the largest operands do not overflow", "[backend][
   for (std::size_t i = 0; i < 3; ++i) {
     const Cells cells = made.cells(i);
     REQUIRE(std::abs(cells[signs == 3 ? 60 : 51]) > static_cast<std::int64_t>(kMost - kMost / 500));
-    // The examples with i % 3 = 0 are of one kind, those with 1 and 2 of others.
+    // The examples with i % 3 = 0 are of one kind, with 1 and 2 of two other kinds.
     const std::int64_t times = i == 0 ? 334 : i == 1 ? 334 : 333;
     for (std::size_t k = 0; k < one.size; ++k) expected[k] += times * cells[k];
   }
@@ -435,8 +435,8 @@ TEST_CASE("cpu exact: memory grows with examples and widths, never with their gr
   one.exact.backward(examples.batch(), *pass, norms);
   one.exact.make_cells(*pass, longest_scales(one, norms), kCells, lengths);
   one.exact.add_cells(*pass, std::vector<std::uint8_t>(256, 1), sum);
-  // Twice (1000 + 10) floats per example, 784 + 1000 + 1000 + 10 int16, 1000 floats in panels, and
-  // some scratch; the gradients themselves would be 814 MB.
+  // Per example: twice (1000 + 10) floats, 784 + 1000 + 1000 + 10 int16, 1000 floats in panels, and
+  // some scratch; the gradients themselves would take 814 MB.
   CHECK(allocated() - before < 5'500'000);
 }
 
@@ -474,7 +474,7 @@ TEST_CASE("cpu exact: exp and log1p are right to two units in the last place", "
 }
 
 // Networks with many pieces: many units and few units, biases between pieces of rows and at the end
-// of one, a table, and each together with others.
+// of a piece, a table, and combinations of these.
 TEST_CASE("cpu exact: pieces of the parameters are the sum, whatever is taken and on any threads",
           "[backend][privacy]") {
   Generator generator(47);
@@ -532,7 +532,7 @@ TEST_CASE("cpu exact: a piece is refused that there is none of, or that nobody c
   CHECK(sum == Cells(one.size, 0));
   pieces.add_piece(*made.pass, 0, sum);
   CHECK(sum == made.sum());
-  made.make(longest_scales(one, made.norms));  // other cells, none of which are chosen
+  made.make(longest_scales(one, made.norms));  // new cells, none of which are chosen
   CHECK_THROWS_AS(pieces.add_piece(*made.pass, 0, sum), ConfigError);
 }
 

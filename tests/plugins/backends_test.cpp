@@ -152,7 +152,7 @@ bool reference_correct(const Network& network, const Doubles& outputs, double ta
 
 Doubles reference_gradient(const Network& network, Doubles parameters, const Doubles& features,
                            double target) {
-  // the error of the central difference is its square plus 1e-16 / kStep
+  // the central difference has an error of kStep^2 plus 1e-16 / kStep
   constexpr double kStep = 1e-5;
   const auto loss = [&] {
     return reference_loss(network, reference_outputs(network, parameters, features), target);
@@ -184,7 +184,7 @@ struct Case {
   std::size_t classes;
 };
 
-/// A network of random shape for the case: 0 to 3 hidden layers, sometimes an activation first.
+/// Makes a random network for the case: 0 to 3 hidden layers, sometimes an activation first.
 Network random_network(Generator& generator, Case chosen, ActivationKind activation) {
   const auto below = [&](std::size_t bound) {
     return static_cast<std::size_t>(generator() % bound);
@@ -291,8 +291,8 @@ TEST_CASE("cpu: ties go to the lowest class", "[backend]") {
 
 TEST_CASE("cpu: of equal values in a window the first gets the gradient", "[backend]") {
   // One pixel, the largest of four, times w = 2, times 1: output 2, loss 2, derivative 2. The
-  // gradient of w is 2 times the chosen pixel; with all four it would be 8. A mean gives 4 times
-  // 1/4 of that.
+  // gradient of w is 2 times the chosen pixel; a sum over all four would give 8. A mean gives 4
+  // times 1/4 of that.
   const auto kind = GENERATE(PoolKind::max, PoolKind::average);
   const Network network = make_network(
       {2, 2}, 0,
@@ -323,7 +323,7 @@ TEST_CASE("cpu: values that are not tokens spoil their own example alone", "[bac
     const Floats rows = gradient_rows(*program, examples.batch());
     CHECK_FALSE(are_finite(std::span(rows).first(d)));
     CHECK(are_finite(std::span(rows).subspan(d)));
-    // The token that occurs twice has one row, with both derivatives; other tokens have none.
+    // The token that occurs twice has one row, the sum of both derivatives; others have zeros.
     CHECK(rows[d] == 0.0f);
     CHECK(rows[d + 2] != 0.0f);
     CHECK(rows[d + 4] == 0.0f);
@@ -340,8 +340,8 @@ TEST_CASE("cpu: an empty place has zeros, and no row of the table learns from it
   const Floats rows = gradient_rows(*program, examples.batch());
   REQUIRE(are_finite(rows));
   // Row 2 has a derivative of sum over j of (p_j - y_j) times ones, which is 0 where all weights
-  // are equal; the weights of the dense layer have inputs of ones for the token, and zeros beside
-  // it.
+  // are equal; the dense layer's weights have inputs of ones for the token, and zeros
+  // elsewhere.
   CHECK(Floats(rows.begin() + 6, rows.begin() + 10) == Floats{-0.5f, -0.5f, 0.0f, 0.0f});
   const auto second = rows.begin() + static_cast<std::ptrdiff_t>(d);
   CHECK(std::all_of(second, second + 14, [](float x) { return x == 0.0f; }));

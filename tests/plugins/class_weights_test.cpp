@@ -1,4 +1,4 @@
-// Class weights on the backend cpu: each example's loss is its own, whatever its neighbours are.
+// Class weights on the backend cpu: an example's loss does not depend on its neighbours.
 #include "exact_programs.hpp"
 
 using namespace privgrad;
@@ -6,7 +6,8 @@ namespace exact_programs {
 
 TEST_CASE("cpu exact: another label of one example changes nothing of the others, weights or not",
           "[backend][privacy]") {
-  // Weights are constants: they are not divided by their sum over the batch, as weighted means are.
+  // Weights are constants: unlike in weighted means, they are not divided by their sum over the
+  // batch.
   Network network = make_network({7}, {Dense{12}, kTanh, Dense{3}});
   network.class_weights = {0.01, 1.0, 50.0};
   ThreadExecutor threads(2);

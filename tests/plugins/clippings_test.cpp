@@ -104,8 +104,8 @@ TEST_CASE("adaptive: the count's noise is a twentieth of the batch unless given"
 
 TEST_CASE("adaclip: scales by sqrt(s) sqrt(sum s), and follows releases less their noise",
           "[clipping]") {
-  // The geometric mean of the smallest and the largest variance is 1/4, so s is 1/2, twice, and b
-  // is sqrt(1/2) sqrt(1).
+  // The geometric mean of the smallest and the largest variance is 1/4, so s is 1/2 for both
+  // coordinates, and b is sqrt(1/2) sqrt(1).
   const auto rule = clipping("adaclip", {{"mean_decay", 0.75, {}},
                                          {"variance_decay", 0.5, {}},
                                          {"least_variance", 0.0625, {}},
@@ -128,7 +128,7 @@ TEST_CASE("adaclip: scales by sqrt(s) sqrt(sum s), and follows releases less the
   both(static_cast<float>(m0), static_cast<float>(m1), b0, b1);
   // E ||w||^2 = sum s^2 / b^2 = 1.
   CHECK_THAT(s0 * s0 / (b0 * b0) + s1 * s1 / (b1 * b1), WithinRel(1.0, 1e-12));
-  // Above the maximum, which is 1; an invalid number teaches nothing.
+  // Above the maximum, which is 1; an invalid number changes nothing.
   scaling.learn(TrustBase::release({1e3f, INFINITY}, 1.0));
   const double t0 = std::sqrt(0.5 * s0 * s0 + 0.5);
   both(static_cast<float>(m0 + 0.25 * b0 * 1e3), static_cast<float>(m1), std::sqrt(t0 * (t0 + s1)),

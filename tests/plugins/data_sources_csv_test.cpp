@@ -32,7 +32,7 @@ struct Files {
     return open(std::move(extra))->read(Split::train);
   }
 
-  /// The refusal of a training file with this text.
+  /// Returns the refusal of a training file with this text.
   std::string refusal(const std::string& text, Value::Object extra = {}) const {
     replace_file(train, text);
     return io_error(train, [&] { read(extra); });

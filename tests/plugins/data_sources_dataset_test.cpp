@@ -30,7 +30,7 @@ class Environment {
   std::optional<std::string> before_;
 };
 
-/// An IDX file of `rows` examples of 2 x 2, or of labels 0, 1, 2, 0, ...
+/// Returns an IDX file of `rows` examples of 2 x 2, or of labels 0, 1, 2, 0, ...
 std::string images(char rows) {
   return std::string("\0\0\x08\x03\0\0\0", 7) + rows + std::string("\0\0\0\x02\0\0\0\x02", 8) +
          std::string(static_cast<std::size_t>(4 * rows), 'x');
@@ -54,7 +54,7 @@ struct Places {
     fs::create_directory(cache);
   }
 
-  /// Both splits of `rows` and 3 examples.
+  /// Writes both splits, of `rows` and 3 examples.
   static void fill(const fs::path& folder, char rows, const std::string& prefix = "",
                    bool zipped = false) {
     fs::create_directories(folder);
@@ -106,7 +106,7 @@ TEST_CASE("dataset: examples, both splits, and the files that they come from", "
   const auto source = Places::open("mnist");
   const auto info = source->info();
   CHECK(info.shape.features == Shape{2, 2});
-  CHECK(info.shape.classes == 10);  // known for mnist, whatever labels occur
+  CHECK(info.shape.classes == 10);  // known for mnist, whatever the labels are
   CHECK(info.unaccounted.empty());
   CHECK(info.test_rows == 3);
   auto train = source->read(Split::train);

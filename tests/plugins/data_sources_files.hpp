@@ -93,6 +93,6 @@ inline void fuzz(const std::string& valid, std::uint64_t seed, int rounds,
       ++refused;
     }
   }
-  // otherwise the mutations would have missed everything that matters
+  // Otherwise the mutations would have missed everything that matters.
   CHECK(refused > rounds / 20);
 }

@@ -60,7 +60,7 @@ struct RowsFile {
   TempDir dir;
   fs::path file = dir.path() / "rows.h5";
 
-  /// Four rows of two numbers, unless others are written.
+  /// Writes four rows of two numbers, unless other rows are written.
   template <class Put>
   void write(const Put& put) const {
     fs::remove(file);

@@ -58,7 +58,7 @@ struct Files {
     return house().create<DataSource>("idx", params);
   }
 
-  /// The refusal of `file` with the content `bytes`.
+  /// Returns the refusal of `file` with the content `bytes`.
   std::string refusal(const std::filesystem::path& file, const std::string& bytes) const {
     replace_file(file, bytes);
     return refusal(file);
@@ -147,7 +147,7 @@ TEST_CASE("idx: a label that is not a class counts as what was declared, and mov
           "[data_source][privacy]") {
   const Files files;
   const auto whole = files.open({{"classes", 256, {}}});
-  CHECK(whole->info().unaccounted.empty());  // every byte is one of them
+  CHECK(whole->info().unaccounted.empty());  // every byte is a class
   std::vector<float> expected = targets(whole->read(Split::train));
   REQUIRE(expected.at(3) == 7.0f);
   for (float& label : expected) label = label < 7.0f ? label : 2.0f;

@@ -82,7 +82,7 @@ std::string grey_png(std::uint32_t height, std::uint32_t width, const Bytes& pix
   return png_file({width, height}, lines(height, pixels));
 }
 
-/// The seven passes of Adam7: PNG specification, 8.2.
+/// Returns a PNG file in the seven passes of Adam7: PNG specification, 8.2.
 std::string interlaced_png(std::uint32_t height, std::uint32_t width, const Bytes& pixels) {
   constexpr std::array<std::array<std::uint32_t, 4>, 7> kPasses{{{0, 0, 8, 8},
                                                                  {4, 0, 8, 8},
@@ -137,7 +137,7 @@ struct Folder {
     return house().create<DataSource>("images", params);
   }
 
-  /// The bytes read from the image `cat`.
+  /// Returns the bytes read from the image `cat`.
   Bytes pixels(const std::string& file, Value::Object extra = {}) const {
     replace_file(cat, file);
     Dataset data = open(std::move(extra))->read(Split::train);
@@ -204,7 +204,7 @@ TEST_CASE("images: PNG files of every form are those 8 bits") {
   const std::string palette = png_chunk("PLTE", {1, 2, 3, 100, 110, 120});
   CHECK(folder.in_colour(png_file({3, 2, 8, 3, palette}, lines(2, {0, 1, 0, 1, 1, 0}))) ==
         Bytes{1, 2, 3, 100, 110, 120, 1, 2, 3, 100, 110, 120, 100, 110, 120, 1, 2, 3});
-  // Transparency is ignored, also in palettes.
+  // Transparency is ignored, even in palettes.
   CHECK(folder.pixels(png_file({3, 2, 8, 4}, lines(2, {0, 9, 1, 9, 2, 9, 3, 9, 4, 9, 255, 9}))) ==
         kGrey);
   CHECK(folder.in_colour(png_file({3, 2, 8, 3, palette + png_chunk("tRNS", std::string(2, '\0'))},
@@ -240,8 +240,8 @@ TEST_CASE("images: another size is an error that names the file, or becomes this
   const Value::Object resize{{"resize", true, {}}};
   CHECK(folder.pixels(grey_png(5, 7, Bytes(35, 99)), resize) == Bytes(6, 99));
   CHECK(folder.pixels(grey_png(2, 3, kGrey), resize) == kGrey);
-  // Twice the resolution: each pixel is 1/8, 3/8, 3/8 and 1/8 of four, and at an edge 3/7, 3/7 and
-  // 1/7 of three.
+  // From twice the resolution, each pixel is 1/8, 3/8, 3/8 and 1/8 of four pixels, and at an edge
+  // 3/7, 3/7 and 1/7 of three.
   CHECK(folder.pixels(grey_png(2, 6, {70, 0, 0, 0, 0, 0, 0, 0, 80, 0, 0, 0}), resize) ==
         Bytes{30, 0, 0, 11, 30, 0});
   CHECK(folder.open(resize)->info().unaccounted ==

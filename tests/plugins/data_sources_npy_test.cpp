@@ -23,7 +23,7 @@ std::string raw(const std::vector<T>& elements) {
   return bytes;
 }
 
-/// A file with this text as its header, padded like NumPy's.
+/// Returns a file with this text as its header, padded like NumPy's.
 std::string npy_with(std::string header, const std::string& data, char version = 1) {
   const std::size_t fixed = version == 1 ? 10 : 12;
   header.append(63 - (fixed + header.size()) % 64, ' ');
@@ -118,7 +118,7 @@ TEST_CASE("npy: rows may have no targets, in all splits", "[data_source]") {
   for (const bool with_classes : {false, true}) {
     if (with_classes) params.set("classes", std::int64_t{4});
     const auto source = open(params);
-    const DataInfo info = source->info();
+    const privgrad::DataInfo info = source->info();
     CHECK_FALSE(info.has_targets);
     CHECK(info.shape.classes == (with_classes ? 4 : 0));
     CHECK(info.train_rows == 3);
@@ -164,7 +164,7 @@ TEST_CASE("npy: halves, booleans, the other byte order, and signs", "[data_sourc
     return values(files.open()->read(Split::train));
   };
   using Floats = std::vector<float>;
-  // IEEE 754-2008, table 3.5: 1, -2, the largest, the least normal, the least above 0, -0.
+  // IEEE 754-2008, table 3.5: 1, -2, the largest, the smallest normal, the smallest above 0, -0.
   const std::vector<std::uint16_t> halves = {0x3c00, 0xc000, 0x7bff, 0x0400, 0x0001, 0x8000};
   CHECK(read(npy("<f2", "(3, 2)", raw(halves))) == Floats{1, -2, 65504, 0x1p-14f, 0x1p-24f, -0.0f});
   CHECK(read(npy("|b1", "(3, 2)", raw<std::uint8_t>({0, 1, 1, 0, 255, 0}))) ==
@@ -274,7 +274,7 @@ TEST_CASE("npy: a target that does not fit counts as what was declared, and move
     write_file(files.targets, npy("<f8", "(3,)", raw<double>({0, bad, 0})));
     const auto source = files.open(two);
     CHECK(targets_of(source) == std::vector<float>{0, 1, 0});
-    REQUIRE(source->info().remarks.size() == 2);  // also for the test rows: their target is 2
+    REQUIRE(source->info().remarks.size() == 2);  // also for the test rows, whose target is 2
     CHECK_THAT(
         source->info().remarks.front(),
         ContainsSubstring("1 of 3 targets are missing or invalid, and count as target_fill"));
@@ -286,7 +286,7 @@ TEST_CASE("npy: a target that does not fit counts as what was declared, and move
                ContainsSubstring("target 1 is not a class index"));
   }
   const Value::Object real{{"task", "regression", {}}, {"target_fill", -3, {}}};
-  // infinity is not a real number
+  // Infinity is not a real number.
   CHECK(targets_of(files.open(real)) == std::vector<float>{0, -3, 0});
   CHECK_THROWS_WITH(files.open({{"classes", 2, {}}, {"target_fill", 2, {}}}),
                     ContainsSubstring("npy: target_fill is 2, expected a class index"));
@@ -477,7 +477,7 @@ std::string numpy_archive() {
       "792e6e7079504b0506000000000200020066000000070100000000");
 }
 
-/// A ZIP archive of stored members.
+/// Returns a ZIP archive of stored members.
 std::string archive(const std::vector<std::pair<std::string, std::string>>& members) {
   const auto little = [](std::uint64_t value, int bytes) {
     std::string text;
@@ -565,7 +565,7 @@ TEST_CASE("npz: what is wrong with an archive is said in one line", "[data_sourc
   says(bytes, "is not a whole .npz archive");  // it has two different lengths
   bytes = good;
   for (int i = 42; i < 46; ++i) bytes[good.find("PK\x01\x02") + static_cast<std::size_t>(i)] = -1;
-  says(bytes, "is not a whole .npz archive");  // a member lies after the end
+  says(bytes, "is not a whole .npz archive");  // a member is after the end
   bytes = numpy_archive();
   bytes[60] = static_cast<char>(bytes[60] + 1);  // inside the deflated x
   CHECK_THROWS_AS((replace_file(file.path, bytes), file.open("x", "y")->read(Split::train)),

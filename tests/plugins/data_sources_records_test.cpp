@@ -31,7 +31,7 @@ Value column(const std::string& name, const std::string& type, Value::Object mor
   return value;
 }
 
-/// The source for the file with these parameters in addition to its declarations.
+/// Opens the file with these parameters in addition to its declarations.
 privgrad::ComponentPtr<DataSource> open(const std::filesystem::path& file, Value::Object more) {
   Value params(std::move(more));
   params.set("train", file.string());
@@ -53,7 +53,7 @@ Rows rows_of(std::span<const float> features, std::span<const float> targets) {
   return rows;
 }
 
-/// The rows of a file with this text; the same when streamed.
+/// Returns the rows of a file with this text; the same when streamed.
 Rows rows(const std::string& text, const Value::Object& more) {
   const TempDir dir;
   const std::filesystem::path file = dir.path() / "table.csv";
@@ -76,7 +76,7 @@ std::string joined(const Texts& records) {
   return text;
 }
 
-/// As in RFC 4180: in quotes, with inner quotes doubled.
+/// Returns the value in quotes, with inner quotes doubled, as in RFC 4180.
 std::string quoted(const std::string& value) {
   std::string text = "\"";
   for (const char c : value) text += c == '"' ? "\"\"" : std::string(1, c);
@@ -85,23 +85,23 @@ std::string quoted(const std::string& value) {
 
 using Coins = std::mt19937_64;
 
-/// Texts mostly of characters with a special meaning.
+/// Returns a text mostly of characters with a special meaning.
 std::string wild(Coins& coins, const std::string& alphabet, std::size_t most) {
   std::string text(coins() % (most + 1), ' ');
   for (char& c : text) c = alphabet[coins() % alphabet.size()];
   return text;
 }
 
-/// A record of any bytes except LF.
+/// Returns a record of any bytes except LF.
 std::string any_line(Coins& coins) { return wild(coins, "\"\",,\r1a \xff", 12); }
 
-/// A record as a program would write it, with any values.
+/// Returns a record as a program would write it, with any values.
 std::string written(Coins& coins) {
   return std::to_string(coins() % 90) + "," + quoted(wild(coins, "\"\",\n\r1a", 12)) + "," +
          quoted(wild(coins, "\"\nyes", 3));
 }
 
-/// Any bytes with an even number of quotes, an odd number of them before each LF.
+/// Returns any bytes with an even number of quotes, an odd number of them before each LF.
 std::string closed(Coins& coins) {
   std::string text;
   bool is_inside = false;
@@ -151,7 +151,7 @@ TEST_CASE("records: what a record holds decides about its own row alone", "[data
     REQUIRE(after.size() == before.size());
     after[place] = before[place];
     CHECK(after == before);
-    // One record less.
+    // One record fewer.
     Texts less = records;
     less.erase(less.begin() + static_cast<std::ptrdiff_t>(place));
     Rows rest = before;
@@ -174,7 +174,7 @@ TEST_CASE("records: the same bytes are two lines and one record, so that this is
 TEST_CASE("records: one that is longer than 16 MiB is one row, wherever its lines end",
           "[data_source]") {
   const std::string next = "\n32,c,yes\n";
-  // Text is read ahead in units of a MiB: at 2^20 bytes the long record begins and ends with such a
+  // Text is read ahead in units of a MiB: a long record of 2^20 bytes begins and ends with such a
   // unit.
   const std::size_t least = (kHeader + "30,\"\",yes\n").size();
   for (const std::size_t bytes : {least, least + 1000, std::size_t{1} << 20}) {

@@ -10,7 +10,7 @@ using privgrad::ConfigError;
 
 namespace {
 
-/// The message that `action` throws.
+/// Returns the message that `action` throws.
 template <class Error, class Action>
 std::string message(Action action) {
   try {
@@ -80,7 +80,7 @@ TEST_CASE("table: whatever stands in a declared row, it has features and ends no
   CHECK(row(",,,,") == Floats{40, 1, 0, 0, 0, 1, 0.5f, 0});  // all missing
   CHECK(row("NA,?,NA,,NA") == Floats{40, 1, 0, 0, 0, 1, 0.5f, 0});
   CHECK(row("old,x,maybe,,perhaps") == Floats{40, 1, 0, 0, 1, 0, 0.5f, 0});
-  // beyond float32: not a number
+  // beyond float32, so not a number
   CHECK(row("-1e300,F,TRUE,,no") == Floats{40, 1, 0, 0, 1, 0, 1, 0});
   // clipped to the end of the range
   CHECK(row("999,m,f,,yes") == Floats{120, 0, 0, 1, 0, 0, 0, 1});
@@ -103,7 +103,7 @@ TEST_CASE("table: a line is one row, whatever stands in it, and changes no other
           "[data_source]") {
   const std::string head = "age,sex,smokes,notes,y\n", row = "31,m,1,,yes\n";
   const Floats alone = features(TableFile(head + row).read(declared()));
-  // Like a row of empty fields.
+  // The features of a row of empty fields.
   const Floats filled{40, 1, 0, 0, 0, 1, 0.5f};
   REQUIRE(features(TableFile(head + ",,,,\n").read(declared())) == filled);
   const std::size_t most = std::size_t{1} << 24;
@@ -123,7 +123,7 @@ TEST_CASE("table: a line is one row, whatever stands in it, and changes no other
       CHECK(targets(data) == Floats{1, 0, 1});
     }
   }
-  // The last line may lack its end; with one byte more the line is too long, wherever it is in the
+  // The last line may lack its end; with one more byte the line is too long, wherever it is in the
   // buffer.
   CHECK(features(TableFile(head + "\"31,m").read(declared())) == filled);
   const std::string longest = "31,m,1," + std::string(most - 11, 'x') + ",yes";
@@ -443,7 +443,7 @@ TEST_CASE("table: compressed files are read, and what swells beyond reason is no
     CHECK_THROWS_WITH(file.read(),
                       ContainsSubstring("is oversized") && ContainsSubstring("once decompressed"));
   }
-  // If no row may end a run, a single row may be the whole of what expands.
+  // If no row may end a run, even a file that expands only because of a single row is accepted.
   const std::string swollen =
       "age,sex,smokes,notes,y\n31,m,1,,yes\n" + std::string(std::size_t{48} << 20, 'x') + "\n";
   for (const std::string& packed : {gzip(swollen), zstd(swollen)})
@@ -479,7 +479,7 @@ TEST_CASE("table: a split sends each row to a side that no other row changes", "
     for (const std::string& row : some) text += row;
     const TableFile file(text);
     const auto source = file.open({{"split", split, {}}, {"classes", 2, {}}});
-    std::map<float, bool> is_test;  // by `a`, which is unique to a row
+    std::map<float, bool> is_test;  // by `a`, which is unique for each row
     for (const Split side : {Split::train, Split::test}) {
       Dataset data = source->read(side);
       for (std::size_t i = 0; i < data.rows(); ++i)

@@ -17,7 +17,7 @@ privgrad::ComponentPtr<DataSource> synthetic(Value::Object params) {
   return house().create<DataSource>("synthetic", Value(std::move(params)));
 }
 
-/// FNV-1a over the bits of the features, then of the targets.
+/// Returns FNV-1a over the bits of the features, then of the targets.
 std::uint64_t fingerprint(privgrad::Dataset data) {
   std::uint64_t hash = 14695981039346656037u;
   const auto feed = [&hash](std::span<const float> values) {
@@ -34,7 +34,7 @@ std::uint64_t fingerprint(privgrad::Dataset data) {
   return hash;
 }
 
-/// Mean of the rows whose target is `label`, [row_size].
+/// Returns the mean of the rows whose target is `label`, [row_size].
 std::vector<double> class_mean(privgrad::Dataset& data, float label) {
   std::vector<double> mean(data.row_size());
   double count = 0.0;
@@ -137,7 +137,7 @@ TEST_CASE("synthetic: label noise replaces the stated share by other classes", "
                          {"dimensions", 1, {}},
                          {"label_noise", 0.3, {}}})
                   ->read(Split::train);
-  int changed[3] = {};  // by how much the label was shifted
+  int changed[3] = {};  // counts, by the shift of the label
   for (std::size_t row = 0; row < data.rows(); ++row) {
     ++changed[(static_cast<std::size_t>(data.targets()[row]) + 3 - row % 3) % 3];
   }
@@ -157,7 +157,7 @@ TEST_CASE("synthetic: a linear target is linear, and its noise has the stated de
   CHECK(make(0)->info().shape.classes == 0);
   auto exact = make(0)->read(Split::train);
   auto noisy = make(2.0)->read(Split::train);
-  // Solve for the weights from the first three rows (Cramer), then every other row must agree.
+  // Solves for the weights with the first three rows (Cramer); every other row must agree.
   const auto x = exact.features();
   const auto y = exact.targets();
   const auto at = [&x](std::size_t i, std::size_t j) { return static_cast<double>(x[i * 3 + j]); };
@@ -199,7 +199,8 @@ TEST_CASE("synthetic: what cannot be is refused in one line", "[data_source]") {
 
 TEST_CASE("synthetic: the default data set is the same, bit for bit, on every machine",
           "[data_source]") {
-  // From an independent implementation of the documented generator in another language (Python).
+  // The expected values come from an independent implementation of the documented generator in
+  // another language (Python).
   auto data = synthetic({})->read(Split::train);
   CHECK(data.features()[0] == -0.3145744502544403f);
   CHECK(fingerprint(data) == 10479301015296643217u);

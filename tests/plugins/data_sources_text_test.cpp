@@ -1,4 +1,5 @@
-// Texts as tokens: those of Hugging Face's library, in every format, and each row's for itself.
+// Texts as tokens: the tokens of Hugging Face's library, in every format, and each row independent
+// of the others.
 #include <algorithm>
 #include <cstddef>
 #include <fstream>
@@ -52,14 +53,14 @@ struct Place {
     if (params.find("length") == nullptr) params.set("length", 6);
     return house().create<DataSource>("text", params);
   }
-  /// The source with this tokenizer, and one text.
+  /// Returns the source with this tokenizer, and one text.
   privgrad::ComponentPtr<DataSource> with(const json& made) const {
     replace_file(tokenizer, made.dump());
     return open("a\n", {{"format", "lines", {}}, {"tokenizer", tokenizer.string(), {}}});
   }
 };
 
-/// Each row's features and its target; the same when streamed.
+/// Returns each row's features and target, and checks that they are the same when streamed.
 std::vector<Row> rows_of(DataSource& source) {
   privgrad::Dataset data = source.read(Split::train);
   std::vector<Row> rows;
@@ -231,7 +232,8 @@ TEST_CASE("text: no record changes another, or whether there is a run", "[data_s
             std::all_of(found[1].begin(), found[1].end() - 1, [](float x) { return x == kNone; }));
     }
   }
-  // Nor do the first bytes of a file, which are a row, say how the others are read.
+  // The first bytes of a file, which belong to a row, do not determine how the other rows are read
+  // either.
   for (const char* format : {"jsonl", "lines"}) {
     Value::Object params =
         std::string(format) == "lines" ? Value::Object{{"malformed", "fill", {}}} : labelled();
@@ -336,14 +338,14 @@ TEST_CASE("text: a word above 65536 bytes is several, at no more cost than its b
                                              {"length", length, {}}}))
         .front();
   };
-  // The pair at the border of two pieces does not become one token, as it does elsewhere.
+  // The pair at the border of two pieces does not become one token, although it does elsewhere.
   REQUIRE(row_of("re", 2)[1] == -1.0f);
   const std::string text = std::string(kPiece - 1, 'z') + "re";
   const Row row = row_of(text, 70000);
   const auto end = std::find(row.begin(), row.end(), -1.0f);
   CHECK(*(end - 1) == vocabulary.at("e").get<float>());
   CHECK(*(end - 2) == vocabulary.at("r").get<float>());
-  // The beginning decides, whatever follows.
+  // The first tokens depend only on the beginning of the text.
   CHECK(row_of(std::string(16 * kPiece, 'z'), 6) == row_of(std::string(kPiece, 'z'), 6));
 }
 

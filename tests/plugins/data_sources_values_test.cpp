@@ -1,4 +1,4 @@
-// Values of tables: each keeps its meaning, however a program has written it.
+// Values of tables: each value keeps its meaning, however a program has written it.
 #include "data_sources_tables.hpp"
 
 namespace data_sources_table_test {
@@ -113,7 +113,7 @@ TEST_CASE("table: rows stay on their sides, however a program has written their 
 /// Pairs of texts that pandas 3.1 writes for one cell, depending on the other rows.
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-/// The target numbers of the training rows, in a table where each row has this cell.
+/// Returns the targets of the training rows, in a table in which each row has this cell.
 Floats side_of_rows_with(const std::string& cell, Value::Object form = {}) {
   std::string text = "n;cell;y\n";
   for (int row = 0; row < 64; ++row) text += std::to_string(row) + ";" + cell + ";1\n";
@@ -144,7 +144,7 @@ TEST_CASE("table: rows stay on their sides, however pandas has written a whole c
     INFO(one << " and " << other);
     CHECK(side_of_rows_with(one) == side_of_rows_with(other));
   }
-  // By chance all of 64 rows are on the same sides with probability 2^-64.
+  // By chance, all of 64 rows are on the same sides with probability 2^-64.
   const Pairs different = {{"2020-01-01", "2020-01-02"},
                            {"2020-01-01", "2020-01-01 00:00:01"},
                            {"2020-01-02 03:00:00", "2020-01-02 03:00:00+00:00"},
@@ -190,8 +190,8 @@ TEST_CASE("table: a day is one, whatever pandas writes behind it because of othe
   CHECK(is_day("2024-03-01 12:30:00.000000", seconds));
   CHECK(is_day("2024-03-01T12:30:00", "%Y-%m-%dT%H:%M:%S.%f"));
   CHECK(is_day("2024-03-01", "%Y-%m-%d %H:%M"));
-  // A time of day that a format without one does not accept, and texts that a list of texts cannot
-  // contain.
+  // A time of day, which a format without one does not accept, and texts that a list of texts
+  // cannot contain.
   for (const char* const text :
        {"2024-03-01 00:00:01", "2024-03-01 12:30:00", "2024-3-1 00:00:00", "2024-03-01 00:00",
         "2024-03-01 00:00:00.0", "2024-03-01 00:00:00 00:00:00", " 00:00:00", "1999-12-31",

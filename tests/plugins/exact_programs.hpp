@@ -31,7 +31,7 @@ inline constexpr float kInf = std::numeric_limits<float>::infinity();
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 inline constexpr std::uint64_t kCells = std::uint64_t{1} << 26;  // of a clip norm, as in the core
 
-/// Threads that each take the next chunk.
+/// Runs chunks on threads, each of which takes the next chunk.
 class ThreadExecutor final : public Executor {
  public:
   explicit ThreadExecutor(std::size_t threads) : threads_(threads) {}
@@ -77,8 +77,8 @@ inline const Activation kRelu{ActivationKind::relu};
 inline const Activation kTanh{ActivationKind::tanh};
 inline const Activation kSigmoid{ActivationKind::sigmoid};
 
-/// The preset wrn_16_4, layer by layer, with a 16th of its channels (initially 4, in 2 groups) and
-/// for images of 8 x 8, so that tests can execute the backends' code for its blocks.
+/// Returns the preset wrn_16_4, layer by layer, with a 16th of its channels (initially 4, in 2
+/// groups) and for images of 8 x 8, so that tests can execute the backends' code for its blocks.
 inline Network small_residual_network() {
   ExampleShape images;
   images.features = {32, 32, 3};
@@ -95,8 +95,8 @@ inline Network small_residual_network() {
   return network;
 }
 
-/// Every layer, activation and loss, before, between and after dense layers; widths near the sizes
-/// of tiles, and inner extents near the sizes of blocks of products.
+/// Returns networks with every layer, activation and loss, before, between and after dense layers,
+/// with widths near the sizes of tiles, and inner extents near the sizes of blocks of products.
 inline std::vector<Network> networks() {
   const Pool max = pool(PoolKind::max, 2, 2);
   const Pool average = pool(PoolKind::average, 3, 2);
@@ -119,8 +119,8 @@ inline std::vector<Network> networks() {
       make_network({6}, {table, LayerNorm{}, Dense{8}, kRelu, Dense{3}}),
       make_network({6}, {table, Flatten{}, kTanh, Dense{3}}),
       // Shortcuts, plain and projected: around a block, two from one place, to a layer at whose
-      // output another begins, from the features, from before an activation that would otherwise
-      // overwrite it, around dense layers and from images to them.
+      // output another shortcut begins, from the features, from the input of an activation that
+      // would otherwise overwrite it, around dense layers, and from images to them.
       make_network({7, 6, 2},
                    {conv(6, 3, 1, 1), GroupNorm{.groups = 3}, kRelu, conv(6, 3, 1, 1), kTanh,
                     conv(6, 3, 1, 1), Shortcut{.over = 5}, kRelu, conv(9, 3, 2, 1),
@@ -159,7 +159,8 @@ inline std::vector<Network> networks() {
   return networks;
 }
 
-/// The model transformer in all of its presets, small, and of widths that no tile divides.
+/// Returns small transformers of all presets, with widths that are not multiples of a tile's
+/// width.
 inline std::vector<Network> transformer_networks() {
   const auto entry = [](const char* key, Value value) {
     return Value::Member{key, std::move(value), {}};
@@ -184,7 +185,7 @@ inline std::vector<Network> transformer_networks() {
                            entry("width", 8), entry("heads", 2)})};
 }
 
-/// One network of each built-in model.
+/// Returns one network of each built-in model.
 inline std::vector<Network> house_networks() {
   ExampleShape images;
   images.features = {28, 28};
@@ -231,7 +232,10 @@ inline Examples random_examples(Generator& generator, const Network& network, st
   if (const std::size_t vocabulary = vocabulary_of(network); vocabulary > 0) {
     for (float& token : examples.features) token = static_cast<float>(generator() % vocabulary);
   }
-  if (has_mask(network)) {
+  const bool has_mask = std::ranges::any_of(network.nodes, [](const Node& node) {
+    return std::holds_alternative<TokenMask>(node.layer);
+  });
+  if (has_mask) {
     // Every other sequence is shorter than the features.
     const std::size_t size = element_count(network.input.features);
     for (std::size_t row = 0; row < rows; row += 2) {
@@ -284,8 +288,8 @@ struct Compiled {
   std::unique_ptr<Program> program;
   ExactClipping& exact;
   std::size_t size, groups;
-  std::vector<std::size_t> offsets;  // of each group, and the end
-  std::vector<std::size_t> weights;  // of each group
+  std::vector<std::size_t> offsets;  // offsets of the groups, and the end
+  std::vector<std::size_t> weights;  // weights of each group
   std::vector<bool> dense;           // whether the group is a dense layer of one place
   // or a dense layer at several places, a convolution, or a shortcut's projection
   std::vector<bool> convolution;
@@ -297,7 +301,8 @@ inline Floats gradient_rows(const Compiled& one, const Batch& batch) {
   return rows;
 }
 
-/// Factors of `flat` clipping to norm 1, in cells: of the largest allowed length.
+/// Returns the factors by which `flat` clips to norm 1, in cells: contributions have the largest
+/// allowed length.
 inline Doubles longest_scales(const Compiled& one, std::span<const double> norms,
                               std::uint64_t most = kCells) {
   Doubles scales(norms.size(), 1e300);
@@ -327,7 +332,7 @@ struct Made {
     one.exact.make_cells(*pass, scales, most, lengths);
   }
 
-  /// The sum of all examples except those left out.
+  /// Returns the sum of all examples except those in `without`.
   Cells sum(const std::vector<std::size_t>& without = {}) const {
     std::vector<std::uint8_t> taken(rows, 1);
     for (const std::size_t row : without) taken[row] = 0;
@@ -386,7 +391,7 @@ inline Cells difference(const Cells& a, const Cells& b) {
   return found;
 }
 
-/// Neighbours of every kind that might affect other examples.
+/// Adds neighbours of every kind that might affect other examples.
 inline void spoil(Generator& generator, Examples& examples) {
   for (std::size_t row = 0; row < examples.rows(); ++row) {
     switch (generator() % 8) {

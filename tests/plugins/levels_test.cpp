@@ -13,8 +13,8 @@ namespace exact_programs {
 
 namespace {
 
-/// A hash of the results of each network, for some examples; they must be the same at every
-/// instruction set. One line each: "network 3: 0123456789abcdef".
+/// Returns a hash of each network's results for some examples, which must be the same at every
+/// instruction set; one line each: "network 3: 0123456789abcdef".
 std::string digests() {
   std::ostringstream lines;
   std::uint64_t hash = 0;
@@ -41,7 +41,7 @@ std::string digests() {
     made.make(longest_scales(one, made.norms));
     const Cells sum = made.sum();
     Floats rows = gradient_rows(one, examples.batch());
-    // Which NaN results depends on the order of an addition's operands, so all NaNs are replaced by
+    // The bits of a NaN depend on the order of an addition's operands, so all NaNs are replaced by
     // one.
     std::replace_if(
         rows.begin(), rows.end(), [](float x) { return std::isnan(x); }, kNan);
@@ -59,7 +59,7 @@ std::string digests() {
 
 }  // namespace
 
-// For the next test, which runs this program again, and for scripts/check-levels.sh.
+// Used by the next test, which runs this program again, and by scripts/check-levels.sh.
 TEST_CASE("cpu exact: digest", "[.][digest]") {
   std::cout << "\nlevel " << name_of(instruction_set()) << "\n" << digests() << "end\n";
 }

@@ -29,7 +29,7 @@ class SeededStream final : public RandomStream {
   std::mt19937_64 generator_;
 };
 
-/// For code that must not draw.
+/// A stream for code that must not draw.
 class NoStream final : public RandomStream {
  public:
   std::uint64_t uniform_below(std::uint64_t) override { throw std::logic_error("drew"); }
@@ -345,21 +345,22 @@ TEST_CASE("transformer: has the parameters of networks known from papers", "[mod
         model("transformer", std::move(params))->network({std::move(features), classes}));
   };
   const std::size_t classes = 10;
-  // BERT base has 109,482,240: with 2 types of tokens, and a dense layer of 768 x 768 behind.
+  // BERT base has 109,482,240 parameters, which include 2 types of tokens and a final dense layer
+  // of 768 x 768.
   CHECK(parameters({512}, classes,
                    {entry("preset", "encoder"), entry("vocabulary", 30522), entry("layers", 12),
                     entry("width", 768), entry("heads", 12), entry("norm_first", false)}) ==
         109'482'240 - 2 * 768 - (768 * 768 + 768) + classes * 768 + classes);
-  // ViT-B/16, as Dosovitskiy et al. 2021 and torchvision have it, for 1000 classes.
+  // ViT-B/16 for 1000 classes, as in Dosovitskiy et al. 2021 and torchvision.
   CHECK(parameters({224, 224, 3}, 1000,
                    {entry("preset", "vision"), entry("patch", 16), entry("layers", 12),
                     entry("width", 768), entry("heads", 12)}) == 86'567'656);
-  // Llama 2 7B has 6,738,415,616, with an output of 32,000 x 4096.
+  // Llama 2 7B has 6,738,415,616 parameters, with an output layer of 32,000 x 4096.
   CHECK(parameters({2048}, classes,
                    {entry("preset", "decoder"), entry("vocabulary", 32000), entry("layers", 32),
                     entry("width", 4096), entry("heads", 32), entry("feed_forward", 11008)}) ==
         6'738'415'616 - 32000ull * 4096 + classes * 4096 + classes);
-  // Its key heads make keys and values smaller.
+  // With fewer key heads, keys and values have fewer weights.
   const auto grouped = [&](int key_heads) {
     return parameters({8}, classes,
                       {entry("preset", "decoder"), entry("vocabulary", 5), entry("layers", 3),
@@ -406,11 +407,11 @@ TEST_CASE("transformer: what does not go together is refused", "[model]") {
   refused({entry("preset", "encoder")}, "need vocabulary");
   refused({}, "needs an image");
   refused({entry("preset", "encoder"), entry("vocabulary", 9), entry("patch", 2)},
-          "patch is for the preset vision");
-  refused({entry("preset", "vision"), entry("patch", 2), entry("vocabulary", 9)}, "has none");
-  refused({entry("preset", "vision"), entry("patch", 2), entry("pool", "last")}, "first and mean");
+          "patch needs the preset vision");
+  refused({entry("preset", "vision"), entry("patch", 2), entry("vocabulary", 9)}, "does not have");
+  refused({entry("preset", "vision"), entry("patch", 2), entry("pool", "last")}, "first or mean");
   refused({entry("preset", "decoder"), entry("vocabulary", 9), entry("pool", "first")},
-          "sees only the first token");
+          "would see only the first token");
   refused(
       {entry("preset", "encoder"), entry("vocabulary", 9), entry("width", 10), entry("heads", 4)},
       "does not divide width");
@@ -422,14 +423,14 @@ TEST_CASE("transformer: what does not go together is refused", "[model]") {
     params.push_back(entry("loss", "next_token"));
     return params;
   };
-  refused(of_tokens({entry("preset", "vision")}), "is for tokens");
+  refused(of_tokens({entry("preset", "vision")}), "needs tokens");
   refused(of_tokens({entry("preset", "encoder"), entry("vocabulary", 9)}), "needs causal: true");
   refused(of_tokens({entry("preset", "decoder"), entry("vocabulary", 9), entry("pool", "mean")}),
-          "next_token has one a place");
+          "next_token has one per place");
   refused(of_tokens({entry("preset", "decoder"), entry("vocabulary", 9)}),
           "and data without classes");
   refused({entry("preset", "decoder"), entry("vocabulary", 9), entry("tied", true)},
-          "tied is for loss: next_token");
+          "tied needs loss: next_token");
 }
 
 TEST_CASE("transformer: with the loss next_token, places have an output for each token",
@@ -443,7 +444,7 @@ TEST_CASE("transformer: with the loss next_token, places have an output for each
   CHECK(to_text(network.nodes.back().layer) == "dense 9 per place without bias");
   CHECK(name_of(network, network.nodes.size() - 1) == "output");
   CHECK(vocabulary_of(network) == 9);
-  // Tied, there is no table of outputs.
+  // A tied model has no separate table of outputs.
   const Network tied = model("transformer", {{"preset", "decoder", {}},
                                              {"vocabulary", 9, {}},
                                              {"width", 8, {}},

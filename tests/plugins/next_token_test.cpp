@@ -1,5 +1,5 @@
-// The loss next_token on the backend cpu, by formulas, and that empty places and other examples
-// have no part in it.
+// The loss next_token on the backend cpu, compared with formulas; empty places and other examples
+// do not affect it.
 #include "exact_programs.hpp"
 
 using namespace privgrad;
@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kPlaces = 6, kTokens = 37;
 
-/// The outputs at a place are the row of its token: W e_x + b, with the table as e.
+/// Makes a network whose outputs at a place are W e_x + b, where row x of the table is e_x.
 Network table_of_rows(std::size_t places = kPlaces) {
   return make_network(
       {places},
@@ -16,7 +16,7 @@ Network table_of_rows(std::size_t places = kPlaces) {
       Loss::next_token, 0);
 }
 
-/// Sequences, each filled up with empty places behind.
+/// Sequences, each padded with empty places at its end.
 Examples sequences(const std::vector<Floats>& rows, std::size_t places = kPlaces) {
   Examples examples;
   for (const Floats& row : rows) {
@@ -27,7 +27,7 @@ Examples sequences(const std::vector<Floats>& rows, std::size_t places = kPlaces
   return examples;
 }
 
-/// What the outputs at a place say of each token.
+/// Returns the tokens' probabilities from the outputs at a place.
 Doubles probabilities(const Floats& outputs, std::size_t place) {
   Doubles shares(kTokens);
   double sum = 0.0;
@@ -50,7 +50,7 @@ TEST_CASE("cpu: the loss next_token is the mean over an example's own next token
   const Compiled one(table_of_rows(), serial);
   const Floats longest{3, 36, 0, 0, 17, 5}, hole{4, kEmptyPlace, 6, 7};
   const Examples examples = sequences({longest, {8, 9}, {1, 1, 1}, hole});
-  // For each example, the places that have a next token, by hand.
+  // For each example, the places that have a next token, determined by hand.
   const std::vector<std::vector<std::size_t>> places{{0, 1, 2, 3, 4}, {0}, {0, 1}, {1, 2}};
   const Floats rows = gradient_rows(one, examples.batch());
   for (std::size_t row = 0; row < examples.rows(); ++row) {
@@ -87,7 +87,7 @@ TEST_CASE(
     CHECK(one.program->evaluate(examples.batch()).loss == 0.0);
     for (const float x : gradient_rows(one, examples.batch())) REQUIRE(x == 0.0f);
   }
-  // The table has the first place's token; the loss reads the others.
+  // The table uses the token of the first place; the loss uses the other tokens.
   const Floats good{1, 2, 3};
   const Floats alone = gradient_rows(one, sequences({good}).batch());
   for (const float wrong : {37.0f, -2.0f, 0.5f, 1e30f, kInf, kNan}) {
@@ -114,7 +114,7 @@ TEST_CASE(
 TEST_CASE(
     "cpu: a loss of next tokens is the same among longer examples, and with more empty places",
     "[backend][privacy]") {
-  // A divisor of the batch, or of the length, would show here.
+  // A division by the size of the batch, or by the length, would show here.
   ThreadExecutor threads(2);
   const Compiled one(table_of_rows(), threads), longer(table_of_rows(kPlaces + 9), threads);
   const Floats shorter{30, 2, 30}, full{1, 2, 3, 4, 5, 6};

@@ -29,7 +29,7 @@ auto create(const char* name, const Value& params, std::size_t parameters) {
   return optimizer;
 }
 
-/// The parameter after each gradient, starting at 0, with learning rate 1.
+/// Returns the parameter after each gradient, starting at 0, with learning rate 1.
 std::vector<double> path(Optimizer& optimizer, const std::vector<float>& gradients) {
   std::vector<float> w{0.0f};
   std::vector<double> positions;
@@ -154,7 +154,7 @@ TEST_CASE("ftrl: the parameters are the start less the released sum", "[optimize
     optimizer->step(w, TrustBase::release({sum}), {.step = 0, .learning_rate = rate});
     return w[0];
   };
-  // All exact in binary. Earlier releases do not count.
+  // All values are exact in binary. Earlier releases do not count.
   CHECK(after(1.0f, 0.5) == 1.5f);
   CHECK(after(-3.0f, 0.5) == 3.5f);
   CHECK(after(-3.0f, 0.25) == 2.75f);

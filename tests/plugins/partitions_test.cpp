@@ -31,7 +31,7 @@ Shared make(const char* name, Value::Object params = {}) {
   return shared;
 }
 
-/// Row i has the label i mod `classes` and two features: i and the label.
+/// Returns rows: row i has the label i mod `classes` and two features, i and the label.
 Dataset rows_of(std::size_t rows, std::size_t classes) {
   std::vector<float> features, targets;
   for (std::size_t i = 0; i < rows; ++i) {
@@ -97,7 +97,7 @@ TEST_CASE("shards: clients have as many labels as shards, where labels fill whol
     CHECK(set.size() <= 2);
     of_two += set.size() == 2 ? 1 : 0;
   }
-  CHECK(of_two >= 5);  // both shards of a label belong to one client: probability 1 in 19 each
+  CHECK(of_two >= 5);  // both shards are of one label: probability 1 in 19 for each client
 }
 
 TEST_CASE("dirichlet: a small alpha gives few labels, a large one all", "[partition]") {
@@ -118,8 +118,8 @@ TEST_CASE("dirichlet: a small alpha gives few labels, a large one all", "[partit
 TEST_CASE("dirichlet: the shares of a label have the mean and variance of the distribution",
           "[partition]") {
   // Dir(alpha, ..., alpha) of M parts: mean 1/M, variance (M-1)/(M^2 (M alpha + 1)). 400 draws: the
-  // standard error of the mean share is below 0.012 and that of the variance below 7 % (measured
-  // with another generator); the bounds are 4 of them, with false alarms below 1e-4.
+  // standard error of the mean share is below 0.012, and the variance's is below 7 % (measured with
+  // another generator); the bounds are 4 standard errors, with false alarms below 1e-4.
   const Dataset data = rows_of(1000, 1);
   for (const double alpha : {0.4, 2.0}) {
     const auto shared = make("dirichlet", {{"alpha", alpha, {}}});

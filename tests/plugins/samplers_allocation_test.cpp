@@ -38,7 +38,7 @@ Rows draw(Sampler& sampler, std::uint64_t step, std::size_t rows, std::uint64_t 
 
 constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-/// The step of each row in an epoch; each row has exactly one.
+/// Returns the step of each row in an epoch; each row has exactly one.
 std::vector<std::uint32_t> steps_of(Sampler& sampler, std::uint64_t epoch,
                                     std::uint32_t epoch_steps, std::size_t rows,
                                     std::uint64_t seed = 1) {
@@ -68,14 +68,14 @@ TEST_CASE("allocation: each row is in one step of each epoch", "[sampler][alloca
 TEST_CASE("allocation: a row's step follows from key, epoch and row alone",
           "[sampler][allocation][privacy]") {
   const auto all = steps_of(*allocation(8, 1000), 3, 8, 1000);
-  // It does not depend on the number of rows that follow, or in the plan.
+  // A row's step does not depend on the number of following rows, or of rows in the plan.
   for (const std::size_t rows : {std::size_t{1}, std::size_t{63}, std::size_t{999}}) {
     const auto some = steps_of(*allocation(8, 1000), 3, 8, rows);
     CHECK(std::equal(some.begin(), some.end(), all.begin()));
     CHECK(steps_of(*allocation(8, rows), 3, 8, rows) == some);
   }
   CHECK(steps_of(*allocation(8, 1000), 3, 8, 1001).size() == 1001);
-  // It does not depend on earlier draws or their order; a sampler that begins there gives the same.
+  // No draw depends on earlier draws or their order; a sampler that begins here draws the same.
   const auto sampler = allocation(8, 1000);
   draw(*sampler, 100, 1000);
   for (std::uint64_t within = 8; within-- > 0;) {
@@ -97,8 +97,8 @@ TEST_CASE("allocation: a row's step follows from key, epoch and row alone",
   CHECK(std::abs(again(steps_of(*allocation(8, 1000), 3, 8, 1000, 2)) - 125) < 63);
 }
 
-// 27 outcomes of three rows and three steps, 26 degrees of freedom: P(chi2 > 80) = 2e-7. Equally
-// likely outcomes imply uniform steps, independent rows, and binomial sizes.
+// Three rows and three steps have 27 outcomes, with 26 degrees of freedom: P(chi2 > 80) = 2e-7.
+// Equally likely outcomes imply uniform steps, independent rows, and binomial sizes.
 TEST_CASE("allocation: every outcome of an epoch is equally likely",
           "[sampler][allocation][statistics]") {
   const auto sampler = allocation(3, 3);

@@ -60,7 +60,7 @@ TEST_CASE("cyclic_poisson: a row is drawn in its own step of each cycle alone",
         ++drawn.at(row);
       }
     }
-    // kSteps / cycle coins of probability 5 cycle / 50: a mean of 100, six standard deviations.
+    // kSteps / cycle coins of probability 5 cycle / 50 have the mean 100; six standard deviations.
     const double rate = 5.0 * cycle / 50.0;
     for (const int times : drawn)
       CHECK(std::abs(times - 100.0) < 6.0 * std::sqrt(100.0 * (1.0 - rate)) + 1.0);

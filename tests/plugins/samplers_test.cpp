@@ -71,7 +71,7 @@ Value plain(const char* key, Value value) {
   return Value::Object{{key, value, {}}, {"amplification", false, {}}};
 }
 
-/// Lane i of the k-th draw is binary digit k of i/8: the U of eight rows takes all multiples of
+/// Lane i of the k-th draw is binary digit k of i/8: the U of eight rows take all multiples of
 /// 1/8.
 class Eighths final : public privgrad::RandomSource {
  public:
@@ -134,7 +134,7 @@ TEST_CASE("poisson: counts, rows and neighbouring rows behave as independent coi
         if (i > 0 && batch[i] == batch[i - 1] + 1) pairs += 1.0;
       }
     }
-    const double variance = q * (1.0 - q) * kRows;  // of one step's count
+    const double variance = q * (1.0 - q) * kRows;  // variance of one step's count
     CHECK(std::abs(total) < 6.0 * std::sqrt(variance * kSteps));
     CHECK(std::abs(squares / kSteps / variance - 1.0) < 6.0 * std::sqrt(2.0 / kSteps) * 1.1);
     double chi2 = 0.0;  // kRows degrees of freedom
@@ -153,7 +153,7 @@ TEST_CASE("poisson: counts, rows and neighbouring rows behave as independent coi
 TEST_CASE("poisson: rates at the edges of double", "[sampler]") {
   const auto adjacency = Adjacency::add_or_remove_one;
   CHECK(draw(*make("poisson", rate(1.0), 200, adjacency), 0, 200).size() == 200);
-  // A false alarm has probability 200 * 2^-53 and 200 * 5e-324.
+  // The false alarms have probabilities 200 * 2^-53 and 200 * 5e-324.
   CHECK(draw(*make("poisson", rate(1.0 - 0x1p-53), 200, adjacency), 0, 200).size() == 200);
   CHECK(draw(*make("poisson", rate(5e-324), 200, adjacency), 0, 200).empty());
   CHECK(draw(*make("poisson", rate(0.5), 200, adjacency), 0, 0).empty());  // no rows: still a step
@@ -164,8 +164,8 @@ TEST_CASE("poisson: the rate and the divisor are constants of the plan", "[sampl
   CHECK(by_rate->expected_batch_size(0) == 250.0);
   const auto by_size = make("poisson", size(250), 1000, Adjacency::add_or_remove_one);
   CHECK(by_size->expected_batch_size(0) == 250.0);
-  // The actual number of rows changes neither, and each row is still drawn with probability q: 1e5
-  // rows with the same rate, 6 standard deviations (2e-9).
+  // The actual number of rows changes neither of these, and each row is still drawn with
+  // probability q: 1e5 rows with the same rate, 6 standard deviations (2e-9).
   const auto batch = draw(*by_size, 0, 100000);
   CHECK(std::abs(static_cast<double>(batch.size()) - 25000.0) < 6.0 * std::sqrt(18750.0));
   CHECK(by_size->expected_batch_size(0) == 250.0);
@@ -221,7 +221,7 @@ TEST_CASE("poisson and fixed_size follow a schedule of batch sizes, and charge e
                            Event::poisson_sampled(0.505, Event::gaussian(2.0)),
                            Event::gaussian(2.0)});
   CHECK(draw(*poisson, 2, 100).size() == 100);
-  // 100 coins with probability 0.1 in each of 1000 streams: 6 standard errors, one false alarm in
+  // 100 coins with probability 0.1 in each of 1000 streams. 6 standard errors: one false alarm in
   // 5e8.
   double total = 0.0;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
@@ -239,7 +239,7 @@ TEST_CASE("poisson and fixed_size follow a schedule of batch sizes, and charge e
                            Event::gaussian(2.0)});
   CHECK(draw(*fixed, 1, 100).size() == 50);
 
-  // Two sizes for one step contradict each other.
+  // Two sizes for one step are a contradiction.
   CHECK_THROWS_WITH(started("poisson", rate(0.1)), ContainsSubstring("exactly one"));
   CHECK_THROWS_WITH(started("poisson", size(10)), ContainsSubstring("exactly one"));
   CHECK_THROWS_WITH(started("fixed_size", size(10)), ContainsSubstring("exactly one"));
@@ -397,7 +397,7 @@ TEST_CASE("sequential: the rows in their order, batch after batch, epoch after e
     sampler->sample(step, 10, TestRandom(1), batches.emplace_back());
   CHECK(batches ==
         std::vector<std::vector<std::uint32_t>>{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}, {0, 1, 2, 3}});
-  CHECK(sampler->expected_batch_size(2) == 4.0);  // not that of the batch
+  CHECK(sampler->expected_batch_size(2) == 4.0);  // not the batch's actual size
   // One release an epoch, as for shuffle.
   const auto nothing = Event::nothing();
   const std::vector<Event> releases(4, Event::gaussian(2.0));

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// A started built-in schedule that adapts the noise.
+/// A built-in schedule that adapts the noise, already started.
 class Adapting {
  public:
   Adapting(const char* name, const Value& params)

@@ -83,7 +83,7 @@ TEST_CASE("dynamic: the fitted exponential decay of an exponential influence is 
   check_alike(values(*decay, 100), values(*started(influence, 100), 100), 1e-6);
   // sigma_t^2 is proportional to gamma^(t/2): the rate of examples/manifests/mnist35-dynamic.yaml.
   CHECK_THAT(std::log(decay->value(0) / decay->value(1)), WithinAbs(0.0076148, 1e-7));
-  // With another influence it is still an exponential.
+  // With a different influence the noise is still exponential.
   const auto other = started(object({{"kind", "momentum"}, {"gamma", 0.9}, {"beta", 0.9}}), 40,
                              "exponential_decay");
   CHECK_THAT(other->value(1) / other->value(0),

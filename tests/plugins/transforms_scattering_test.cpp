@@ -1,4 +1,4 @@
-// Wavelet scattering coefficients, compared with those of kymatio and with the definition.
+// Wavelet scattering coefficients, compared with kymatio's and with the definition.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -100,7 +100,7 @@ double distance(std::span<const float> a, std::span<const double> b) {
   return std::sqrt(difference / square);
 }
 
-/// The offset and the number of the coefficients of each order at a place.
+/// Returns the offset and the number of the coefficients of each order at a place.
 std::vector<std::pair<std::size_t, std::size_t>> orders(const Golden& golden) {
   const std::size_t J = golden.scales, L = golden.angles;
   std::vector<std::pair<std::size_t, std::size_t>> all{{0, 1}, {1, J * L}};
@@ -123,8 +123,8 @@ TEST_CASE("scattering: the coefficients of kymatio, in its order, channels one a
         *transform, shape, image(golden.kind, golden.height, golden.width, golden.channels));
     REQUIRE(found.size() == golden.coefficients.size());
     CHECK(distance(found, golden.coefficients) < 1e-6);
-    // Coefficients of order 2 are a hundredth of those of order 0, and are compared separately
-    // here.
+    // Coefficients of order 2 are a hundredth as large as of order 0, so orders are compared
+    // separately.
     const std::size_t per_place =
         transform->output_shape({shape, 0}).features.back() / golden.channels;
     for (const auto& [first, count] : orders(golden)) {

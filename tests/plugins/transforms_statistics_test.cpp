@@ -46,7 +46,7 @@ double length(std::span<const float> values) {
   return std::sqrt(square);
 }
 
-/// The transform, after learning from the exact mean of the contributions.
+/// Makes the transform learn from the exact mean of the contributions.
 void learn_exactly(Transform& transform, const Shape& shape, const Rows& rows, double noise = 0.0) {
   std::vector<double> sum;
   for (const auto& row : rows) {
@@ -134,7 +134,7 @@ TEST_CASE("pca and whiten, private: a row adds a matrix once, as long as its squ
 
 TEST_CASE("pca, private: the directions of the second moments about zero") {
   const auto transform = private_one("pca", {{"max_norm", 100.0, {}}, {"dimensions", 1, {}}});
-  // 3 along (0.6, 0.8), 1 across it.
+  // Lengths of 3 along (0.6, 0.8), and of 1 across it.
   const Rows rows{{1.8f, 2.4f}, {-1.8f, -2.4f}, {0.8f, -0.6f}, {-0.8f, 0.6f}};
   learn_exactly(*transform, {2}, rows);
   CHECK_THAT(static_cast<double>(applied(*transform, {2}, {1.8f, 2.4f})[0]), WithinAbs(3.0, 1e-5));
@@ -211,8 +211,8 @@ TEST_CASE("max_norm: longer rows are shortened; exactly: all but zeros are broug
 }
 
 TEST_CASE("low_frequencies: the orthonormal cosine transform of each channel, cut off") {
-  // Two channels of a 2 x 3 image. Down, (a, b) become (a + b, a - b) / sqrt(2); across, (a, b, c)
-  // become (a + b + c) / sqrt(3), (a - c) / sqrt(2), (a - 2 b + c) / sqrt(6).
+  // Two channels of a 2 x 3 image. Vertically, (a, b) gives (a + b, a - b) / sqrt(2); across, (a,
+  // b, c) gives (a + b + c) / sqrt(3), (a - c) / sqrt(2), (a - 2 b + c) / sqrt(6).
   const std::vector<float> image = {1, 10, 2, 20, 4, 40, 8, -10, 16, -20, 32, -40};
   const double two = std::sqrt(2.0), three = std::sqrt(3.0), six = std::sqrt(6.0);
   const double all[] = {63 / (two * three), 0,   -27 / 2.0,           0,

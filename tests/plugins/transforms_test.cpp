@@ -160,7 +160,7 @@ TEST_CASE("transforms: statistics declared public are marked as declared", "[tra
 
 TEST_CASE("transforms: an example that overflows float32 becomes NaN, and touches no other",
           "[transform][privacy]") {
-  // Refusing it would reveal it; its gradient is not finite, and counts as zero.
+  // Refusing such a row would reveal it; its gradient is not finite, and counts as zero.
   const Value::List zero{0.0, 0.0};
   const Value::List tiny{1e-30, 1.0};
   const auto standardize = transform("standardize", {{"mean", zero, {}}, {"std", tiny, {}}});
@@ -276,7 +276,7 @@ TEST_CASE("pca: more rows than one block, all components: lengths and angles sta
 }
 
 TEST_CASE("pca: the same bits whatever the number of BLAS threads", "[transform]") {
-  // The rows are all rotations of one, so the variances come in equal pairs, and the smallest
+  // The rows are all rotations of one row, so the variances come in equal pairs, and the smallest
   // rounding difference rotates the components of a pair by an arbitrary angle.
   constexpr std::size_t kWidth = 300;
   const auto row =
@@ -374,7 +374,7 @@ TEST_CASE("given one row at a time: the bits of a row are its own, at any place,
     INFO(name << ", " << width);
     REQUIRE(fitted->is_by_row());
     for (const std::size_t count : {1u, 2u, 3u, 31u, 512u, 513u}) {
-      // A set whose end and beginning differ from those of the whole.
+      // A subset that begins and ends elsewhere than the whole.
       const std::size_t first = 7;
       auto part = rows_of(
           kWidth, {features.begin() + first * kWidth,
@@ -445,7 +445,7 @@ TEST_CASE("the preprocessing of Hong et al. on MNIST35 (PRIVGRAD_DATA_DIR)", "[t
     step->apply(train);
     step->apply(test);
     if (step == chain.front()) {
-      // Variances of the first and last component, from NumPy's SVD of the centred images.
+      // Expected: variances of the first and last component by NumPy's SVD of the centred images.
       CHECK_THAT(column_variance(train, 0), WithinRel(6.259677480316406, 1e-6));
       CHECK_THAT(column_variance(train, 59), WithinRel(0.10822590921473929, 1e-6));
     }
@@ -458,8 +458,8 @@ TEST_CASE("the preprocessing of Hong et al. on MNIST35 (PRIVGRAD_DATA_DIR)", "[t
     REQUIRE_THAT(column_mean(train, j), WithinAbs(0.0, 1e-7));
     REQUIRE_THAT(column_variance(train, j), WithinRel(variance, 1e-6));
   }
-  // The same chain in NumPy: SVD of the centred images instead of a covariance's eigenvectors, the
-  // same sign rule, population standard deviation. Columns 0, 1, 2, 30, 59.
+  // Expected: the same chain in NumPy, with an SVD of the centred images instead of a covariance's
+  // eigenvectors, the same sign rule, population standard deviation. Columns 0, 1, 2, 30, 59.
   const auto agrees = [](Dataset& data, std::size_t row, const std::vector<double>& expected) {
     const std::size_t columns[] = {0, 1, 2, 30, 59};
     for (std::size_t i = 0; i < expected.size(); ++i) {

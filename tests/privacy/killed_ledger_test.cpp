@@ -77,7 +77,7 @@ void kill_some(int count, On where, std::uint32_t seed) {
     const pid_t child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a stopped test leaves no process that makes releases
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a stopped test leaves no releasing process
       try {
         release_for_ever(file, 1 + static_cast<std::size_t>(trial) % 8, released.value());
       } catch (...) {
@@ -103,7 +103,7 @@ void kill_some(int count, On where, std::uint32_t seed) {
       REQUIRE(contents.releases.back().epsilon >= static_cast<double>(contents.releases.size()));
     }
   }
-  CHECK(with_releases > count / 2);  // otherwise the times are wrong and the test has shown nothing
+  CHECK(with_releases > count / 2);  // otherwise the times are wrong, and the test proves nothing
 }
 
 }  // namespace

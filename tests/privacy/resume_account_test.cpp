@@ -29,14 +29,14 @@ struct Paid {
     REQUIRE(end.code == 0);
   }
 
-  /// The only entry.
+  /// Returns the only entry.
   core::AccountEntry entry() const {
     const core::DataAccount account(file);
     REQUIRE(account.entries().size() == 1);
     return account.entries().front();
   }
 
-  /// The cost of this many steps, according to the plan.
+  /// Returns the cost of this many steps, according to the plan.
   double epsilon_of_steps(std::int64_t steps) const {
     const core::Manifest same = core::load_manifest(place.run() / "manifest.yaml", {}, house());
     return epsilon_of(Event::self_composed(steps, core::make_plan(same).charges[0].cost));
@@ -77,8 +77,8 @@ TEST_CASE("killed and resumed, a run keeps its reservation, spends it once, and 
       INFO(paid.place.last_words());
       REQUIRE(end.code == 0);
     }
-    // Killed after its last file, a run may have had no time to report its cost: then all of it
-    // counts.
+    // A run that is killed after its last file may have had no time to report its cost: then its
+    // whole reservation counts.
     CHECK((paid.entry().settled || was_killed));
     CHECK(Paid::epsilon_of(paid.entry().cost()) == all);
     if (paid.entry().settled) CHECK(paid.entry().status == "completed");
@@ -114,7 +114,7 @@ TEST_CASE("of a run that is ended early nothing comes back, since a copy may hav
   CHECK(paid.entry().status == "interrupted");
   CHECK(*paid.entry().settled == paid.entry().reserved);
   CHECK_FALSE(paid.pays_for_another());
-  // A settled reservation pays for nothing more, in any copy.
+  // A settled reservation pays for nothing more in any copy.
   for (const Place* other : {&copy, &late}) {
     const std::string ledger = read_file(other->run() / "ledger.jsonl");
     CHECK(other->resume().code == 3);
@@ -151,7 +151,7 @@ TEST_CASE("a federated run keeps its reservation through kills, and closes it fo
   CHECK_FALSE(paid.entry().settled);
   CHECK_FALSE(paid.pays_for_another());
 
-  // Each client has its own examples, so the charge to the data is that of one client.
+  // Each client has its own examples, so the data are charged for only one client.
   const Place ended(paid.place, 0);
   const End end = paid.place.resume();
   INFO(paid.place.last_words());
@@ -165,7 +165,7 @@ TEST_CASE("a federated run keeps its reservation through kills, and closes it fo
   }
   CHECK_THAT(Paid::epsilon_of(*paid.entry().settled), WithinRel(most, 1e-12));
   CHECK(Paid::epsilon_of(*paid.entry().settled) <= all);
-  // A copy cannot spend again what is settled.
+  // A copy cannot spend a settled reservation again.
   CHECK(ended.resume().code == 3);
   CHECK_THAT(ended.last_words(), ContainsSubstring("holds no open reservation"));
 }

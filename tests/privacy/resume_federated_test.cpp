@@ -14,7 +14,7 @@ Overrides with(Overrides all, const Overrides& more) {
   return all;
 }
 
-/// The complete lines of all ledgers; a truncated line is left out.
+/// Returns the complete lines of all ledgers; a truncated line is left out.
 std::string whole_lines(const Place& place) {
   std::string all;
   for (const fs::path& file : place.ledgers()) {
@@ -24,7 +24,7 @@ std::string whole_lines(const Place& place) {
   return all;
 }
 
-/// A run that was killed at a given operation, with checkpoints after some of its rounds.
+/// Begins a run, and kills it at a given operation, with checkpoints after some rounds.
 void begin_and_kill(const Place& place, const Overrides& overrides, std::uint64_t operation) {
   REQUIRE(place.begin(overrides).code == 0);
   REQUIRE(place.resume({.operation = operation}).killed);
@@ -40,7 +40,7 @@ TEST_CASE("a checkpoint has the key of the next round, which follows from what w
   INFO(name);
   const Place place;
   REQUIRE(place.begin(with(kind(name), {"checkpoint.every_steps=1"})).code == 0);
-  // Two before the first round: at the beginning, and at the stop.
+  // Two checkpoints before the first round: at the beginning, and at the stop.
   const CheckpointBytes first = checkpoints_of(place).back();
   REQUIRE(first.number == 2);
   REQUIRE(place.resume({.operation = 70}).killed);
@@ -114,8 +114,8 @@ TEST_CASE("what clients send is bound, also where it is lost on its way and the 
 
 TEST_CASE("a checkpoint of a run for release says nothing of who took part",
           "[resume][federated][privacy]") {
-  // Its guarantee depends on secret participation; if research mode shows it, the checkpoint
-  // contains it.
+  // The guarantee of such a run depends on keeping secret who took part. In research mode the run
+  // may show who took part, and then the checkpoint also contains it.
   const auto checkpoint_of = [](const std::string& name) {
     const Place place;
     begin_and_kill(place, kind(name), 45);
@@ -127,8 +127,8 @@ TEST_CASE("a checkpoint of a run for release says nothing of who took part",
   CHECK_THAT(checkpoint_of("dp_fed_avg, secret participation"), ContainsSubstring(steps));
   const std::string released = checkpoint_of("dp_fed_avg, for release");
   CHECK(released.find(steps) == released.npos);
-  // After "rounds": their number and the largest number of local steps, but nothing about clients
-  // and bytes.
+  // After the word "rounds" come the number of rounds and the largest number of local steps, but
+  // nothing about clients and bytes.
   std::array<std::uint64_t, 6> totals{};
   std::memcpy(totals.data(), released.data() + released.find("rounds") + 6, sizeof totals);
   CHECK(totals[0] > 0);
@@ -144,7 +144,7 @@ TEST_CASE("what was shown of a round is made again to the last bit, or nothing i
   const fs::path file = begun.private_folder() / "bindings.jsonl";
   std::string bound = read_file(file);
   REQUIRE(bound.find("round 2") != bound.npos);
-  // As if a client had sent another model, or another estimate.
+  // The binding is changed as if a client had sent another model, or another estimate.
   const std::size_t digit = bound.find("\"released\":\"", bound.find('\n')) + 12;
   bound[digit] = bound[digit] == '0' ? '1' : '0';
   write_file(file, bound);
@@ -217,7 +217,7 @@ TEST_CASE("a federated run whose bits nobody promises goes on from an orderly st
           .code == 0);
   const Place stopped(begun, 0), killed(begun, 0);
   CHECK(stopped.resume().code == 0);
-  // With charges after its checkpoint.
+  // The killed run has charges after its checkpoint.
   REQUIRE(killed.resume({.operation = 30}).killed);
   const std::string charges = whole_lines(killed);
   REQUIRE(charges.find("\"release\"") != charges.npos);
@@ -244,7 +244,7 @@ TEST_CASE("a federated run ends where its user says, and is verified when it is 
   CHECK(problems_of(begun) == std::vector<std::string>{});
   CHECK_FALSE(begun.has_private_state());
   CHECK(begun.summary().at("status") == "interrupted");
-  // The earlier answers are repeated, and the charged rounds are made.
+  // The earlier answers are repeated, and the charged rounds are completed.
   CHECK(read_file(begun.run() / "rounds.jsonl")
             .starts_with(rounds.substr(0, rounds.rfind('\n') + 1)));
   CHECK(begun.rounds() != whole.rounds());
@@ -271,7 +271,7 @@ TEST_CASE("a directory cannot make anybody throw away the state of another run",
           "[resume][privacy]") {
   const Place mine;
   REQUIRE(mine.begin({}).code == 0);
-  // Somebody else's copy of it, with my state folder.
+  // Somebody else's copy of the run, with my state folder.
   const Place theirs(mine, 0);
   const core::RunOptions their_place{
       .directory = theirs.run(), .lock = "", .state = mine.state(), .on_progress = {}};

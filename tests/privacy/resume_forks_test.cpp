@@ -1,5 +1,5 @@
-// Copies of a run's state whose bindings somebody has edited so that no list reveals it: the keys
-// are sealed with the bindings, and if the seal is forged too, it is another run.
+// Copies of a run's state whose bindings are edited so that no list reveals it: the keys are sealed
+// with the bindings, and if the seal is forged, too, the copy is a different run.
 
 #include <array>
 #include <cmath>
@@ -22,7 +22,7 @@ using namespace resumed;
 
 namespace {
 
-/// What a run is bound to, besides its training rows.
+/// The inputs to which a run is bound, in addition to its training rows.
 enum class Part { manifest, lock, backend, weights, plan, test_rows, rows_made };
 
 /// A checkpoint begins with a list of the hashes of these.
@@ -43,15 +43,15 @@ struct Bindings {
     const std::string body = in.bytes();
     core::StateReader run(body, "a checkpoint");
     run.word();
-    for (int i = 0; i < 2; ++i) run.bytes();  // its reservation, and its date
+    for (int i = 0; i < 2; ++i) run.bytes();  // reservation and date
     commitment = run.bytes();
     parts[Part::test_rows] = run.bytes();
     run.begin("statistics");
-    REQUIRE(run.word() == 0);  // none is kept
+    REQUIRE(run.word() == 0);  // no statistic is kept
     parts[Part::rows_made] = run.bytes();
   }
 
-  /// The seal as RunKeys makes it for a chain of keys.
+  /// Returns the seal as RunKeys makes it for a chain of keys.
   std::string seal(const std::string& lasting) const {
     const auto key = core::RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(
         reinterpret_cast<const std::uint8_t*>(lasting.data()), 32));
@@ -91,9 +91,9 @@ void forge(const Place& place, const std::vector<Exchange>& exchanges, bool seal
   }
 }
 
-/// Changes one fact in the public files of a run to that of another run: in facts.json, and in the
-/// only line of the ledger, which contains its hash.
-/// \returns how the hash of that line has changed.
+/// Changes one fact in the public files of a run to the fact of another run: in facts.json, and in
+/// the only line of the ledger, which contains its hash. \returns how the hash of that line has
+/// changed.
 Exchange forge_facts(const Place& place, const Place& other, const std::string& fact) {
   const auto facts_of = [](const Place& one) {
     return nlohmann::json::parse(read_file(one.run() / "facts.json"));
@@ -114,7 +114,7 @@ Exchange forge_facts(const Place& place, const Place& other, const std::string& 
 
 constexpr int kRows = 64, kQuiet = 500;
 
-/// Rows with one own feature each, and features that no row has.
+/// Returns rows that each have a feature of their own, and features that no row has.
 std::string table(int rows) {
   std::string text;
   for (int i = 0; i < rows; ++i) {
@@ -124,7 +124,7 @@ std::string table(int rows) {
   return text;
 }
 
-/// Weights of a linear model on these rows, all 0 except one.
+/// Returns weights of a linear model on these rows, all 0 except one.
 std::string weights_file(float one) {
   std::vector<float> values(std::size_t{2} * (kRows + kQuiet));
   values.front() = one;
@@ -152,7 +152,7 @@ const Catalog& components() {
 }
 
 /// An input whose content neither the manifest nor the public files show, except for the weights,
-/// about which both forks agree.
+/// which are the same in both forks.
 struct Input {
   std::string name;
   Part part;
@@ -200,7 +200,7 @@ const Input& input_of(Part part) {
                        [&](const Input& one) { return one.part == part; });
 }
 
-/// A run that was stopped before its first step, and one that began with another input.
+/// A run that was stopped before its first step, and a run that began with another input.
 struct Begun {
   const Input& input;
   Place place{components()}, other{components()};
@@ -242,7 +242,7 @@ struct Begun {
   }
 };
 
-/// The weights of features, one row for each output.
+/// Returns the weights of features, one row for each output.
 std::vector<float> weights_of(const Place& place) {
   const std::string file = place.model();
   std::uint64_t length = 0;
@@ -255,8 +255,8 @@ std::vector<float> weights_of(const Place& place) {
   return weights;
 }
 
-/// What a step from weights of 0 reveals: which rows it used (by their own features), and its noise
-/// (by the features that no row has).
+/// A step from weights of 0 reveals which rows it used (by their own features), and its noise (by
+/// the features that no row has).
 struct Step {
   std::set<int> batch;
   std::vector<double> noise;
@@ -295,9 +295,9 @@ void halve_clip_norm(const Place& place) {
   CheckpointBytes checkpoint = checkpoints_of(place).back();
   const std::string part = checkpoint.text.substr(checkpoint.text.find("trainer") + 7);
   core::StateReader in(part, "a checkpoint");
-  for (int i = 0; i < 2; ++i) in.word();  // how many lines and bytes of the ledger
+  for (int i = 0; i < 2; ++i) in.word();  // the ledger's number of lines and of bytes
   std::size_t at = 3 * sizeof(std::uint64_t) + in.bytes().size();
-  in.word();  // receipts in hand
+  in.word();  // unused receipts
   at += sizeof(std::uint64_t);
   for (int i = 0; i < 2; ++i) {  // the optimizer and the aggregator
     const bool has_state = in.word() == 1;
@@ -314,7 +314,7 @@ void halve_clip_norm(const Place& place) {
   write_file(checkpoint.file, text + core::sha256_hex(text));
 }
 
-/// A copy of a run of two steps that was stopped before the first, killed between the two.
+/// Returns a copy, killed between the two steps, of a run that had stopped before the first.
 std::unique_ptr<const Place> killed_between_steps(const Place& begun) {
   const auto number = [](const Place& place) { return checkpoints_of(place).back().number; };
   const std::uint64_t before = number(begun);
@@ -402,7 +402,7 @@ TEST_CASE("two forks of a run share neither noise nor batch", "[resume][privacy]
   CHECK(std::fabs(correlation(one.noise, other.noise)) < 6.0 / std::sqrt(500.0));
 }
 
-// The first step changes nothing, so the model shows the second one. Two independent batches are
+// The first step changes nothing, so the model shows the second step. Two independent batches are
 // equal once in 2^64 times; for the noise, see above.
 TEST_CASE("coins of a step ignore the clip norm that its copy has come to; its noise does not",
           "[resume][privacy]") {
@@ -427,7 +427,7 @@ TEST_CASE("coins of a step ignore the clip norm that its copy has come to; its n
   CHECK(std::fabs(correlation(one.noise, other.noise)) < 6.0 / std::sqrt(500.0));
 }
 
-// Studies pair their arms in this way: the noise is the same too, except for its scale.
+// Studies pair their arms in this way: the noise is also the same, except for its scale.
 TEST_CASE("coins of a step ignore clip norm and noise multiplier, where runs have one seed",
           "[resume][privacy]") {
   const auto step = [](const std::string& noise_multiplier, const std::string& clip_norm) {

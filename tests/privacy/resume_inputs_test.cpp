@@ -15,7 +15,7 @@ std::string table(int rows, int shift) {
   return text;
 }
 
-/// A model of two features and two classes, in the format of a run.
+/// Returns a model of two features and two classes, in the format of a run.
 std::string some_weights(double learning_rate) {
   const Place other;
   write_file(other.manifest().parent_path() / "rows.csv", table(40, 0));

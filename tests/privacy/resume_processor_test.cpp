@@ -48,7 +48,7 @@ End elsewhere(const char* test, const Place& place) {
   return {.killed = WIFSIGNALED(status), .code = WIFEXITED(status) ? WEXITSTATUS(status) : -1};
 }
 
-/// The C library's results for many numbers.
+/// Returns the C library's results for many numbers.
 std::string roundings() {
   std::vector<double> values;
   for (int i = 1; i < 2000; ++i) {
@@ -60,7 +60,7 @@ std::string roundings() {
       std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double)));
 }
 
-/// The numbers of the model, without the statement in its header.
+/// Returns the numbers of the model, without the statement in its header.
 std::string parameters_of(const Place& place) {
   const std::string model = place.model();
   std::uint64_t head = 0;
@@ -69,8 +69,8 @@ std::string parameters_of(const Place& place) {
   return core::sha256_hex(model.substr(sizeof head + head));
 }
 
-/// The lines of a record without accountants' answers, which each processor computes itself, and
-/// without hashes that depend on them.
+/// Returns the lines of a record without accountants' answers, which each processor computes
+/// itself, and without hashes that depend on them.
 std::string without_proofs(const std::string& lines) {
   std::string all;
   std::istringstream in(lines);
@@ -92,8 +92,8 @@ std::string found_wrong(const Place& place) {
   return all;
 }
 
-/// Every kind of state, and schedules, calibrations and mechanisms that use `exp` or similar
-/// functions.
+/// Returns every kind of state, and schedules, calibrations and mechanisms that use `exp` or
+/// similar functions.
 std::vector<std::pair<std::string, Overrides>> all_kinds() {
   const auto noise = [](const std::string& schedule) {
     return "schedules.noise_multiplier={kind: " + schedule + "}";
@@ -114,11 +114,11 @@ std::vector<std::pair<std::string, Overrides>> all_kinds() {
   };
   std::vector<std::pair<std::string, Overrides>> all = kinds();
   const std::vector<std::pair<std::string, Overrides>> more{
-      // The C library's exp gives another clip norm there at about step 60.
+      // On the other processor, exp gives another clip norm at about step 60.
       {"a clip norm that adapts, of a seed",
        {"clipping={kind: adaptive, quantile: 0.5}", "seed=17", "steps=400"}},
       {"cosine", {rate("cosine, initial: 0.5, final: 0.1, warmup: 3"), "seed=1"}},
-      // exp(-0.6), at step 20, is another number there.
+      // exp(-0.6), at step 20, differs on the other processor.
       {"exponential", {noise("exponential, rate: 0.03"), "seed=2"}},
       {"polynomial", {noise("polynomial, final: 0.3, power: 0.7"), "seed=3"}},
       {"step", {noise("step, factor: 0.77, every: 5"), "seed=4"}},
@@ -129,7 +129,7 @@ std::vector<std::pair<std::string, Overrides>> all_kinds() {
         "seed=6"}},
       {"an estimate, and a proof", {"privacy.accountant=saddle_point", "seed=7"}},
       {"pld", {"privacy.accountant=pld", "seed=8"}},
-      // The search ends on another grid there, and the proofs differ by one in a million.
+      // On the other processor, the search ends on another grid; proofs differ by one in a million.
       {"pld, of sampled steps", sampled("pld", "3")},
       {"pld, of sampled steps with a small budget", sampled("pld", "1")},
       {"an estimate of sampled steps, and a proof", sampled("saddle_point", "2")},

@@ -16,7 +16,7 @@ std::size_t charged(const Place& place) {
   return core::read_ledger(place.run() / "ledger.jsonl").releases.size();
 }
 
-/// A copy of a run that was stopped before its statistics, killed when `is_there` is true.
+/// Returns a copy, killed when `is_there` is true, of a run that was stopped before its statistics.
 template <class Predicate>
 std::unique_ptr<Place> killed_where(const Place& begun, const Predicate& is_there) {
   for (std::uint64_t operation = 1; operation < 60; ++operation) {
@@ -59,7 +59,7 @@ TEST_CASE("a checkpoint behind the statistics holds no key of their noise",
   REQUIRE(place != nullptr);
   const CheckpointBytes last = checkpoints_of(*place).back();
   const std::vector<std::string> shown = shown_of(*place);
-  REQUIRE(shown.size() >= 2);  // both were bound before anything depended on them
+  REQUIRE(shown.size() >= 2);  // both were bound before further results depended on them
   CHECK(last.text.find(first.key(first.now)) == last.text.npos);
   CHECK(last.key(last.now) == next_key(first.key(first.now), shown[1]));
   CHECK(last.key(last.lasting) == first.key(first.lasting));

@@ -79,7 +79,7 @@ TEST_CASE("killed at any operation on a file, a run goes on to the same end",
       INFO(place.last_words());
       REQUIRE(resumed.code == 0);
     } else if (was_killed) {
-      // Killed after its last file: private files are removed all the same.
+      // The run is killed after its last file; private files are removed all the same.
       CHECK(place.resume().code != 0);
     }
     CHECK_FALSE(place.has_private_state());
@@ -186,13 +186,13 @@ TEST_CASE("what was shown is made again to the last bit, or nothing is shown",
           "[resume][privacy]") {
   const Place begun;
   REQUIRE(begun.begin({"checkpoint.every_steps=1000"}).code == 0);
-  // Up to the end, except for the last operations.
+  // Kills at operations up to the end, except for the last ones.
   std::uint64_t operation = 25;
   REQUIRE(begun.resume({.operation = operation}).killed);
   const fs::path file = begun.private_folder() / "bindings.jsonl";
   std::string bound = read_file(file);
   REQUIRE(bound.find("step 5") != bound.npos);
-  // As if the released step had been another one, because of another processor, library, or plugin.
+  // The binding changes as if another processor, library or plugin had released another step.
   const std::size_t digit = bound.find("\"released\":\"") + 12;
   bound[digit] = bound[digit] == '0' ? '1' : '0';
   write_file(file, bound);
@@ -372,10 +372,10 @@ TEST_CASE("nothing else than a run that was charged for nothing makes room for a
           "[resume][privacy]") {
   const Place place;
   REQUIRE(place.begin(kind("central")).code == 0);
-  // It has a checkpoint from which it can be resumed.
+  // The run has a checkpoint from which it can be resumed.
   CHECK(place.begin(kind("central")).code == 4);
   CHECK_THAT(place.last_words(), ContainsSubstring("is not empty"));
-  // Without it, as after a kill before the first checkpoint; other people's files stay.
+  // Without the checkpoint, as after a kill before the first one; other people's files stay.
   fs::remove_all(place.private_folder());
   write_file(place.run() / "notes.txt", "mine");
   CHECK(place.begin(kind("central")).code == 4);

@@ -61,12 +61,12 @@ using Overrides = std::vector<std::string>;
 inline const Overrides kAllocation{"sampler={kind: allocation, steps_per_epoch: 5}",
                                    "privacy.accountant=pld", "schedules.noise_multiplier=2"};
 
-/// Two transforms; the second learns from rows as the first leaves them.
+/// Two transforms; the second learns from the rows that the first has transformed.
 inline const std::string kStatistics =
     "data.transforms=[{kind: standardize, statistic: private, range: [-2, 2], share: 0.1}, "
     "{kind: standardize, statistic: private, range: [-4, 4], noise_multiplier: 20}]";
 
-/// Federated runs with a checkpoint between rounds, with each kind of state that rounds pass on.
+/// Federated runs with a checkpoint between rounds, with each kind of state that rounds keep.
 inline std::vector<std::pair<std::string, Overrides>> federated_kinds() {
   const auto rounds = [](const std::string& more, const Overrides& others) {
     Overrides all{"federated={clients: 3, rounds: 8, " + more + "}",
@@ -113,7 +113,7 @@ inline std::vector<std::pair<std::string, Overrides>> federated_kinds() {
       {"fed_avg, without noise", rounds("local_iterations: 3, " + some, {"privacy.noise=off"})}};
 }
 
-/// Runs with each kind of state that steps pass on.
+/// Returns runs with each kind of state that steps keep.
 inline const std::vector<std::pair<std::string, Overrides>>& kinds() {
   const std::string tree = "aggregator={kind: tree, momentum: ";
   const Overrides shuffled{"sampler={kind: shuffle, batch_size: 7}",
@@ -188,7 +188,7 @@ inline const Overrides& kind(const std::string& name) {
 /// How the process of a run ended.
 struct End {
   bool killed = false;
-  int code = 0;  ///< 0 done, 3 refused for privacy, 4 a file, 2 anything wrong with the call.
+  int code = 0;  ///< 0 done, 2 a wrong call, 3 refused for privacy, 4 a file.
 };
 
 /// A run directory and a state folder. Every run is made in a child process.
@@ -250,8 +250,8 @@ class Place {
 
   std::string model() const { return read_file(run() / "model.safetensors"); }
   std::string metrics() const { return read_file(run() / "metrics.jsonl"); }
-  /// All lines of all ledgers except the last ones, which are bound to the summary and thus to the
-  /// run's time.
+  /// Returns all lines of all ledgers except each last line, which is bound to the summary and thus
+  /// to the run's time.
   std::string charges() const {
     std::string all;
     for (const fs::path& file : ledgers()) {
@@ -270,20 +270,20 @@ class Place {
     std::sort(files.begin(), files.end());
     return files;
   }
-  /// For a federated run: the lines about rounds and clients.
+  /// Returns a federated run's lines about rounds and clients.
   std::string rounds() const {
     if (!fs::exists(run() / "rounds.jsonl")) return "";
     return read_file(run() / "rounds.jsonl") + read_file(run() / "clients.json");
   }
-  /// All files of the run directory, except resume.json, which has_private_state() covers: a
-  /// process that is killed after its last file leaves that to the next resume.
+  /// Returns all files of the run directory, except resume.json, which has_private_state() covers:
+  /// a process that is killed after its last file leaves resume.json to the next resume.
   std::set<std::string> names() const {
     std::set<std::string> all;
     for (const auto& [name, content] : files_below(run()))
       if (name != "resume.json") all.insert(name);
     return all;
   }
-  /// Without the run's duration and its number of threads.
+  /// Returns the run's summary without its duration, its number of threads and its directory.
   nlohmann::json summary() const {
     auto json = nlohmann::json::parse(read_file(run() / "summary.json"));
     for (const char* key : {"seconds", "threads", "run_dir"}) json.erase(key);
@@ -304,7 +304,7 @@ class Place {
     return {};
   }
   std::string last_words() const { return read_file(folder_ / "words"); }
-  /// Runs something that may fail in a child process, whose end gives the result.
+  /// Runs an action that may fail in a child process, and returns how the process ended.
   template <class Action>
   [[noreturn]] void end_with(const Action& action) const {
     int code = 0;
@@ -398,7 +398,7 @@ inline std::vector<CheckpointBytes> checkpoints_of(const Place& place) {
   return all;
 }
 
-/// For each round or statistic, the hash of what was shown, as it was bound; an incomplete line is
+/// Returns the hash of each round's or statistic's published value, as bound; an incomplete line is
 /// skipped.
 inline std::vector<std::string> shown_of(const Place& place) {
   std::vector<std::string> hashes;
@@ -419,7 +419,7 @@ inline void check_equal(const Place& made, const Place& expected) {
   CHECK(made.charges() == expected.charges());
   CHECK(made.rounds() == expected.rounds());
   CHECK(made.summary() == expected.summary());
-  // Nothing is left of a file during which the process was killed.
+  // A file during whose writing the process was killed leaves no trace.
   CHECK(made.names() == expected.names());
 }
 

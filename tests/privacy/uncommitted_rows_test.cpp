@@ -14,10 +14,10 @@ using namespace resumed;
 
 namespace {
 
-/// Whether the disk has no room for the opening of a commitment, but for everything else.
+/// Whether the disk has room for everything except the opening of a commitment.
 bool refuses_openings = false;
 
-/// The names of their folders are the first half of a hash; those of runs are `run-NAME`.
+/// Openings' folders are named by the first half of a hash, runs' folders `run-NAME`.
 bool is_of_opening(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   return name.size() == 32 && name.find_first_not_of("0123456789abcdef") == name.npos;

@@ -3,8 +3,8 @@
 #include "page.hpp"
 #include "shared_files.hpp"
 
-// Pages in the browser that Debian packages. What only a browser can tell: that nothing is refused
-// or broken, and that what is drawn is in sight.
+// Pages in the browser that Debian packages. Only a browser can show that nothing is refused or
+// broken, and that all drawn parts are visible.
 
 namespace fs = std::filesystem;
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kChromium = "/usr/bin/chromium";
 
-/// Looks at the parts of every chart, and says what it saw in attributes of the document.
+/// Examines the parts of every chart, and reports them in attributes of the document.
 constexpr const char* kProbe = R"(<script>
 addEventListener('load', () => {
   const seen = [...document.querySelectorAll('.chart svg')].map((svg) => {
@@ -22,7 +22,7 @@ addEventListener('load', () => {
       const style = getComputedStyle(part);
       return [style.fill, style.stroke];
     }).filter((colour) => {
-      // Neither grey: the lines and points of the data are coloured, axes and grids are not.
+      // The lines and points of the data are coloured; axes and grids are grey.
       const [r, g, b] = (colour.match(/\d+/g) || [0, 0, 0]).map(Number);
       return colour.startsWith('rgb(') && Math.max(r, g, b) - Math.min(r, g, b) > 60;
     }));
@@ -33,7 +33,7 @@ addEventListener('load', () => {
       looks: [...svg.querySelectorAll('.entry')].map((entry) =>
         [...entry.querySelectorAll('path, circle')].map((part) => part.outerHTML).join(''))};
   });
-  // Where tables stand: in their box, scrolled to its end; details that are folded are nowhere.
+  // Positions of tables, with their boxes scrolled to the end; folded details have none.
   const tables = [...document.querySelectorAll('.wide')].filter((box) => box.offsetParent).map((box) => {
     box.scrollLeft = box.scrollWidth;
     const [outer, words, row] = [box, box.querySelector('caption span'), box.querySelector('tbody th')].map(
@@ -90,7 +90,7 @@ class Browser {
                  .directory = dir_.path()});
   }
 
-  /// The findings of the probe.
+  /// Returns the findings of the probe.
   /// \param flags  e.g. the window's size.
   Json probe(const std::string& page, const Words& flags) const {
     return seen_in(probed(page), flags);
@@ -112,7 +112,7 @@ class Browser {
 
  private:
   fs::path probed(std::string page) const {
-    // The page itself forbids every script; the probe is one.
+    // The page forbids every script, but the probe is a script.
     const std::size_t policy = page.find("<meta http-equiv=\"Content-Security-Policy\"");
     page.erase(policy, page.find('>', policy) + 1 - policy);
     page.replace(page.find("<body>"), 6, kListen);
@@ -150,18 +150,18 @@ void check_all_drawn(const Json& probe, const std::string& page) {
     CHECK(svg.at("parts") > 8);
     CHECK(svg.at("colours") >= 1);
     CHECK(svg.at("outside") == 0);
-    CHECK(svg.at("letters") >= 9.0);  // pixels: they can be read
+    CHECK(svg.at("letters") >= 9.0);  // pixels: legible
   }
 }
 
-/// How many sheets a page takes in print.
+/// Returns how many sheets a page takes in print.
 std::size_t sheets(const std::string& pdf) {
   std::size_t count = 0;
   for (std::size_t at = 0; (at = pdf.find("/Type /Page\n", at)) != pdf.npos; ++at) ++count;
   return count;
 }
 
-/// A study in the directory `many` with an arm for each pair of a learning rate and a clip norm.
+/// Makes a study in the directory `many`, with an arm for each learning rate and clip norm.
 void study_of(const Cli& cli, const std::string& rates, const std::string& norms) {
   write_file(cli.out("study.yaml"),
              "study: 1\nname: many\nbase: " + cli.manifest().string() +
@@ -259,7 +259,7 @@ TEST_CASE("tables in print fit on a sheet, and break no name into letters") {
     CHECK(table.at("wider") == false);
     CHECK(table.at("lines") < 4);
   }
-  // The whole page: an arm takes a row of each table, and the sentences need few sheets.
+  // The whole page is printed: an arm takes a row of each table, and the sentences need few sheets.
   const fs::path pdf = browser.dir() / "many.pdf";
   browser.open(cli.out("many/report.html"), {"--print-to-pdf=" + pdf.string()});
   CHECK(sheets(read_file(pdf)) <= 7);
@@ -279,7 +279,7 @@ TEST_CASE("a page in print has its text and its charts") {
   CHECK(printed.starts_with("%PDF-"));
   CHECK_THAT(printed, ContainsSubstring("/FontFile2"));
 
-  // Without its charts the page prints the same, but for what is drawn.
+  // Without its charts the page prints the same, except for the drawings.
   std::string page = page_of(cli, "run");
   const std::size_t charts = chart_data(page).size();
   for (std::size_t at = 0; (at = page.find("<svg", at)) != page.npos;)
@@ -328,7 +328,7 @@ TEST_CASE("print names the files of the record instead of filling sheets with th
   const Browser browser;
   page_of_run(cli);
   std::string page = page_of(cli, "run");
-  // A lock file that would fill many sheets by itself.
+  // A lock file that would fill many printed pages.
   const std::string mark =
       "<details class=\"record\"><summary>privgrad.lock</summary>\n<pre tabindex=\"0\">";
   const std::size_t at = page.find(mark);

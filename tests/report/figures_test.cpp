@@ -16,7 +16,7 @@ std::set<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-/// A picture has a white background, no scripts, a title and names for its axes.
+/// Checks that a picture has a white background, no scripts, a title and names for its axes.
 /// \returns the values read from it (read_figure.py).
 Json check_picture(const fs::path& file) {
   INFO(file);
@@ -39,13 +39,13 @@ Json check_picture(const fs::path& file) {
   return figure;
 }
 
-/// \param grain  how finely the axis can be read: places are written in tenths of a unit.
+/// \param grain  the precision of readings of the axis: places are written in tenths of a unit.
 void check_near(const Json& read, const Json& expected, const Json& grain) {
   INFO(read << " " << expected << " " << grain);
   CHECK(std::abs(read.get<double>() - expected.get<double>()) <= grain.get<double>());
 }
 
-/// The last point of a curve.
+/// Checks the last point of a curve.
 void check_end(const Json& figure, const std::string& name, const Json& x, const Json& y) {
   CAPTURE(name);
   REQUIRE(figure.at("series").contains(name));
@@ -53,7 +53,7 @@ void check_end(const Json& figure, const std::string& name, const Json& x, const
   check_near(figure.at("series").at(name).at(1), y, figure.at("grain").at(1));
 }
 
-/// A row of a forest plot.
+/// Checks a row of a forest plot.
 void check_row(const Json& figure, const std::string& name, const Json& middle, const Json& ends) {
   CAPTURE(name);
   REQUIRE(figure.at("rows").contains(name));
@@ -81,7 +81,7 @@ TEST_CASE("the charts of a run are written as pictures, one a file") {
   CHECK(outcome.out.starts_with("figures/accuracy.csv\nfigures/accuracy.svg\n"));
   std::map<std::string, Json> figures;
   for (const std::string& name : expected) figures[name] = check_picture(cli.out("figures") / name);
-  // Each with its data, and as PDF where a program that makes these is installed.
+  // Each figure comes with its data, and as PDF if a program that makes PDFs is installed.
   for (const std::string& name : expected) {
     const std::string stem = name.substr(0, name.size() - 4);
     CHECK(read_file(cli.out("figures") / (stem + ".csv")).starts_with("\"series\","));

@@ -104,14 +104,14 @@ TEST_CASE("texts of a record are texts on the page, whatever they hold") {
   CHECK(page.find("<script>document") == std::string::npos);
   CHECK_THAT(visible(page), ContainsSubstring("<h1>&lt;/script&gt;&lt;script&gt;"));
 
-  // An entity in a text is shown as its letters.
+  // An entity in a text is shown letter by letter.
   Json summary = Json::parse(read_file(cli.out("run/summary.json")));
   summary["name"] = "a &lt;b&gt;";
   write_file(cli.out("run/summary.json"), summary.dump());
   REQUIRE(cli({"report", "run"}).exit_code == 0);
   CHECK_THAT(visible(page_of(cli, "run")), ContainsSubstring("<h1>a &amp;lt;b&amp;gt;"));
 
-  // Where texts become parts of pictures, data and attributes: the name of a slot.
+  // The name of a slot becomes part of pictures, data and attributes.
   const Json slot{{"step", {0, 1}}, {"value", {1, 2}}};
   Json schedules{{"steps", 2}};
   schedules["slots"][name] = slot;
@@ -159,6 +159,6 @@ TEST_CASE("a hostile statement cannot steer the terminal") {
   write_file(cli.out("run/statement.json"), Json{{"prose", {"clean \x1b[2J\r and more"}}}.dump());
   const Outcome outcome = cli({"report", "run", "--statement"});
   CHECK(outcome.exit_code == 0);
-  // The text before this says that the ledger is not bound to the statement.
+  // The text before this states that the ledger is not bound to the statement.
   CHECK(outcome.out.ends_with("\n\nclean ?[2J? and more\n"));
 }

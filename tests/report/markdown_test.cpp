@@ -18,7 +18,7 @@ class WrittenStudy {
     write_file(cli.out("study/results.json"), results.dump());
   }
 
-  /// \param difference  to the baseline, with the interval +-1; null: the arm is the baseline.
+  /// \param difference  from the baseline, with the interval +-1; null: the arm is the baseline.
   static Json arm(const std::string& name, double mean, Json difference = nullptr) {
     Json versus = Json::object();
     if (!difference.is_null()) {
@@ -73,7 +73,7 @@ TEST_CASE("a study in Markdown: a table with paired differences, and a chart") {
   const Outcome outcome = study.report();
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
-  // The p, 0.204833, is never rounded down.
+  // The p-value, 0.204833, is never rounded down.
   CHECK_THAT(study.page(), ContainsSubstring("| base | 11 to 12 | 1.5 [-0.5, 3.5] | - | - |"));
   CHECK_THAT(study.page(),
              ContainsSubstring("| fast | 11 to 12 | 3 [1, 5] | 1.5 [0.5, 2.5] | 0.21 |"));

@@ -13,11 +13,11 @@ namespace {
 
 double phi(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
-/// The power of the best test against the Gaussian mechanism with 5 false accusations in 100:
-/// Phi(mu - z), with z the 0.95 quantile (Neyman and Pearson 1933).
+/// Returns the power of the best test against the Gaussian mechanism with 5 false accusations in
+/// 100: Phi(mu - z), with z the 0.95 quantile (Neyman and Pearson 1933).
 double found_of_gaussian(double mu) { return phi(mu - 1.6448536269514722); }
 
-/// The noise of 12 full batches that together are one Gaussian with this mu.
+/// Returns the noise of 12 full batches that together are one Gaussian with this mu.
 double noise_of(double mu) { return std::sqrt(12.0) / mu; }
 
 Json statement_of_gaussian(const Cli& cli, double mu, const std::string& accountant,
@@ -35,7 +35,7 @@ double found(const Json& statement) {
   return statement.at("membership_test").at("found_at_most").get<double>();
 }
 
-/// The number in "finds at most N of 100 members".
+/// Returns the number in "finds at most N of 100 members".
 int shown(const Json& statement) {
   const std::string line = statement.at("lead").at(1);
   const std::string before = "finds at most ";
@@ -47,7 +47,7 @@ int shown(const Json& statement) {
 }  // namespace
 
 TEST_CASE("a point of a trade-off bounds what a test finds, from both sides") {
-  // By e^epsilon 0.05 + delta, and by 1 - e^-epsilon (1 - delta - 0.05).
+  // The bounds are e^epsilon 0.05 + delta and 1 - e^-epsilon (1 - delta - 0.05).
   CHECK_THAT(most_found(0.05, std::log(2.0), 0.01), WithinAbs(0.11, 1e-12));
   CHECK_THAT(most_found(0.05, std::log(10.0), 0.25), WithinAbs(0.75, 1e-12));
   CHECK_THAT(most_found(0.05, std::log(20.0), 0.15), WithinAbs(0.96, 1e-12));
@@ -58,7 +58,7 @@ TEST_CASE("a point of a trade-off bounds what a test finds, from both sides") {
 
 TEST_CASE("of a Gaussian mechanism, a statement says what the best test finds, rounded up") {
   const Cli cli;
-  // The second and the third are just above a whole percentage: 13.02 and 26.02.
+  // For the second and third mu the power is just above a whole percentage: 13.02 and 26.02.
   for (const double mu : {0.3, 0.5196, 1.0024, 1.7, 3.0}) {
     INFO(mu);
     const Json statement = statement_of_gaussian(cli, mu, "pld");

@@ -7,7 +7,7 @@
 
 #include "cli.hpp"
 
-/// The fields of a line of CSV; texts without their quotes.
+/// Returns the fields of a line of CSV; texts without their quotes.
 inline std::vector<std::string> csv_fields(const std::string& line) {
   std::vector<std::string> fields{""};
   bool is_quoted = false;
@@ -32,7 +32,7 @@ inline std::string percent_decoded(const std::string& text) {
   return out;
 }
 
-/// What a chart offers as data: its series, rows and lines.
+/// Returns the data of a chart's CSV link: its series, rows and lines.
 inline Json chart_of_csv(const std::string& id, const std::string& csv) {
   Json chart{
       {"id", id}, {"series", Json::array()}, {"rows", Json::array()}, {"levels", Json::array()}};
@@ -63,7 +63,7 @@ inline Json chart_of_csv(const std::string& id, const std::string& csv) {
   return chart;
 }
 
-/// The charts of a page, in their order.
+/// Returns the charts of a page, in their order.
 inline Json chart_data(const std::string& page) {
   Json charts = Json::array();
   const std::string begin = "<a class=\"csv\" download=\"",
@@ -77,7 +77,7 @@ inline Json chart_data(const std::string& page) {
   return charts;
 }
 
-/// The chart with this id; null if the page has none.
+/// Returns the chart with this id; null if the page has none.
 inline Json chart(const std::string& page, const std::string& id) {
   for (const Json& one : chart_data(page)) {
     if (one.at("id") == id) return one;
@@ -85,7 +85,7 @@ inline Json chart(const std::string& page, const std::string& id) {
   return nullptr;
 }
 
-/// The page without its style sheet: what a reader sees, and its tags.
+/// Returns the page without its style sheet: the visible text and its tags.
 inline std::string visible(const std::string& page) { return page.substr(page.find("<body>")); }
 
 inline std::string page_of(const Cli& cli, const std::string& run) {

@@ -1,5 +1,5 @@
-// Entries of the public registry of deployments. The leaves are those of its records of September
-// 2026 (opendp/deployments-registry-data), in their order.
+// Entries of the public registry of deployments. The leaves and their order come from its records
+// of September 2026 (opendp/deployments-registry-data).
 #include <cmath>
 
 #include "page.hpp"
@@ -17,7 +17,7 @@ std::string entry_of(const Cli& cli) {
   return outcome.out;
 }
 
-/// The names of keys, in their order: of those that are there, or of those in comments.
+/// Returns the names of keys in their order, either of actual keys or of keys in comments.
 Words keys(const std::string& entry, bool in_comments) {
   Words names;
   std::istringstream lines(entry);
@@ -32,7 +32,7 @@ Words keys(const std::string& entry, bool in_comments) {
   return names;
 }
 
-/// The text of a leaf.
+/// Returns the text of a leaf.
 std::string leaf(const std::string& entry, const std::string& key) {
   const std::size_t begin = entry.find(key + ": ") + key.size() + 2;
   return Json::parse(entry.substr(begin, entry.find('\n', begin) - begin)).get<std::string>();
@@ -96,9 +96,9 @@ TEST_CASE("an entry of the registry has all leaves, or says which only a person 
   CHECK(cli({"verify", "run"}).exit_code == 0);
 }
 
-// A full-batch step of noise multiplier s is 1/s-GDP, 12 of them sqrt(12)/s-GDP, and that is
-// mu^2/2-zCDP; where an example is exchanged for another, the sum changes by up to twice the clip
-// norm, and mu is twice as large. A sampled step is not Gaussian, so nothing is said of it.
+// A full-batch step of noise multiplier s is 1/s-GDP, and 12 of them are sqrt(12)/s-GDP, which
+// implies mu^2/2-zCDP. If an example is exchanged for another, the sum changes by up to twice the
+// clip norm, and mu is twice as large. A sampled step is not Gaussian, so the statement has no mu.
 TEST_CASE("a statement has the mu of Gaussian privacy where there is one", "[privacy]") {
   const Cli cli;
   page_of_run(cli, {"--set", "mode=release", "--set", "privacy.target_epsilon=null", "--set",
@@ -126,8 +126,8 @@ TEST_CASE("a statement has the mu of Gaussian privacy where there is one", "[pri
   CHECK_FALSE(statement_of(cli, "sampled").contains("gaussian_mu"));
 }
 
-// A private statistic of noise multiplier 2 is 1/2-GDP: beside the 12 steps of noise multiplier 4,
-// mu is sqrt(12/16 + 1/4) = 1. Beside sampled steps, its mu is not that of the run.
+// A private statistic of noise multiplier 2 is 1/2-GDP: with the 12 steps of noise multiplier 4, mu
+// is sqrt(12/16 + 1/4) = 1. With sampled steps, its mu is not the run's mu.
 TEST_CASE("what is released beside the steps is part of the mu of Gaussian privacy", "[privacy]") {
   const Cli cli;
   const std::string statistic =
@@ -152,7 +152,7 @@ TEST_CASE("what is not covered, and what an audit found, is in an entry and in t
   CHECK_THAT(leaf(entry_of(cli), "privacy_parameters_details"), ContainsSubstring("Audit. By an"));
 }
 
-// An entry that left them out would claim more than the statement.
+// Without these parts, an entry would claim more than the statement.
 TEST_CASE("what weakens a guarantee in its statement is in its entry too", "[privacy]") {
   const Cli cli;
   page_of_run(cli, {}, "first");

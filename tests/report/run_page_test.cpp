@@ -44,7 +44,7 @@ TEST_CASE("a page asks for nothing outside itself") {
                                      "'none'; style-src 'unsafe-inline'\""));
   CHECK(page.find("<script") == std::string::npos);
   CHECK(visible(page).find("src=") == std::string::npos);
-  // What it leads to is in it.
+  // The page contains everything that it links to.
   const std::string reference = "href=\"", data = "data:text/csv";
   for (std::size_t at = 0; (at = page.find(reference, at)) != page.npos; ++at)
     CHECK(page.compare(at + reference.size(), data.size(), data) == 0);
@@ -69,7 +69,7 @@ TEST_CASE("the page shows what the final model is worth on the test rows") {
   const Json roc = chart(page, "roc");
   REQUIRE(roc.is_object());
   CHECK_THAT(seen, ContainsSubstring("ROC curve"));
-  // From no row predicted as the class to all rows, compared with guessing.
+  // The curve goes from no row predicted as the class to all rows, and is compared with guessing.
   REQUIRE(roc.at("series").size() == 2);
   CHECK(roc["series"][0].at("points").front() == Json{0.0, 0.0});
   CHECK(roc["series"][0].at("points").back() == Json{1.0, 1.0});

@@ -7,7 +7,7 @@ std::string first_sentence(const Json& statement) {
   return first.substr(0, first.find_first_of(":;"));
 }
 
-/// The whole prose as one text.
+/// Returns the whole prose as one text.
 std::string prose(const Json& statement) {
   std::string all;
   for (const Json& paragraph : statement.at("prose")) all += paragraph.get<std::string>() + "\n";
@@ -32,7 +32,7 @@ void stop_long_run(const Cli& cli, int signal, const std::string& once_there,
 
 }  // namespace
 
-// The list is that of Ponomareva et al. 2023, "How to DP-fy ML", section 5.3.3.
+// The list comes from Ponomareva et al. 2023, "How to DP-fy ML", section 5.3.3.
 TEST_CASE("a statement has all that a reader needs to judge a guarantee") {
   const Cli cli;
   page_of_run(cli, {"--set", "mode=release", "--set", "privacy.also=[{kind: rdp}]"});

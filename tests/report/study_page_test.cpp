@@ -109,7 +109,7 @@ TEST_CASE("the page of a study compares its arms") {
     CHECK_THAT(seen, ContainsSubstring(text));
   }
   CHECK_THAT(seen, ContainsSubstring(">3.0001</td>"));  // five digits, rounded up
-  // The number of steps made, which is below the plan if a budget ends them.
+  // The number of completed steps, which is below the plan if a budget ends the run.
   CHECK_THAT(seen, ContainsSubstring(">12</td>"));
   CHECK(seen.find("3000 planned") == std::string::npos);
   CHECK(chart(page, "means-1").at("rows") ==
@@ -163,7 +163,7 @@ TEST_CASE("each run is a link to its own page, which nothing in a name turns int
 
 TEST_CASE("a study of two axes has a map of each metric, the darker the better") {
   Study study;
-  CHECK(study.page().find("class=\"heat") == std::string::npos);  // it has no axes
+  CHECK(study.page().find("class=\"heat") == std::string::npos);  // the study has no axes
   study.plan["axes"] = {{{"keys", {"schedules.learning_rate"}}, {"labels", {"0.5", "1"}}},
                         {{"keys", {"steps"}}, {"labels", {"10", "20", "40"}}}};
   study.plan["arms"][0]["labels"] = {{"schedules.learning_rate", "0.5"}, {"steps", "40"}};
@@ -198,7 +198,7 @@ TEST_CASE("a study of two axes has a map of each metric, the darker the better")
   CHECK_THAT(seen,
              ContainsSubstring(row("1", cell(" best", "1", "1") + cell("", "0.5", "10") + none)));
 
-  // With three axes, no two of them are special.
+  // With three axes, there is no grid of two axes.
   study.plan["axes"].push_back({{"keys", {"seed"}}, {"labels", {"a", "b"}}});
   study.write_study();
   CHECK(study.page().find("class=\"heat") == std::string::npos);
@@ -264,7 +264,7 @@ TEST_CASE("where not all curves fit, those that the study names are drawn, howev
 TEST_CASE("arms with clients get their local iterations, and accuracy over rounds and epsilon") {
   const Study study;
   CHECK(study.page().find("Clients and rounds") == std::string::npos);
-  // The files of federated runs instead of those of the base: two measurements, three rounds.
+  // Replaces the base's files by files of federated runs: two measurements, three rounds.
   for (const auto& [seed, accuracy] : {std::pair{"1", 0.5}, std::pair{"2", 0.7}}) {
     const auto dir = study.cli.out(std::string("study/runs/base/seed-") + seed);
     std::string metrics, rounds;

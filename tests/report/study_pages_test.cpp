@@ -1,4 +1,5 @@
 // The pages of experiments agree with the results stored beside them.
+#include <algorithm>
 #include <cctype>
 #include <set>
 #include <sstream>
@@ -25,7 +26,7 @@ std::set<fs::path> copies_of(const fs::path& page) {
   return copies;
 }
 
-/// The anchors of a page's headings, as the site and repositories make them.
+/// Returns the anchors of a page's headings, as the site and repositories make them.
 std::set<std::string> anchors_of(const std::string& page) {
   std::set<std::string> anchors;
   std::istringstream lines(page);
@@ -45,9 +46,9 @@ std::set<std::string> anchors_of(const std::string& page) {
 
 }  // namespace
 
-TEST_CASE("the tables of a page of experiments are those of the results beside it") {
+TEST_CASE("tables and figures of a page of experiments are those of the results beside it") {
   const Cli cli;
-  std::size_t compared = 0;
+  std::size_t compared = 0, figures = 0;
   for (const auto& entry : fs::directory_iterator(kPages)) {
     const std::string text = entry.path().extension() == ".md" ? read_file(entry.path()) : "";
     const std::size_t line = text.find(kLine);
@@ -59,9 +60,36 @@ TEST_CASE("the tables of a page of experiments are those of the results beside i
     INFO(outcome.err);
     REQUIRE(outcome.exit_code == 0);
     CHECK(text.substr(line + kLine.size()) == read_file(cli.out(name)));
+    for (const auto& figure : fs::directory_iterator(cli.out(entry.path().stem()))) {
+      CAPTURE(figure.path().string());
+      const fs::path copy = kPages / entry.path().stem() / figure.path().filename();
+      REQUIRE(fs::exists(copy));
+      CHECK((read_file(copy) == read_file(figure.path())));
+      ++figures;
+    }
     ++compared;
   }
   CHECK(compared > 0);
+  CHECK(figures > 0);
+}
+
+TEST_CASE("README has its figure of the trees from the study") {
+  const Json results = Json::parse(read_file(kPages / "improvements/trees.json"));
+  const auto accuracy = [&](const std::string& name) {
+    for (const Json& arm : results.at("arms")) {
+      if (arm.at("name") != name) continue;
+      std::ostringstream text;
+      text.precision(2);
+      text << std::fixed << arm.at("metrics").at("test_accuracy").at("mean").get<double>();
+      return text.str();
+    }
+    return std::string("no such arm");
+  };
+  std::string readme = read_file(kSource / "README.md");
+  std::replace(readme.begin(), readme.end(), '\n', ' ');
+  CHECK_THAT(readme, ContainsSubstring("At epsilon 1, exact accounting lifts the accuracy of Tran "
+                                       "and Cutkosky's trees from " +
+                                       accuracy("1+printed") + " to " + accuracy("1+exact")));
 }
 
 TEST_CASE("every run of a study on a page is in its CSV") {
@@ -77,8 +105,8 @@ TEST_CASE("every run of a study on a page is in its CSV") {
       CHECK(line_count(lines) == runs + 1);
       const fs::path study =
           kSource / "examples/studies" / copy.parent_path().filename() / copy.filename();
-      // The study has not changed since; otherwise the page would describe results that nobody
-      // produced.
+      // The study has not changed since its runs; otherwise the page would describe results that
+      // nobody produced.
       CHECK(results.at("study_sha256") ==
             privgrad::core::sha256_hex(read_file(fs::path(study).replace_extension(".yaml"))));
     }

@@ -22,7 +22,7 @@ class Counting final : public CountingAccountant {
   bool is_filter() const override { return kBound == privgrad::BoundKind::exact; }
 };
 
-/// An accountant that proves `factor` times the count, from below too.
+/// An accountant that proves `factor` times the count, as an upper and a lower bound.
 template <int kFactor>
 class Multiplying final : public CountingAccountant {
  public:
@@ -35,9 +35,9 @@ class Multiplying final : public CountingAccountant {
   }
 };
 
-/// The catalog of manifest_fixture.hpp, with accountants: "counting" (an upper bound), "exact" (a
-/// privacy filter), "guessing" (an estimate), "doubling", and "endless", which proves nothing
-/// finite.
+/// Returns the catalog of manifest_fixture.hpp, with accountants: "counting" (an upper bound),
+/// "exact" (a privacy filter), "guessing" (an estimate), "doubling", and "endless", which proves
+/// nothing finite.
 inline const privgrad::Catalog& counting_catalog() {
   using namespace privgrad;
   static const Catalog catalog = [] {
@@ -55,8 +55,8 @@ inline const privgrad::Catalog& counting_catalog() {
   return catalog;
 }
 
-/// At this delta 1/s^2 is an upper bound on the epsilon of a Gaussian release with noise s: with mu
-/// = 1/s, delta(mu^2) = Phi(-mu/2) - exp(mu^2) Phi(-3 mu/2) is below Phi(0). The core refuses
+/// At this delta, 1/s^2 is an upper bound on the epsilon of a Gaussian release with noise s: with
+/// mu = 1/s, delta(mu^2) = Phi(-mu/2) - exp(mu^2) Phi(-3 mu/2) is below Phi(0). The core refuses
 /// answers that are too small.
 inline constexpr double kCountedDelta = 0.5;
 
@@ -69,7 +69,7 @@ inline privgrad::core::Manifest counted(const std::vector<std::string>& override
   return privgrad::core::parse_manifest(kGood, "/nowhere/m.yaml", all, counting_catalog());
 }
 
-/// A component of a test, as a manifest asks for it.
+/// Returns a component of a test, as a manifest would request it.
 /// \param where  the key in the manifest.
 template <class Interface, class Impl>
 privgrad::core::ComponentUse in_manifest(const std::string& name, std::string where) {
@@ -85,7 +85,7 @@ privgrad::core::ComponentUse in_manifest(const std::string& name, std::string wh
   return use;
 }
 
-/// Steps that are charged in full for this noise.
+/// Returns the charges of steps that are charged in full for this noise.
 inline std::vector<privgrad::core::Charge> full_steps(std::size_t count, double noise) {
   const privgrad::Event release = privgrad::Event::gaussian(noise);
   std::vector<privgrad::core::Charge> charges;
@@ -93,7 +93,7 @@ inline std::vector<privgrad::core::Charge> full_steps(std::size_t count, double 
   return charges;
 }
 
-/// A release beside the steps.
+/// Returns the charge of a release in addition to the steps.
 inline privgrad::core::Charge beside_steps(std::uint64_t step, double noise, std::string what) {
   const privgrad::Event release = privgrad::Event::gaussian(noise);
   return {step, release, release, std::move(what)};

@@ -24,13 +24,13 @@ class ExactEcho : public privgrad::Program, public privgrad::ExactClipping {
     longest,
     certifies_less,     ///< Cells of twice the certified length.
     certifies_one_off,  ///< A length that is too small by one.
-    minds_neighbours,   ///< Cells that are larger by one if there are other examples.
+    minds_neighbours,   ///< The cells are larger by one if there are other examples.
     /// Cells of the same length but the opposite sign, if there are other examples.
     turns_beside_neighbours,
     norms_mind_neighbours,
-    certifies_other_alone,  ///< A length that is too small by one if the example is alone.
+    certifies_other_alone,  ///< The length is too small by one if the example is alone.
     adds_more,              ///< Adds a cell to the sum for each pair of neighbours.
-    far_from_rows,          ///< Certified and a function of the example, but not its gradient.
+    far_from_rows,          ///< Certified cells of the example, but not of its gradient.
   };
 
   explicit ExactEcho(std::size_t groups, Fault fault = Fault::none)

@@ -26,7 +26,7 @@ class CountingAccountant : public privgrad::Accountant {
   }
   /// Violates the contract, for tests of the code that must notice this.
   void refund(double epsilon) { spent_ -= epsilon; }
-  /// How many times epsilon was requested.
+  /// Returns how many times epsilon was requested.
   int asked() const { return asked_; }
   privgrad::PrivacyAnswer epsilon(double) const override {
     ++asked_;

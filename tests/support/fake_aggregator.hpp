@@ -19,7 +19,7 @@ class ScriptedAggregator final : public privgrad::Aggregator {
   std::function<privgrad::ReleaseRecipe(std::uint64_t)> recipe_;
 };
 
-/// Independent noise of a constant size, like that of the aggregator `gaussian`.
+/// Returns independent noise of a constant size, like that of the aggregator `gaussian`.
 inline ScriptedAggregator independent_noise(double multiplier) {
   return ScriptedAggregator([multiplier](std::uint64_t step) {
     return privgrad::ReleaseRecipe{

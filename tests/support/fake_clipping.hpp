@@ -25,7 +25,7 @@ class ScriptedClipping final : public privgrad::Clipping {
   Rule rule_;
 };
 
-/// The rule of the clipping `flat`.
+/// Returns the rule of the clipping `flat`.
 inline const ScriptedClipping& flat_clipping() {
   static const ScriptedClipping flat(
       [](std::span<const double> squared_norms, double clip_norm, std::span<double> factors) {
@@ -37,7 +37,8 @@ inline const ScriptedClipping& flat_clipping() {
   return flat;
 }
 
-/// Groups of which only the number matters: that of an exact program, or one for other programs.
+/// Returns groups of which only the number matters: the exact program's number, or one group for
+/// other programs.
 inline std::vector<privgrad::ParameterGroup> groups_of(const privgrad::Program& program) {
   const auto* exact = dynamic_cast<const privgrad::ExactClipping*>(&program);
   std::vector<privgrad::ParameterGroup> groups;
@@ -48,7 +49,7 @@ inline std::vector<privgrad::ParameterGroup> groups_of(const privgrad::Program& 
   return groups;
 }
 
-/// A sum clipped flat, in floating point; with a count share, also the count.
+/// Returns a sum clipped flat, in floating point; with a count share, also the count.
 inline privgrad::Bounded clipped_sum(const privgrad::Program& program,
                                      const privgrad::Dataset& data,
                                      std::span<const std::uint32_t> batch, double clip_norm,
@@ -62,7 +63,7 @@ inline privgrad::Bounded clipped_sum(const privgrad::Program& program,
                                      executor);
 }
 
-/// A sum clipped flat, in whole cells.
+/// Returns a sum clipped flat, in whole cells.
 inline privgrad::core::BoundedOnGrid exact_sum(const privgrad::Program& program,
                                                const privgrad::Dataset& data,
                                                std::span<const std::uint32_t> batch,

@@ -9,8 +9,8 @@
 #include "privgrad/error.hpp"
 
 /// A program whose per-example gradient is the example itself, so that tests choose gradients by
-/// choosing data. The target says how the row is spoilt: 0 not at all, 1 NaN, 2 infinity, 3 minus
-/// infinity (each only in the last coordinate).
+/// choosing data. The target chooses how the row is spoilt: 0 not at all, 1 NaN, 2 infinity, 3
+/// minus infinity (each only in the last coordinate).
 class EchoProgram final : public privgrad::Program {
  public:
   explicit EchoProgram(std::size_t parameters) : parameters_(parameters) {}
@@ -34,7 +34,7 @@ class EchoProgram final : public privgrad::Program {
   std::size_t parameters_;
 };
 
-/// A program whose gradients are the features, but which does not write the numbers whose feature
+/// A program whose gradients are the features, except that it does not write numbers whose feature
 /// is 0.
 class ForgetfulProgram final : public privgrad::Program {
  public:
@@ -52,7 +52,7 @@ class ForgetfulProgram final : public privgrad::Program {
   std::size_t parameters_;
 };
 
-/// Work done in order on the calling thread.
+/// Runs work in order on the calling thread.
 class SerialExecutor final : public privgrad::Executor {
  public:
   void for_each_chunk(std::size_t chunks, const std::function<void(std::size_t)>& body) override {

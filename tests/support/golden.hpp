@@ -19,10 +19,10 @@ inline nlohmann::json as_doubles(const nlohmann::json& value) {
   return all;
 }
 
-/// The reference values of tests/golden, whose README explains them and how they were computed.
+/// Reads the reference values of tests/golden, whose README explains how they were computed.
 /// \returns {"orders": {name: list}, "entries": [...]}, where each entry is as in cases.jsonl, with
-///   its `kind` and `tolerance`, the `components` of its schedule if it names one, `expected` as
-///   doubles, and `expected_hp` as in the file, with texts if 25 digits are known.
+/// its `kind` and `tolerance`, the `components` of its schedule if it names one, `expected` as
+/// doubles, and `expected_hp` as in the file, with texts if 25 digits are known.
 inline nlohmann::json golden_values() {
   const std::filesystem::path folder = kSource / "tests/golden";
   std::ifstream definitions_file(folder / "definitions.json");

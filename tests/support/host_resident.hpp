@@ -20,6 +20,7 @@ class HostResident : public Base, public privgrad::ResidentSteps {
   using Base::Base;
 
   struct Vectors : privgrad::ResidentSteps::Memory {
+    const privgrad::Dataset* data = nullptr;
     std::vector<std::int64_t> sum, released;
     std::vector<std::vector<float>> state;
   };
@@ -29,8 +30,10 @@ class HostResident : public Base, public privgrad::ResidentSteps {
     Base::load_parameters(values);
   }
 
-  std::unique_ptr<Memory> make_memory(std::size_t state_vectors) const override {
+  std::unique_ptr<Memory> make_memory(std::size_t state_vectors,
+                                      const privgrad::Dataset& data) const override {
     auto made = std::make_unique<Vectors>();
+    made->data = &data;
     made->sum.assign(this->parameter_count(), 0);
     made->released.assign(this->parameter_count(), 0);
     made->state.assign(state_vectors, std::vector<float>(this->parameter_count(), 0.0f));
@@ -40,13 +43,35 @@ class HostResident : public Base, public privgrad::ResidentSteps {
     auto& sum = of(memory).sum;
     std::fill(sum.begin(), sum.end(), 0);
   }
+  void clip_rows(privgrad::ExactClipping::Pass& pass, std::span<const std::uint32_t> rows,
+                 const privgrad::CellScaling& scaling, Memory& memory,
+                 const Clipped& found) const override {
+    const privgrad::Dataset& data = *of(memory).data;
+    features_.assign(rows.size() * data.row_size(), 0.0f);
+    targets_.assign(rows.size(), 0.0f);
+    data.gather(rows, features_, targets_);
+    Base::backward({features_, targets_}, pass, found.squared_norms);
+    const std::size_t groups = Base::groups();
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      privgrad::cell_scales(scaling, found.squared_norms.subspan(i * groups, groups),
+                            found.scales.subspan(i * groups, groups));
+    Base::make_cells(pass, found.scales, scaling.most_cells, found.lengths);
+    taken_.clear();
+    for (const privgrad::SquaredLength& length : found.lengths)
+      taken_.push_back(
+          length <= privgrad::SquaredLength{0, scaling.most_cells * scaling.most_cells} ? 1 : 0);
+    std::copy(taken_.begin(), taken_.end(), found.taken.begin());
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      found.checksums[i] = privgrad::example_checksum(
+          std::span(features_).subspan(i * data.row_size(), data.row_size()), targets_[i]);
+  }
   void add_to_sum(privgrad::ExactClipping::Pass& pass, std::span<const std::uint8_t> taken,
                   Memory& memory) const override {
-    Base::add_cells(pass, taken, of(memory).sum);
-    rows_ = taken.size();
+    Base::add_cells(pass, taken.empty() ? taken_ : taken, of(memory).sum);
   }
+  void settle(Memory&) const override {}
   void factors_at(privgrad::ExactClipping::Pass& pass, std::span<const std::uint64_t> places,
-                  std::span<privgrad::CellFactors> factors) const override {
+                  Memory&, std::span<privgrad::CellFactors> factors) const override {
     if (places.empty()) return;
     const std::size_t rows = factors.size() / places.size();
     for (std::size_t row = 0; row < rows; ++row) {
@@ -110,5 +135,6 @@ class HostResident : public Base, public privgrad::ResidentSteps {
   }
 
   std::vector<float> own_;
-  mutable std::size_t rows_ = 0;  // of the last added pass
+  mutable std::vector<float> features_, targets_;  // the last pass's, and its choice
+  mutable std::vector<std::uint8_t> taken_;
 };

@@ -75,7 +75,7 @@ class HttpServer {
     ::close(listener_);
   }
 
-  /// "http://127.0.0.1:PORT/PATH"
+  /// Returns "http://127.0.0.1:PORT/PATH".
   std::string address(const std::string& path = "") const {
     return "http://127.0.0.1:" + std::to_string(port_) + "/" + path;
   }
@@ -84,7 +84,7 @@ class HttpServer {
     return requests_;
   }
 
-  /// Sends the whole of `body`, or the requested rest.
+  /// Sends the whole `body`, or the requested rest of it.
   static void answer(const Request& request, const Connection& to, const std::string& body) {
     const std::size_t begin = first_byte(request);
     if (begin == 0) return to.send(head("200 OK", body.size()) + body);
@@ -99,7 +99,7 @@ class HttpServer {
     return "HTTP/1.1 " + status + "\r\nContent-Length: " + std::to_string(length) + "\r\n" + more +
            "Connection: close\r\n\r\n";
   }
-  /// The N of "bytes=N-"; 0 if there is no range.
+  /// Returns the N of "bytes=N-"; 0 if there is no range.
   static std::size_t first_byte(const Request& request) {
     return request.range.empty() ? 0 : std::stoul(request.range.substr(6));
   }

@@ -36,7 +36,7 @@ privgrad::Factory declare(std::string name, std::vector<privgrad::ParamSpec> par
   return factory;
 }
 
-/// A catalog of every kind but `cluster`, with parameters of every type.
+/// Returns a catalog of every kind but `cluster`, with parameters of every type.
 inline privgrad::Catalog make_catalog() {
   using namespace privgrad;
   Catalog catalog;
@@ -126,7 +126,7 @@ inline privgrad::core::Manifest load(const std::string& text,
   return privgrad::core::parse_manifest(text, "/nowhere/m.yaml", overrides, fakes());
 }
 
-/// The lines of the error, without the folder.
+/// Returns the lines of the error, without the folder.
 template <class ErrorType = privgrad::core::ManifestError>
 std::vector<std::string> errors_of(const std::string& text,
                                    const std::vector<std::string>& overrides = {}) {

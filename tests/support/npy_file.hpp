@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-/// The bytes of a NumPy file, version 1.0, according to the format's specification.
+/// Returns the bytes of a NumPy file, version 1.0, according to the format's specification.
 /// \param type  such as "<f4".
 /// \param shape  the content of the tuple: "20, 6, 6".
 template <class Number>

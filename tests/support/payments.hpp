@@ -25,7 +25,7 @@ class Payments {
   }
   Payments(std::size_t steps, double multiplier)
       : Payments(std::vector<privgrad::Event>(steps, privgrad::Event::gaussian(multiplier))) {}
-  /// \param factor  the charged noise, as a multiple of the recipes' noise.
+  /// \param factor  the charged noise as a multiple of the recipes' noise.
   explicit Payments(const privgrad::core::CorrelatedRecipes& recipes, double factor = 1.0)
       : Payments(events_of(recipes, factor)) {}
   privgrad::core::Receipt take(std::size_t step) { return std::move(receipts_.at(step)); }

@@ -30,10 +30,10 @@
 /// A call of a program.
 struct Call {
   std::vector<std::string> words;                       ///< The program and its arguments.
-  std::map<std::string, std::string> environment = {};  ///< In addition to a minimal one.
+  std::map<std::string, std::string> environment = {};  ///< Added to a minimal one.
   std::filesystem::path directory = {};  ///< Working directory; default the test's own.
   std::filesystem::path out = {};        ///< The file for standard output; default: captured.
-  rlim_t file_size = RLIM_INFINITY;      ///< Bytes; beyond them every write fails.
+  rlim_t file_size = RLIM_INFINITY;      ///< In bytes; beyond it every write fails.
   bool terminal = false;                 ///< Standard error is a terminal, 80 columns wide.
 };
 
@@ -54,7 +54,7 @@ class Process {
     child_ = ::fork();
     if (child_ < 0) throw std::runtime_error("fork failed");
     if (child_ == 0) become(call, err);
-    ::setpgid(child_, child_);  // parent and child both make this call, whichever comes first
+    ::setpgid(child_, child_);  // parent and child both call this, because either may be first
   }
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -68,7 +68,7 @@ class Process {
     if (terminal_ >= 0) ::close(terminal_);
   }
 
-  /// The current number of its threads.
+  /// Returns the current number of the program's threads.
   std::ptrdiff_t threads() const {
     const auto tasks =
         std::filesystem::directory_iterator("/proc/" + std::to_string(child_) + "/task");
@@ -77,7 +77,7 @@ class Process {
 
   void send(int signal) const { ::kill(child_, signal); }
 
-  /// The child processes for which it has not yet waited.
+  /// Returns the child processes for which it has not yet waited.
   std::vector<pid_t> children() const {
     const std::string own = std::to_string(child_);
     std::ifstream in("/proc/" + own + "/task/" + own + "/children");
@@ -95,7 +95,7 @@ class Process {
   }
 
   /// Waits until the program has written `text` to standard error, which may be a terminal.
-  /// \returns false if the program or the time ends before.
+  /// \returns false if the program or the time ends earlier.
   bool says(const std::string& text) {
     bool is_said = false;
     const bool is_over = !wait_for([&] {
@@ -106,7 +106,7 @@ class Process {
     return is_said && !is_over;
   }
 
-  /// Waits for its end.
+  /// Waits for the program's end.
   /// \param limit  default: until time_limit::default_end().
   /// \throws std::runtime_error if it has not ended by then, with its output so far. It is then
   ///   killed, with its process group.
@@ -157,7 +157,7 @@ class Process {
                       {"HOME", "/nonexistent"},
                       // Tests compare files of runs, so these must not depend on when a run began.
                       {"SOURCE_DATE_EPOCH", "1700000000"}});
-    // The mutant that scripts/mutants.py tries.
+    // The mutant that scripts/mutants.py is trying.
     if (const char* mutant = std::getenv("PRIVGRAD_MUTANT"))
       variables.insert({"PRIVGRAD_MUTANT", mutant});
     std::vector<std::string> environment;
@@ -237,7 +237,7 @@ class Process {
   std::filesystem::path out_;
   int exceptions_ = std::uncaught_exceptions();
   int terminal_ = -1;
-  std::string shown_;  // on the terminal
+  std::string shown_;  // text shown on the terminal
   pid_t child_ = -1;
 };
 

@@ -17,7 +17,7 @@ using Matrix = std::vector<std::vector<double>>;
 struct ReleaseMatrices {
   Matrix data;                      // A
   Matrix noise;                     // B
-  std::vector<std::uint64_t> node;  // of each column of B
+  std::vector<std::uint64_t> node;  // node of each column of B
 };
 
 inline ReleaseMatrices release_matrices(const privgrad::Aggregator& aggregator,
@@ -51,7 +51,7 @@ inline ReleaseMatrices release_matrices(const privgrad::Aggregator& aggregator,
   return result;
 }
 
-/// B B^T of the first `steps` releases.
+/// Returns B B^T for the first `steps` releases.
 inline Matrix covariance(const ReleaseMatrices& matrices, std::size_t steps) {
   Matrix result(steps, std::vector<double>(steps, 0.0));
   for (std::size_t i = 0; i < steps; ++i) {
@@ -63,8 +63,8 @@ inline Matrix covariance(const ReleaseMatrices& matrices, std::size_t steps) {
   return result;
 }
 
-/// u^T S^-1 u, by Cholesky's S = L L^T: the squared sensitivity of a Gaussian mechanism with
-/// covariance S whose mean changes by u.
+/// Returns u^T S^-1 u, by Cholesky's S = L L^T: the squared sensitivity of a Gaussian mechanism
+/// with covariance S whose mean changes by u.
 inline double squared_length_under(const Matrix& s, const std::vector<double>& u) {
   const std::size_t n = u.size();
   Matrix lower(n, std::vector<double>(n, 0.0));

@@ -7,8 +7,8 @@
 
 #include "support.hpp"
 
-/// Ends a test that lacks something outside the repository. CTest lists the test as skipped, by its
-/// name, because it looks for this word in the output (SKIP_REGULAR_EXPRESSION in
+/// Ends a test that needs something outside the repository that is missing. CTest lists the test as
+/// skipped, by its name, because it looks for this word in the output (SKIP_REGULAR_EXPRESSION in
 /// tests/CMakeLists.txt).
 #define PRIVGRAD_SKIP(why)    \
   do {                        \
@@ -16,7 +16,7 @@
     return;                   \
   } while (false)
 
-/// The folder of the image data sets: PRIVGRAD_DATA_DIR, or the one beside the repository.
+/// The folder of the image data sets: PRIVGRAD_DATA_DIR, or the folder beside the repository.
 /// \returns an empty path if `file` is in neither.
 inline std::filesystem::path data_folder_with(const std::string& file) {
   const char* named = std::getenv("PRIVGRAD_DATA_DIR");

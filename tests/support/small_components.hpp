@@ -1,4 +1,4 @@
-// Components with which a trainer makes steps that can be followed by hand, and a plan of them.
+// Components with which a trainer makes steps that can be followed by hand, and a plan with them.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +48,7 @@ class PlannedNoiseAggregator final : public privgrad::Aggregator {
   std::vector<double> noise_;
 };
 
-/// Gradient descent with momentum, whose state a resumed run needs.
+/// Gradient descent with momentum. A resumed run needs its state.
 class RollingOptimizer final : public privgrad::Optimizer {
  public:
   explicit RollingOptimizer(const privgrad::Params&) {}
@@ -76,8 +76,8 @@ class FlatClipping final : public privgrad::Clipping {
   }
 };
 
-/// A program of two parameters whose gradients are the rows, and whose losses are their sums. Notes
-/// the number of the ledger's releases when it is shown rows, and the first features of the rows.
+/// A program of two parameters whose gradients are the rows, and whose losses are their sums. When
+/// it receives rows, it records the number of the ledger's releases, and the rows' first features.
 class WatchingProgram : public privgrad::Program {
  public:
   explicit WatchingProgram(std::filesystem::path ledger) : ledger_(std::move(ledger)) {}
@@ -92,7 +92,7 @@ class WatchingProgram : public privgrad::Program {
     return {.loss = std::accumulate(batch.features.begin(), batch.features.end(), 0.0),
             .correct = 0};
   }
-  /// Nothing: it was shown no row.
+  /// Returns no value if it has received no row.
   std::optional<std::size_t> lines_when_looked() const { return lines_when_looked_; }
   const std::vector<float>& seen() const { return seen_; }
 
@@ -116,7 +116,7 @@ inline void use_small_components(privgrad::core::Manifest& manifest) {
   manifest.clipping = in_manifest<Clipping, FlatClipping>("flat", "clipping");
 }
 
-/// A plan of steps of two parameters, with noise 1, which cost 1 each.
+/// Returns a plan for two parameters, whose steps have noise 1 and cost 1 each.
 /// \param manifest  outlives the plan.
 inline privgrad::core::Plan small_plan(const privgrad::core::Manifest& manifest, std::size_t rows,
                                        std::size_t steps, std::uint64_t affordable) {

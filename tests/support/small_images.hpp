@@ -18,7 +18,7 @@ inline std::string big_endian(std::uint32_t value) {
   return bytes;
 }
 
-/// Noisy images whose left or right half is bright; the class says which.
+/// Writes noisy images whose left or right half is bright; the class is the half.
 inline void write(const std::filesystem::path& dir) {
   std::mt19937 random(3);
   std::string pixels, labels;

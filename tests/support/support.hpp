@@ -13,7 +13,7 @@
 
 #include "places.hpp"
 
-// For our purposes, Catch2 v2 (Debian 12) and v3 only differ in headers.
+// For our purposes, Catch2 v2 (Debian 12) and v3 differ only in headers.
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 using Catch::Matchers::ContainsSubstring;
@@ -37,7 +37,7 @@ enum class On {
   memory,
   /// In memory, even if there is little room: for data files of a few kilobytes.
   little_memory,
-  /// On disk, for tests of what is written there.
+  /// A folder on disk, for tests of written files.
   disk
 };
 
@@ -83,7 +83,7 @@ inline std::string read_file(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// The text of every file below a folder, by its relative path.
+/// Returns the text of every file below a folder, by its relative path.
 inline std::map<std::string, std::string> files_below(const std::filesystem::path& folder) {
   std::map<std::string, std::string> all;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {

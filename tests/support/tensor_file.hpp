@@ -15,10 +15,10 @@ struct Tensor {
   std::string name;
   privgrad::Shape shape;
   std::vector<float> values;
-  std::string type = "F32";  ///< Another four-byte type means the same bits.
+  std::string type = "F32";  ///< Other four-byte types reuse the bits.
 };
 
-/// A file written from the format's specification, independently of the program's own writer.
+/// Returns a file made from the format's specification, independently of the program's own writer.
 inline std::string safetensors_of(const std::vector<Tensor>& tensors,
                                   const std::map<std::string, std::string>& metadata = {}) {
   nlohmann::json header;

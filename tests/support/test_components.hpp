@@ -8,7 +8,7 @@
 #include "house_plugins.hpp"
 #include "offer.hpp"
 
-/// A catalog of the built-in components plus these.
+/// Returns a catalog of the built-in components plus these.
 inline privgrad::Catalog house_with(std::vector<privgrad::Factory> factories) {
   privgrad::Catalog made = own_house();  // copies of a catalog share their content
   made.add(std::make_shared<privgrad::PluginIdentity>(

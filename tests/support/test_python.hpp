@@ -1,4 +1,4 @@
-// Runs Python with the packages with which some tests compare results.
+// Runs Python with packages whose results some tests compare with PrivGrad's.
 #pragma once
 
 #include <cstdlib>
@@ -27,7 +27,7 @@ inline Outcome python(std::vector<std::string> words, const std::filesystem::pat
                .directory = directory});
 }
 
-/// \param packages  "numpy, safetensors".
+/// \param packages  such as "numpy, safetensors".
 inline bool python_has(const std::string& packages) {
   return python({"-c", "import " + packages}, std::filesystem::temp_directory_path()).exit_code ==
          0;

@@ -1,4 +1,4 @@
-// How long a test may wait, so that it fails with a message before CTest kills it.
+// Limits how long a test waits, so that it fails with a message before CTest kills it.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +18,9 @@ using Clock = std::chrono::steady_clock;
 
 inline const Clock::time_point kBegun = Clock::now();
 
-/// The end of a wait that begins now for something that may never happen: slightly before CTest
-/// kills the test, which would lose its messages. PRIVGRAD_TEST_TIMEOUT (tests/CMakeLists.txt) is
-/// CTest's limit in seconds; without it, each wait has 100 seconds.
+/// Returns the end of a wait that begins now for something that may never happen: slightly before
+/// CTest kills the test, because then its messages would be lost. PRIVGRAD_TEST_TIMEOUT
+/// (tests/CMakeLists.txt) is CTest's limit in seconds; without it, each wait has 100 seconds.
 inline Clock::time_point default_end() {
   const auto now = Clock::now();
   const char* told = std::getenv("PRIVGRAD_TEST_TIMEOUT");

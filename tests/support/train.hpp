@@ -21,7 +21,7 @@ inline Overrides with(Overrides set, const Overrides& more) {
   return set;
 }
 
-/// A manifest, its plan and its run, in a temporary directory.
+/// A manifest, with its plan and its run, in a temporary directory.
 class Experiment {
  public:
   /// \param catalog  must outlive this object.
@@ -31,7 +31,7 @@ class Experiment {
     write_file(dir_.path() / "manifest.yaml", yaml);
   }
 
-  /// The directory of the manifest, for data files.
+  /// Returns the directory of the manifest, for data files.
   const std::filesystem::path& dir() const { return dir_.path(); }
   std::filesystem::path run_dir() const { return dir_.path() / "run"; }
 
@@ -53,7 +53,7 @@ class Experiment {
     return privgrad::core::read_ledger(run_dir() / "ledger.jsonl");
   }
 
-  /// The model's parameters, including frozen ones, read from its file.
+  /// Returns the model's parameters, including frozen ones, read from its file.
   std::vector<float> parameters() const {
     const std::string file = read_file(run_dir() / "model.safetensors");
     // In the file, the fitted transforms come first.

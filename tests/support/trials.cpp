@@ -21,7 +21,7 @@ namespace {
 /// inherit this variable; tests of the date itself set another one.
 const bool date_is_set = ::setenv("SOURCE_DATE_EPOCH", "1700000000", 0) == 0;
 
-/// The trials of the current test case so far.
+/// Returns the trials of the current test case so far.
 std::string& planned() {
   static std::string text;
   return text;

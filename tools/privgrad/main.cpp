@@ -14,6 +14,7 @@
 #include "privgrad/abi.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/instruction_set.hpp"
+#include "privgrad/names.hpp"
 #include "privgrad/params.hpp"
 #include "standard_streams.hpp"
 
@@ -39,7 +40,7 @@ std::string overview() {
       "commands:\n";
   for (const Command& command : commands()) {
     std::string summary = command.usage.summary;
-    std::replace(summary.begin(), summary.end(), '\n', ' ');
+    std::ranges::replace(summary, '\n', ' ');
     summary.resize(std::min(summary.find_first_of(".:"), summary.size()));
     text += "  " + command.usage.name + std::string(18 - command.usage.name.size(), ' ') + summary +
             "\n";
@@ -59,33 +60,32 @@ std::string overview() {
 [[noreturn]] void fail_unknown(const Words& given) {
   // The distance counts per word: "plugins lst" is as near to "plugins list" as "pln" is to "plan".
   std::vector<std::string> names;
-  const bool is_group = std::any_of(commands().begin(), commands().end(), [&](const Command& c) {
+  const bool is_group = std::ranges::any_of(commands(), [&](const Command& c) {
     const Words name = words_of(c.usage.name);
     return name.size() > 1 && name.front() == given.front();
   });
   for (const Command& command : commands()) names.push_back(command.usage.name);
   const std::string called =
       is_group && given.size() > 1 ? given[0] + " " + given[1] : given.front();
-  std::string nearest = nearest_name(called, names);
+  std::string nearest = did_you_mean(called, names);
   if (nearest.empty() && !is_group) {
     for (std::string& name : names) name = words_of(name).front();
-    nearest = nearest_name(called, names);
+    nearest = did_you_mean(called, names);
   }
   if (is_group && given.size() == 1) {
-    std::string all;
+    std::vector<std::string> members;
     for (const Command& command : commands()) {
       const Words name = words_of(command.usage.name);
-      if (name.size() > 1 && name.front() == called) all += (all.empty() ? "" : ", ") + name.back();
+      if (name.size() > 1 && name.front() == called) members.push_back(name.back());
     }
-    throw UsageError("privgrad " + called + " needs one of " + all + "; see privgrad --help");
+    throw UsageError("privgrad " + called + " needs one of " + listed(members) +
+                     "; see privgrad --help");
   }
-  throw UsageError("there is no command '" + called + "'" +
-                   (nearest.empty() ? "" : "; did you mean '" + nearest + "'?") +
-                   "; see privgrad --help");
+  throw UsageError("there is no command '" + called + "'" + nearest + "; see privgrad --help");
 }
 
 bool asks_for_help(const Words& arguments) {
-  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  const auto end = std::ranges::find(arguments, "--");
   return std::find_if(arguments.begin(), end, [](const std::string& word) {
            return word == "--help" || word == "-h";
          }) != end;
@@ -122,7 +122,7 @@ int dispatch(const Words& given) {
 }
 
 /// Other threads get the stack size that is allowed for the first thread. A stack that is too small
-/// leads to a crash, so this refuses it.
+/// leads to a crash, so it is refused.
 void check_stack() {
   constexpr rlim_t kLeast = 1 << 20;
   rlimit stack{};
@@ -163,6 +163,7 @@ const std::vector<Command>& commands() {
                                         data_list_command(),
                                         data_fetch_command(),
                                         data_describe_command(),
+                                        policy_check_command(),
                                         cache_list_command(),
                                         cache_delete_command(),
                                         gpu_check_command(),
@@ -179,7 +180,7 @@ int main(int argc, char** argv) {
   // process.
   std::signal(SIGXFSZ, SIG_IGN);
   // Each step allocates and frees the same hundreds of megabytes. Without this the kernel takes the
-  // pages back and clears them again in every step: a tenth of the time of a transformer's.
+  // pages back and clears them again in every step: a tenth of a transformer's step time.
   constexpr int kKept = 1 << 30;  // bytes
   mallopt(M_MMAP_THRESHOLD, kKept);
   mallopt(M_TRIM_THRESHOLD, kKept);

@@ -18,7 +18,7 @@
 namespace privgrad::api {
 namespace {
 
-/// A name, or an object in YAML's flow style with the parameters.
+/// Reads a name, or an object in YAML's flow style with the parameters.
 Value accountant_value(const std::string& text, const std::string& called) {
   std::vector<Problem> problems;
   std::optional<Value> value = core::parse_yaml(text, problems);
@@ -201,8 +201,8 @@ nlohmann::json to_json(const AccountantCall& call, const Account& account) {
 
 namespace {
 
-/// If every example is in every step, the event has no sampling, because some accountants do not
-/// support sampling.
+/// Returns the event to charge: without sampling if every example is in every step, because some
+/// accountants do not support sampling.
 Event charged(const CalibrationQuestion& question, Event noise) {
   if (question.allocation)
     return Event::random_allocation(static_cast<std::int64_t>(*question.allocation),

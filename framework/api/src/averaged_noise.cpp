@@ -17,8 +17,8 @@ namespace {
 
 // A standard deviation from n independent normals has the relative standard error 1 / sqrt(2 n).
 constexpr std::uint64_t kMostCopies = 2048, kFewestCopies = 256;
-// The product of copies and steps, with which a simulation takes seconds, and tree_reduced needs
-// less than 200 MB for an epoch.
+// The number of copies times the number of steps. With this product, a simulation takes seconds,
+// and tree_reduced needs less than 200 MB for an epoch.
 constexpr std::uint64_t kWork = 50'000'000;
 
 /// The noise of one sum that is released step by step, in many copies of one coordinate.
@@ -38,8 +38,8 @@ class SimulatedPart {
     std::vector<float> noise(copies_);
     for (float& value : noise) value = own * normal(random);
     for (const EarlierNoise& earlier : recipes_.earlier(step_)) {
-      const auto found = std::find_if(kept_.begin(), kept_.end(),
-                                      [&](const Kept& kept) { return kept.step == earlier.step; });
+      const auto found =
+          std::ranges::find_if(kept_, [&](const Kept& kept) { return kept.step == earlier.step; });
       const auto share = static_cast<float>(earlier.share * found->carried);
       for (std::size_t i = 0; i < copies_; ++i) noise[i] += share * found->noise[i];
     }
@@ -57,7 +57,7 @@ class SimulatedPart {
     std::vector<float> fresh(copies_);
     for (float& value : fresh) value = normal(random);
     kept_.push_back({.step = step_, .noise = std::move(fresh)});
-    std::fill(out.begin(), out.end(), 0.0f);
+    std::ranges::fill(out, 0.0f);
     for (const NoiseTerm& term : recipes_.noise(step_)) {
       const std::vector<float>& noise = kept_[kept_.size() - 1 - recipes_.age(step_, term)].noise;
       const auto multiplier = static_cast<float>(term.multiplier);
@@ -78,7 +78,7 @@ class SimulatedPart {
   std::vector<Kept> kept_;
 };
 
-/// A function that returns the noise of one release after the other.
+/// A function that computes the noise of one release after another.
 using Releases = std::function<void(std::uint64_t step, std::span<float> out)>;
 
 Releases independent_releases(const core::Plan& plan, double momentum, std::size_t copies) {

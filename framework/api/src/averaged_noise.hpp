@@ -14,11 +14,11 @@ namespace privgrad::api {
 /// carried along does not. Two mechanisms whose single releases are equally noisy may differ here
 /// by any factor.
 struct AveragedNoise {
-  /// For each window length, the standard deviation of the mean over a window, root mean square
-  /// over all windows, in units of the released gradient.
+  /// For each window length, the standard deviation of the mean over a window, as a root mean
+  /// square over all windows, in units of the released gradient.
   std::vector<double> windows;
   /// Standard deviation of the iterates, that is, of the sums of the releases up to each step,
-  /// weighted with the learning rates relative to their mean; root mean square over all steps.
+  /// weighted with the learning rates relative to their mean; a root mean square over all steps.
   double iterates = 0.0;
 };
 

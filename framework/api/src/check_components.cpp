@@ -51,7 +51,7 @@ void check_components(const core::Manifest& manifest) {
   if (!problems.empty()) throw core::ManifestError(std::move(problems));
 }
 
-/// The lines of an error: one problem each.
+/// Returns the lines of an error: one problem each.
 std::vector<std::string> lines_of(const std::exception& problem) {
   std::vector<std::string> lines;
   std::istringstream text(problem.what());

@@ -7,6 +7,7 @@
 #include "privgrad/backend.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/json_schema.hpp"
+#include "privgrad/names.hpp"
 #include "privgrad/params.hpp"
 
 namespace privgrad::api {
@@ -40,7 +41,7 @@ Json optional_json(const std::optional<Value>& value) {
 
 Json limit_json(const std::optional<double>& limit) { return limit ? Json(*limit) : Json(nullptr); }
 
-/// The range of a number, or of every element of a list of numbers.
+/// Returns the range of a number, or of every element of a list of numbers.
 Json range_json(const ParamSpec& spec) {
   if (!spec.min && !spec.max) return nullptr;
   return {{"min", limit_json(spec.min)},
@@ -95,10 +96,9 @@ bool fits(const WantedComponent& wanted, const Component& component) {
   if (id.find('/') == id.npos) {
     for (std::string& one : ids) one.erase(0, one.find('/') + 1);
   }
-  const std::string nearest = nearest_name(id, ids);
-  throw ConfigError(
-      "no plugin offers '" + id + "'" +
-      (nearest.empty() ? "; see privgrad plugins list" : "; did you mean '" + nearest + "'?"));
+  const std::string nearest = did_you_mean(id, ids);
+  throw ConfigError("no plugin offers '" + id + "'" +
+                    (nearest.empty() ? "; see privgrad plugins list" : nearest));
 }
 
 }  // namespace
@@ -145,8 +145,8 @@ std::vector<const Component*> sorted_components(const Catalog& catalog) {
   const auto key = [](const Component* c) {
     return std::tie(c->factory.kind, c->factory.info.name, c->plugin->name);
   };
-  std::sort(components.begin(), components.end(),
-            [&](const Component* a, const Component* b) { return key(a) < key(b); });
+  std::ranges::sort(components,
+                    [&](const Component* a, const Component* b) { return key(a) < key(b); });
   return components;
 }
 

@@ -15,6 +15,7 @@
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/manifest/utf8.hpp"
+#include "privgrad/names.hpp"
 
 namespace privgrad::api {
 namespace {
@@ -96,7 +97,7 @@ void check_features(const DataInfo& info, const core::ModelFile& file) {
   }
 }
 
-/// The requested split, or the test rows if there are any, or all rows.
+/// Returns the requested split, or the test rows if there are any, or all rows.
 Split split_of(const ModelRequest& request, const DataInfo& info) {
   const std::string& dashes = request.dashes;
   if (!request.split) {
@@ -126,11 +127,8 @@ void keep_columns(const ModelRequest& request, DataSource& source, const DataSec
     const std::string shown = who + "'" + core::shown_line(*name) + "'";
     if (std::find(request.keep.begin(), name, *name) != name)
       throw ConfigError(shown + " is given twice");
-    if (std::find(columns.begin(), columns.end(), *name) != columns.end()) continue;
-    const std::string nearest = nearest_name(*name, columns);
-    throw ConfigError(
-        shown + " is not a column of the rows" +
-        (nearest.empty() ? "" : "; did you mean '" + core::shown_line(nearest) + "'?"));
+    if (std::ranges::find(columns, *name) != columns.end()) continue;
+    throw ConfigError(shown + " is not a column of the rows" + did_you_mean(*name, columns));
   }
   source.keep(request.keep);
 }

@@ -60,8 +60,8 @@ NoiseArm inverse_arm(int bands, const std::string& workload, const std::string& 
           .sampler = order};
 }
 
-/// The arms to compare: mechanisms that require a certain sampler, and all other mechanisms with
-/// the same order in all epochs. Prefix sums have the same workload as plain gradients.
+/// Returns the arms to compare: the mechanisms that require a particular sampler, each with its
+/// own sampler; then all other mechanisms, with one order of examples that all epochs repeat.
 std::vector<NoiseArm> arms_for_samplers(const Compared& question, std::vector<NoiseArm> on_order) {
   const Batches& batches = *question.batches;
   const std::string workload =

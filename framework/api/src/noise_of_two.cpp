@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -18,14 +17,14 @@ using Json = nlohmann::json;
 /// simulated, each with an error of up to 4.5 %.
 constexpr double kTooClose = 1.1;
 
-/// The momentum in a side's releases; nothing if it releases gradients, whose momentum is applied
-/// here.
+/// Returns the momentum in a side's releases; nothing if it releases gradients, whose momentum is
+/// applied here.
 std::optional<double> own_momentum(const core::Manifest& manifest, const core::Plan& plan) {
   if (releases_gradients(plan)) return std::nullopt;
   return manifest.aggregator.params.has("momentum") ? momentum_of(manifest) : 1.0;
 }
 
-/// The momentum of each side.
+/// Returns the momentum of each side.
 std::vector<double> momentum_of_sides(const NoiseQuestion& question,
                                       const std::vector<std::string>& names,
                                       const std::vector<std::optional<double>>& own) {

@@ -29,9 +29,8 @@ double momentum_of(const core::Manifest& manifest) {
   const Params& params = manifest.aggregator.params;
   if (!params.is_auto("momentum")) return params.real("momentum");
   const core::Plan plan = core::make_plan(manifest);
-  const auto found =
-      std::find_if(plan.auto_values.begin(), plan.auto_values.end(),
-                   [](const auto& chosen) { return chosen.where == "aggregator.momentum"; });
+  const auto found = std::ranges::find_if(
+      plan.auto_values, [](const auto& chosen) { return chosen.where == "aggregator.momentum"; });
   if (found == plan.auto_values.end()) throw PluginError("the aggregator hides its auto momentum");
   return found->value;
 }

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
 
 namespace privgrad::api {
 namespace {
@@ -40,14 +39,14 @@ void put_place(std::string_view place, Json& out) {
   out["column"] = *column;
 }
 
-/// A dotted key.
+/// Whether the text is a dotted key.
 bool is_key(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
   });
 }
 
-/// The text after the first of these words that occurs in it.
+/// Returns the text after the first of these words that occurs in it.
 template <std::size_t N>
 Json after_one_of(std::string_view text, const std::array<std::string_view, N>& words) {
   for (const std::string_view word : words) {
@@ -57,7 +56,7 @@ Json after_one_of(std::string_view text, const std::array<std::string_view, N>& 
   return nullptr;
 }
 
-/// The name in "did you mean 'NAME'?", at the end.
+/// Returns the name in "did you mean 'NAME'?", at the end.
 Json nearest(std::string_view what) {
   constexpr std::string_view kBefore = "did you mean '", kAfter = "'?";
   const std::size_t at = what.rfind(kBefore);

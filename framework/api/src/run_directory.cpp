@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr int kMostTries = 1000;
 
-/// A manifest's name as a single safe path component.
+/// Returns a manifest's name as a single safe path component.
 std::string as_file_name(std::string_view name) {
   constexpr std::size_t kLongest = 100;
   std::string out(name.substr(0, kLongest));

@@ -27,12 +27,6 @@ std::string text_of(const fs::path& file) {
   return core::read_whole(file, kMostBytes);
 }
 
-void make_directory(const fs::path& directory) {
-  std::error_code failure;
-  fs::create_directories(directory, failure);
-  if (failure) throw IoError(directory.string() + ": cannot be made: " + failure.message());
-}
-
 void check_program(const core::StudyDirectory& directory, const Json& planned) {
   const Json before = Json::parse(text_of(directory.study_json()), nullptr, false);
   if (!before.is_object() || !before.contains("privgrad")) {
@@ -83,7 +77,7 @@ bool has_runs(const core::StudyDirectory& directory) {
   return false;
 }
 
-/// A part of a study file that must not change once there are runs; null if there is none.
+/// Returns a part of a study file that must not change once there are runs; null if there is none.
 Value early_part(const Value& study, const char* key) {
   const Value* node = study.find(key);
   const bool is_number_of_seeds =
@@ -91,19 +85,19 @@ Value early_part(const Value& study, const char* key) {
   return node == nullptr || is_number_of_seeds ? Value() : *node;
 }
 
-/// The part that the study had when its runs were made and now lacks: an arm, a baseline, a seed or
-/// a metric; "" if nothing is missing.
+/// Returns the part that the study had when its runs were made and now lacks: an arm, a baseline, a
+/// seed or a metric; "" if nothing is missing.
 std::string left_out(const core::Study& before, const core::Study& now) {
   for (const core::Arm& arm : before.arms) {
-    const auto same = std::find_if(now.arms.begin(), now.arms.end(),
-                                   [&](const core::Arm& one) { return one.name == arm.name; });
+    const auto same =
+        std::ranges::find_if(now.arms, [&](const core::Arm& one) { return one.name == arm.name; });
     if (same == now.arms.end()) return "the arm " + arm.name;
     const std::string& baseline = before.baseline_of(arm).name;
     if (now.baseline_of(*same).name != baseline) return "the baseline " + baseline;
   }
   // With a SeedRule, the seeds are 1, 2, ..., as many as the rule requires.
   for (const std::uint64_t seed : before.seed_rule ? std::vector<std::uint64_t>() : before.seeds) {
-    if (std::find(now.seeds.begin(), now.seeds.end(), seed) == now.seeds.end())
+    if (std::ranges::find(now.seeds, seed) == now.seeds.end())
       return "the seed " + std::to_string(seed);
   }
   for (std::size_t i = 0; i < before.metrics.size(); ++i) {
@@ -165,7 +159,7 @@ void prepare_directory(const core::StudyDirectory& directory, const core::StudyP
   core::write_atomically(directory.lock_file(), lock_text(manifests));
   for (std::size_t a = 0; a < plan.arms.size(); ++a) {
     const core::PlannedArm& arm = plan.arms[a];
-    make_directory(directory.arm(arm.arm->name));
+    core::make_directories(directory.arm(arm.arm->name));
     core::write_atomically(directory.arm_manifest(arm.arm->name), texts[a]);
     core::write_atomically(directory.arm(arm.arm->name) / "plan.json",
                            core::to_json(arm.plan).dump(2) + "\n");
@@ -206,11 +200,8 @@ core::StudyRuns all_runs(const core::StudyPlan& plan, const core::StudyDirectory
 }
 
 void remove_results(const core::StudyDirectory& directory) {
-  for (const fs::path& file : {directory.results_csv(), directory.results_json()}) {
-    std::error_code failure;
-    fs::remove(file, failure);
-    if (failure) throw IoError(file.string() + ": cannot be removed: " + failure.message());
-  }
+  core::remove_file(directory.results_csv());
+  core::remove_file(directory.results_json());
 }
 
 Json write_results(const core::StudyPlan& plan, const core::StudyDirectory& directory) {

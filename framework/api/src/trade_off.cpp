@@ -24,7 +24,7 @@ struct Prover {
   ComponentPtr<Accountant> accountant;
 };
 
-/// The accountants that accept the event, after composing it.
+/// Returns the accountants that accept the event, after composing it.
 std::vector<Prover> provers(const std::vector<AccountantCall>& calls, const Event& event) {
   std::vector<Prover> all;
   std::string reasons;
@@ -44,7 +44,7 @@ std::vector<Prover> provers(const std::vector<AccountantCall>& calls, const Even
   return all;
 }
 
-/// The largest epsilon whose line may touch the trade-off at the computed shares.
+/// Returns the largest epsilon that can give the best bound at any of kShares (see kLeastDelta).
 double last_epsilon(const std::vector<Prover>& provers) {
   double least = HUGE_VAL;
   for (const Prover& one : provers) {
@@ -59,7 +59,7 @@ struct ProvedPair {
   std::string accountant;
 };
 
-/// The smallest delta that is proved for an epsilon.
+/// Returns the smallest delta that is proved for an epsilon.
 ProvedPair least_delta(const std::vector<Prover>& provers, double epsilon) {
   ProvedPair least{{epsilon, 1.0}, provers.front().name};
   for (const Prover& one : provers) {
@@ -85,9 +85,8 @@ std::vector<TradeOffPoint> trade_off(const std::vector<AccountantCall>& calls, c
   curve.reserve(kShares.size());
   for (const double share : kShares) {
     const core::TestBound bound = core::least_found(share, pairs);
-    const auto whose = std::find_if(proved.begin(), proved.end(), [&](const ProvedPair& one) {
-      return one.pair.epsilon == bound.by.epsilon;
-    });
+    const auto whose = std::ranges::find_if(
+        proved, [&](const ProvedPair& one) { return one.pair.epsilon == bound.by.epsilon; });
     curve.push_back({bound, whose->accountant});
   }
   return curve;

@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 constexpr std::size_t kMostPageBytes = std::size_t{256} << 20;
 constexpr std::size_t kMostSignatureBytes = 4096;
 
-/// The page is recreated from the files, which are already verified, and compared byte for byte.
+/// Recreates the page from the files, which are already verified, and compares it byte for byte.
 void check_page(const core::RecordDirectory& directory, core::Verification& result) {
   if (!directory.has("report.html")) {
     result.notes.emplace_back(
@@ -80,7 +80,7 @@ Verified verify(const VerifyRequest& request, const core::RecordDirectory& direc
     throw IoError(request.directory.string() +
                   ": holds neither a run (manifest.yaml) nor a study (study.json)");
   }
-  Verified run{core::verify_run(directory, catalog, request.client), nullptr};
+  Verified run{core::verify_run(directory, catalog, request.client, request.clients), nullptr};
   core::Verification& result = run.result;
   if (!request.client) core::check_audit(directory, result);
   check_page(directory, result);
@@ -92,6 +92,10 @@ Verified verify(const VerifyRequest& request, const core::RecordDirectory& direc
       result.problems.push_back(std::move(problem));
   }
   if (request.sign && result.verified()) {
+    if (result.seals.empty()) {
+      throw ConfigError(request.directory.string() +
+                        ": has no ledger, whose last hash a signature would cover");
+    }
     if (request.new_key) core::make_signing_key(*request.sign);
     core::write_atomically(directory.path() / "signature.json",
                            core::sign(core::Signed::run_record, result.seals, *request.sign));

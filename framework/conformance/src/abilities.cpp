@@ -1,4 +1,4 @@
-// The rules of optional abilities that consist of one or two functions.
+// The rules for optional abilities that consist of one or two functions.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -15,7 +15,7 @@
 namespace privgrad::testing {
 namespace {
 
-/// Small and large runs, with and without a budget.
+/// Returns the facts of small and large runs, with and without a budget.
 std::vector<RunFacts> sample_facts() {
   std::vector<RunFacts> all;
   for (const std::uint64_t size : {1u, 100u, 1000000u}) {
@@ -37,7 +37,7 @@ std::vector<RunFacts> sample_facts() {
 
 using Theorem = std::function<std::optional<AutoValue>(const RunFacts&)>;
 
-/// Whether the component has a theorem at all.
+/// Whether the component has a theorem for any of the sample facts.
 bool has_theorem(const Theorem& choose) {
   RunFacts facts = sample_facts().back();
   facts.steps = 100;
@@ -48,8 +48,8 @@ bool has_theorem(const Theorem& choose) {
   }
 }
 
-/// For all facts that the theorem covers, the choice must be finite and at least `least`, have a
-/// reason, and be the same when asked for again.
+/// For all facts that the theorem covers, requires that the choice is finite and at least `least`,
+/// has a reason, and is the same on a second call.
 void require_chosen(const std::string& function, double least, std::uint64_t steps,
                     const Theorem& choose) {
   bool any = false;
@@ -69,8 +69,8 @@ void require_chosen(const std::string& function, double least, std::uint64_t ste
   if (!any) throw NotChecked{"its theorem covers none of the runs that were tried"};
 }
 
-/// States of a federated run between two rounds: without estimates, with ordinary ones, and with
-/// estimates distorted by noise.
+/// Returns states of a federated run between two rounds: without estimates, with ordinary
+/// estimates, and with estimates distorted by noise.
 std::vector<FederatedProgress> sample_progress() {
   std::vector<FederatedProgress> all;
   const double inf = std::numeric_limits<double>::infinity();
@@ -181,7 +181,7 @@ void check_abilities(Checker& checker, const Accountant& accountant) {
 
 namespace {
 
-/// The columns that are kept have as many texts as there are rows, and do not change the features.
+/// Requires that kept columns have as many texts as there are rows, and do not change features.
 void check_kept_columns(Checker& checker) {
   const auto plain = checker.make<DataSource>();
   const DataInfo told = plain->info();
@@ -207,12 +207,12 @@ void check_kept_columns(Checker& checker) {
   }
 }
 
-/// Uses an instance that has not been called before.
+/// Checks foreseen_info() of an instance that has not been called before.
 void check_foreseen_info(Checker& checker, const DataInfo& told) {
   const auto source = checker.make<DataSource>();
   const DataInfo foreseen = source->foreseen_info().value();
-  // Only the number of facts is compared: they may name columns differently, because the columns'
-  // names are in a first row.
+  // Compares only the number of facts: before reading, the facts may name columns differently,
+  // because the columns' names are in the first row.
   require(foreseen.unaccounted.size() == told.unaccounted.size(),
           "foreseen_info() lists " + std::to_string(foreseen.unaccounted.size()) +
               " unaccounted facts, and info() " + std::to_string(told.unaccounted.size()));

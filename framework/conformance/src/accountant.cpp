@@ -1,4 +1,4 @@
-// File length: all rules of one kind, which share the events that they ask about.
+// File length: these are all rules for one kind, which share their events.
 
 #include "privgrad/accountant.hpp"
 
@@ -20,14 +20,14 @@ namespace {
 constexpr double kDeltas[] = {1e-12, 1e-8, 1e-5, 1e-2, 0.5, 0.9};
 constexpr double kEpsilons[] = {0.0, 0.1, 1.0, 3.0, 10.0, 50.0};
 
-/// The deltas and epsilons for which an accountant is asked.
+/// The deltas and epsilons about which an accountant is asked.
 struct Questions {
   std::span<const double> deltas, epsilons;
 };
 constexpr Questions kAll{kDeltas, kEpsilons};
 
-/// The tolerance for answers of one accountant that must be equal or in order: discretised methods
-/// are not monotone in the last digits.
+/// The tolerance for answers of one accountant that must be equal or ordered, because the last
+/// digits of discretised methods are not monotone.
 constexpr double kSlack = 1e-6;
 
 const double kInfinity = std::numeric_limits<double>::infinity();
@@ -72,7 +72,7 @@ ComponentPtr<Accountant> started(const Checker& checker, Adjacency adjacency) {
   return accountant;
 }
 
-/// An accountant under this adjacency that has composed each event this many times, in order.
+/// An event and its count. after() returns an accountant that has composed these, in order.
 struct Spending {
   Event event;
   std::uint64_t count = 1;
@@ -84,18 +84,18 @@ ComponentPtr<Accountant> after(const Checker& checker, Adjacency adjacency,
   return accountant;
 }
 
-/// All answers of an accountant, to compare two accountants.
+/// All answers of one accountant, for comparison with another accountant's answers.
 struct Answers {
   Questions asked;
   std::vector<double> epsilons;
   std::vector<double> deltas;
-  // The value if there is no lower bound.
+  // Lower bounds; for an answer without a lower bound, its value.
   std::vector<double> least_epsilons;
   std::vector<double> least_deltas;
 };
 
-/// The lower end of an answer's interval. Answers whose order is promised are compared by their
-/// lower ends, because the ends of refined intervals vary by the intervals' widths.
+/// Returns the lower end of an answer's interval. Answers whose order is promised are compared by
+/// their lower ends: the upper ends of refined intervals vary by the intervals' widths.
 double least(const PrivacyAnswer& answer) { return answer.lower.value_or(answer.value); }
 
 Answers answers(const Accountant& accountant, const Questions& questions = kAll) {
@@ -126,7 +126,7 @@ bool alike(const Answers& a, const Answers& b) {
 
 bool not_above(double x, double y) { return x <= y || close(x, y, kSlack, 1e-15); }
 
-/// \returns the place where an answer of `less` is above that of `more`; "" if there is none.
+/// \returns where an answer in `less` exceeds the answer in `more`; "" if none does.
 std::string disorder(const Answers& less, const Answers& more) {
   for (std::size_t i = 0; i < less.epsilons.size(); ++i) {
     if (not_above(less.least_epsilons[i], more.epsilons[i])) continue;
@@ -185,18 +185,18 @@ void require_well_formed(const Accountant& accountant, const std::string& when) 
 }
 
 // ---------------------------------------------------------------------------------------------
-// True values, where the literature has them in closed form.
+// True values, for releases whose closed form is in the literature.
 
-/// P(N(0, 1) > x).
+/// Returns P(N(0, 1) > x).
 double upper_tail(double x) { return 0.5 * std::erfc(x / std::numbers::sqrt2); }
 
-/// delta(epsilon) of a Gaussian whose sensitivity is `mu` standard deviations (Balle and Wang 2018,
-/// Theorem 5): Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
+/// Returns delta(epsilon) of a Gaussian whose sensitivity is `mu` standard deviations (Balle and
+/// Wang 2018, Theorem 5): Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 double gaussian_delta(double epsilon, double mu) {
   const double x = epsilon / mu - mu / 2.0;
   const double y = epsilon / mu + mu / 2.0;
-  // e^epsilon overflows before its product with the tail does; e^epsilon phi(y) is phi(x), and the
-  // tail beyond y is phi(y) / y to a relative 1 / y^2.
+  // e^epsilon overflows earlier than its product with the tail does. For large y, therefore uses:
+  // e^epsilon phi(y) is phi(x), and the tail beyond y is phi(y) / y to a relative 1 / y^2.
   const double product =
       y > 30.0
           ? std::exp(-0.5 * x * x) / (std::sqrt(2.0 * std::numbers::pi) * y) * (1.0 - 1.0 / (y * y))
@@ -204,8 +204,8 @@ double gaussian_delta(double epsilon, double mu) {
   return upper_tail(x) - product;
 }
 
-/// delta(epsilon) of Laplace noise that is `pure`-differentially private: the integral of
-/// (p - e^epsilon q)+ over the real line for p, q Laplace densities a sensitivity apart.
+/// delta(epsilon) of Laplace noise that is `pure`-differentially private: the integral of (p -
+/// e^epsilon q)+ over the real line, for Laplace densities p and q that are one sensitivity apart.
 double laplace_delta(double epsilon, double pure) {
   return epsilon >= pure ? 0.0 : -std::expm1((epsilon - pure) / 2.0);
 }
@@ -215,13 +215,13 @@ struct KnownCase {
   std::string what;
   std::vector<Spending> spent;
   std::function<double(double epsilon)> delta;
-  /// Whether `delta` is the delta of only one mechanism with this event, so that the event may cost
-  /// more.
+  /// Whether `delta` is the cost of only one of the mechanisms that the event describes, so that
+  /// the event may cost more.
   bool is_least = false;
 };
 
-/// This many Gaussians equal one whose sensitivity is larger by the root of their number (Dong,
-/// Roth, Su 2022).
+/// Treats `count` Gaussians as one Gaussian whose sensitivity is larger by the root of `count`
+/// (Dong, Roth, Su 2022).
 KnownCase known_gaussians(double sensitivity, double sigma, std::uint64_t count,
                           bool one_by_one = false) {
   const double mu = sensitivity / sigma * std::sqrt(static_cast<double>(count));
@@ -233,10 +233,10 @@ KnownCase known_gaussians(double sensitivity, double sigma, std::uint64_t count,
       [mu](double epsilon) { return gaussian_delta(epsilon, mu); }};
 }
 
-/// Random allocation to one of two steps, noise multiplier 1. The ratio is M = (Y + Z) / 2 with
-/// independent lognormal Y, Z of mean 1 (N(-1/2, 1) in the logarithm), and given Y, the means of
-/// (M - e^epsilon)_+ (one example less) and of (1 - e^epsilon M)_+ (one more) are options on Z
-/// (Black and Scholes 1973). Over Y by the trapezoidal rule.
+/// Returns delta for random allocation to one of two steps with noise multiplier 1. The ratio is M
+/// = (Y + Z) / 2 with independent lognormal Y, Z of mean 1 (N(-1/2, 1) in the logarithm), and given
+/// Y, the means of (M - e^epsilon)_+ (one example less) and of (1 - e^epsilon M)_+ (one more) are
+/// options on Z (Black and Scholes 1973). Integrates over Y by the trapezoidal rule.
 double two_steps_delta(double epsilon) {
   const auto call = [](double strike) {  // E (Z - strike)_+
     if (strike <= 0.0) return 1.0 - strike;
@@ -257,9 +257,9 @@ double two_steps_delta(double epsilon) {
   return std::max(less, more);
 }
 
-/// The best of a geometric number of runs, two expected, of a Gaussian whose sensitivity is `mu`,
-/// where the output is the score: E K x^K has the derivative 2 / (2 - x)^2, by which the density of
-/// one run is multiplied. The integral uses the midpoint rule.
+/// Returns delta for the best of a geometric number K of runs, of mean 2. A run is a Gaussian with
+/// sensitivity `mu` whose output is the score: E x^K has the derivative 2 / (2 - x)^2, by which the
+/// density of one run is multiplied. The integral uses the midpoint rule.
 double best_of_two_delta(double epsilon, double mu) {
   constexpr double kStep = 1e-3;
   constexpr double kReach = 9.0;
@@ -286,8 +286,8 @@ std::vector<KnownCase> known_cases(Adjacency adjacency) {
       cases.push_back(known_gaussians(sensitivity, sigma, count));
   }
   if (adjacency == Adjacency::zero_out) {
-    // Three cases: little noise; releases that are added one by one; and much noise with a count
-    // that does not fit in 8, 16 or 32 bits.
+    // Adds three cases: little noise; releases that are composed one by one; and much noise with a
+    // count that does not fit in 8, 16 or 32 bits.
     cases.push_back(known_gaussians(sensitivity, 0.25, 1));
     cases.push_back(known_gaussians(sensitivity, 8.0, 40, true));
     cases.push_back(known_gaussians(sensitivity, 131072.0, (std::uint64_t{1} << 32) + 1));
@@ -303,7 +303,7 @@ std::vector<KnownCase> known_cases(Adjacency adjacency) {
                        },
                    .is_least = true});
   if (adjacency != Adjacency::replace_one) {
-    // Balle, Barthe and Gaboardi 2018, Theorem 8, which is tight for the Gaussian.
+    // Uses Balle, Barthe and Gaboardi 2018, Theorem 8, which is tight for the Gaussian.
     const double q = 0.1;
     cases.push_back({"poisson_sampled(0.1, gaussian(1))",
                      {{Event::poisson_sampled(q, Event::gaussian(1.0)), 1}},
@@ -317,11 +317,11 @@ std::vector<KnownCase> known_cases(Adjacency adjacency) {
   return cases;
 }
 
-/// Compares a claimed delta with the true one for the same epsilon.
+/// Compares a claimed delta with the true delta for the same epsilon.
 void require_sound(const PrivacyAnswer& answer, double claimed, double truth,
                    const std::string& what) {
   if (answer.bound == BoundKind::estimate) return;
-  // The difference of two tails loses digits here, which is not the accountant's error.
+  // The tolerance covers digits that this suite loses when it subtracts two tails.
   require(claimed >= truth * (1.0 - 1e-9) - 1e-14,
           what + " proves delta = " + format_number(claimed) + ", but the true value is " +
               format_number(truth));
@@ -333,7 +333,7 @@ void require_sound(const PrivacyAnswer& answer, double claimed, double truth,
 }
 
 bool supported(const Accountant& accountant, const std::vector<Spending>& spent) {
-  return std::none_of(spent.begin(), spent.end(), [&](const Spending& spending) {
+  return std::ranges::none_of(spent, [&](const Spending& spending) {
     return accountant.refuses(spending.event).has_value();
   });
 }
@@ -360,9 +360,9 @@ void check_known_values(Checker& checker) {
         }
         for (const double delta : {1e-6, 1e-3, 0.1}) {
           const PrivacyAnswer answer = accountant->epsilon(delta);
-          // The claim is (value, delta): the true delta at that epsilon must not exceed it.
+          // The claim is (value, delta), so the true delta at `value` must not exceed `delta`.
           const double truth = std::isinf(answer.value) ? 0.0 : known.delta(answer.value);
-          // If epsilon is exactly 0, not all of delta need be used.
+          // At an epsilon of exactly 0, the true delta may be smaller than the given delta.
           const bool slack = answer.bound == BoundKind::exact && answer.value == 0.0;
           require_sound({.value = delta,
                          .bound = slack ? BoundKind::upper : answer.bound,
@@ -449,19 +449,19 @@ void check_ranges(Checker& checker) {
   });
 }
 
-/// An event that is supported under some adjacency, and how to vary its noise, if it has any.
+/// An event that is supported under some adjacency, with a way to vary the event's noise, if any.
 struct Supported {
   Adjacency adjacency;
   Event event;
 };
 
-/// The answers of a new instance after `count` releases of an event at once. Many rules compare
-/// with them and some methods take long, so each is computed once.
+/// The answers of a new instance after `count` releases of an event at once. Many rules use these
+/// answers, and some methods take long, so each answer is computed only once.
 class FreshAnswers {
  public:
   explicit FreshAnswers(const Checker& checker) : checker_(checker) {}
 
-  /// \param supported  one of the events that all rules receive.
+  /// \param supported  one of the events that all rules use.
   const Answers& after(const Supported& supported, std::uint64_t count) {
     Answers& known = known_[{&supported, count}];
     if (known.epsilons.empty())
@@ -643,7 +643,7 @@ void check_instances(Checker& checker, const std::vector<Supported>& events, Fre
       const auto& [adjacency, event] = one;
       const auto accountant = after(checker, Adjacency::replace_one, {});
       if (!accountant->refuses(event)) accountant->compose(event, 7);
-      answers(*accountant);  // stored answers must be forgotten too
+      answers(*accountant);  // so that stored answers must be forgotten, too
       accountant->start(adjacency);
       accountant->compose(event, 1);
       require(
@@ -672,7 +672,7 @@ void check_accountant(Checker& checker) {
         const auto noised = [](const Supported& supported) {
           return supported.event != Event::nothing() && supported.event != Event::non_private();
         };
-        require(std::any_of(events.begin(), events.end(), noised),
+        require(std::ranges::any_of(events, noised),
                 "it refuses gaussian, laplace, discrete_gaussian, zcdp, poisson_sampled and "
                 "sampled_without_replacement under every adjacency");
       })) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kPlans[] = {1, 2, 37};
 
-/// Possible noise multipliers of a schedule: positive and falling.
+/// Returns noise multipliers that a schedule might have: positive and decreasing.
 std::vector<double> multipliers(std::uint64_t steps, double scale) {
   std::vector<double> values;
   for (std::uint64_t step = 0; step < steps; ++step) {
@@ -21,7 +21,7 @@ std::vector<double> multipliers(std::uint64_t steps, double scale) {
   return values;
 }
 
-/// A small run whose facts every theorem covers: 12 examples in batches of 2.
+/// A small run, 12 examples in batches of 2, whose facts every theorem covers.
 class SmallRun {
  public:
   SmallRun(std::uint64_t steps, double scale)
@@ -42,8 +42,8 @@ class SmallRun {
                       .target_delta = 1e-5}};
   }
 
-  /// Overwrites the spans, which are valid only during a call, so that code that stores a span
-  /// reads wrong numbers.
+  /// Overwrites the spans, which are valid only during a call, so that an aggregator that stored a
+  /// span reads wrong numbers.
   void spoil() {
     for (std::vector<double>* some : {&multipliers_, &clip_norms_, &learning_rates_}) {
       for (double& value : *some) value = -1e300;
@@ -62,7 +62,7 @@ void start(Aggregator& aggregator, std::uint64_t steps, double scale) {
   run.spoil();
 }
 
-/// All recipes as one row of numbers, to compare them.
+/// Returns all recipes as one row of numbers, for comparisons.
 std::vector<double> recipes(const Aggregator& aggregator, std::uint64_t steps,
                             bool backwards = false) {
   std::vector<std::vector<double>> rows(steps);
@@ -85,10 +85,10 @@ std::vector<double> recipes(const Aggregator& aggregator, std::uint64_t steps,
   return all;
 }
 
-/// Standard deviation of the noise in each release, in units of the L2 bound: runs the rule for z_t
-/// on the coefficients of the nodes.
+/// Returns the standard deviation of the noise in each release, in units of the L2 bound, by
+/// applying the rule for z_t to the coefficients of the nodes.
 std::vector<double> noise_deviations(const Aggregator& aggregator, std::uint64_t steps) {
-  std::vector<std::map<std::uint64_t, double>> releases;  // coefficient of each node in z_t
+  std::vector<std::map<std::uint64_t, double>> releases;  // each node's coefficient in z_t
   std::vector<double> keep;
   std::vector<double> deviations;
   for (std::uint64_t step = 0; step < steps; ++step) {
@@ -126,7 +126,7 @@ void require_finite(const Aggregator& aggregator, std::uint64_t steps) {
   }
 }
 
-/// The traits that the recipes imply.
+/// Requires the traits that the recipes imply.
 void require_traits(const Checker& checker, const Aggregator& aggregator, std::uint64_t steps) {
   for (std::uint64_t step = 0; step < steps; ++step) {
     const ReleaseRecipe recipe = aggregator.recipe(step);
@@ -137,7 +137,7 @@ void require_traits(const Checker& checker, const Aggregator& aggregator, std::u
   }
 }
 
-/// A recipe may repeat a node within the window, but only once, and not as its first term.
+/// Requires that a recipe repeats a node only within the window, once, and not as its first term.
 void require_nodes(const Aggregator& aggregator, std::uint64_t steps) {
   const std::uint64_t window = aggregator.window();
   require(window <= kMostNoiseWindow, "its window is " + std::to_string(window) +
@@ -166,7 +166,7 @@ void require_nodes(const Aggregator& aggregator, std::uint64_t steps) {
   }
 }
 
-/// The recipes of differences and their bounds, as the core will request them.
+/// Checks the recipes of differences, and their bounds, by the calls that the core makes.
 void require_differences(const Aggregator& aggregator, std::uint64_t steps) {
   const auto* differences = dynamic_cast<const UsesGradientDifferences*>(&aggregator);
   if (differences == nullptr) return;
@@ -193,8 +193,8 @@ void require_differences(const Aggregator& aggregator, std::uint64_t steps) {
   }
 }
 
-/// Requires equal numbers if all noise is multiplied by one factor, because a calibration computes
-/// the numbers once for all its trials.
+/// Requires that the numbers stay the same if all noise is multiplied by one factor, because a
+/// calibration computes the numbers only once for all its trials.
 void require_optimized(const Aggregator& aggregator, std::uint64_t steps) {
   const auto found = [&](double scale) {
     return aggregator.optimized(SmallRun(steps, scale).plan());
@@ -206,7 +206,7 @@ void require_optimized(const Aggregator& aggregator, std::uint64_t steps) {
   require(same_bits(numbers, found(2.0)), "optimized() differs with twice the noise");
 }
 
-/// Requires that each value has a name, a number and a reason, and is equal on a second call.
+/// Requires that each value has a name, a number and a reason, and is the same on a second call.
 void require_told(const Aggregator& chooser) {
   const std::vector<AutoValue> told = chooser.auto_values();
   const std::vector<AutoValue> again = chooser.auto_values();
@@ -223,7 +223,7 @@ void require_told(const Aggregator& chooser) {
 
 }  // namespace
 
-// The rules, one after the other.
+// All rules for aggregators, in order.
 // NOLINTNEXTLINE(readability-function-size): it is one list
 void check_aggregator(Checker& checker) {
   const auto started = [&](std::uint64_t steps, double scale) {

@@ -39,7 +39,7 @@ void add_sequences(std::vector<Network>& networks) {
             {MeanOfPlaces{}, {1, 2}},                // 4
             {Add{}, {3, 4}},
             Dense{3}});
-  // Two pairs of numbers are turned, at all places that the loss depends on.
+  // A network that rotates two pairs of numbers, at all places on which the loss depends.
   add({3}, {Embedding{.vocabulary = 6, .width = 4},
             {TokenMask{}, {0}},
             {Attention{.causal = true, .rotary = 3.0}, {1, 1, 1}},
@@ -56,7 +56,7 @@ void add_sequences(std::vector<Network>& networks) {
   add({1, 2}, {each(4), {Attention{}, {1, 1, 1}}, MeanOfPlaces{}, Dense{3}});
 }
 
-/// Weights of the classes, under every loss.
+/// Adds networks with class weights, under every loss.
 void add_class_weights(std::vector<Network>& networks) {
   for (const Loss loss : {Loss::cross_entropy, Loss::squared, Loss::logistic}) {
     const std::size_t classes = loss == Loss::logistic ? 2 : 3;
@@ -68,7 +68,7 @@ void add_class_weights(std::vector<Network>& networks) {
   }
 }
 
-/// Chains with every layer, including shortcuts, and every loss.
+/// Adds chains with every layer, including shortcuts, and every loss.
 void add_chains(std::vector<Network>& networks) {
   const Activation relu{ActivationKind::relu};
   const Activation tanh{ActivationKind::tanh};
@@ -96,8 +96,8 @@ void add_chains(std::vector<Network>& networks) {
        Dense{2}},
       Loss::cross_entropy);
   add({5}, 3, {Dense{6}, LayerNorm{}, tanh, Dense{3}}, Loss::cross_entropy);
-  // Residual blocks: one that keeps its shape, one that changes it, two that begin at one value,
-  // two around dense layers, one to an activation and one to a dense layer.
+  // Residual blocks: a block that keeps its shape, one that changes it, two that begin at the same
+  // value, two around dense layers, one that ends at an activation, and one at a dense layer.
   const Conv2d same{.channels = 2, .kernel = 3, .padding = 1};
   const Conv2d projection{.channels = 4, .kernel = 1, .stride = 2};
   add({4, 4, 2}, 3,
@@ -130,15 +130,15 @@ void add_chains(std::vector<Network>& networks) {
   add({4}, 2, {Embedding{.vocabulary = 7, .width = 3}, LayerNorm{}, Dense{1}}, Loss::logistic);
 }
 
-/// Values that several nodes use, frozen layers, and dense layers at each place.
+/// Adds networks with values that several nodes use, frozen layers, and dense layers at each place.
 void add_graphs(std::vector<Network>& networks) {
   const Activation relu{ActivationKind::relu}, tanh{ActivationKind::tanh};
   const Activation sigmoid{ActivationKind::sigmoid};
   const auto add = [&](Shape features, std::size_t classes, std::vector<Node> nodes, Loss loss) {
     networks.push_back(network_of(std::move(features), classes, std::move(nodes), loss));
   };
-  // A diamond; a value that three nodes use, one of them twice, and the features beside values made
-  // from them; a dense layer and a convolution whose outputs are first used by other layers.
+  // A diamond; a value that three nodes use, one of them twice; features next to values derived
+  // from features; a dense layer and a convolution whose outputs other layers use first.
   add({4}, 3, {Dense{5}, {Dense{3}, {1}}, {Dense{3}, {1}}, {Add{}, {2, 3}}}, Loss::cross_entropy);
   add({3}, 0,
       {Dense{3},
@@ -159,8 +159,8 @@ void add_graphs(std::vector<Network>& networks) {
        PartOf{.first = 1, .size = 1},
        Dense{.units = 2, .no_bias = true}},
       Loss::cross_entropy);
-  // A product of two branches, one of them normalised; and a square, with one value as both
-  // factors.
+  // A product of two branches, one of them normalised, and a square: a product with one value as
+  // both factors.
   add({4}, 2,
       {Dense{6},
        RmsNorm{.epsilon = 0.1},
@@ -171,7 +171,7 @@ void add_graphs(std::vector<Network>& networks) {
   add({3, 2}, 0,
       {{ElementwiseProduct{}, {0, 0}}, RmsNorm{}, {ElementwiseProduct{}, {2, 2}}, Dense{1}},
       Loss::squared);
-  // Tokens beside numbers, like the values that frozen layers pass on.
+  // Tokens next to numbers that resemble the values from frozen layers.
   add({7}, 3,
       {PartOf{.first = 0, .size = 3},
        Embedding{.vocabulary = 7, .width = 2},
@@ -181,7 +181,7 @@ void add_graphs(std::vector<Network>& networks) {
        {Add{}, {3, 5}},
        Dense{3}},
       Loss::cross_entropy);
-  // Frozen layers: at the end, in the middle, and beside trained ones, as adapters are.
+  // Frozen layers: at the end, in the middle, and parallel to trained layers, like adapters.
   const auto frozen = [](Layer layer) {
     Node node(std::move(layer));
     node.is_frozen = true;
@@ -193,7 +193,7 @@ void add_graphs(std::vector<Network>& networks) {
   add({3}, 2,
       {frozen(Dense{4}), {down, {0}}, up, Scale{1.5}, {Add{}, {1, 4}}, tanh, frozen(Dense{2})},
       Loss::cross_entropy);
-  // Dense layers at each place: for tokens, for the pixels of an image, for a single place.
+  // Dense layers at each place: for tokens, for the pixels of an image, and for a single place.
   const auto each = [](std::size_t units) { return Dense{.units = units, .per_place = true}; };
   add({5}, 2,
       {Embedding{.vocabulary = 7, .width = 3}, each(4), tanh, each(3), {Add{}, {4, 1}}, Dense{2}},
@@ -203,8 +203,8 @@ void add_graphs(std::vector<Network>& networks) {
   add({4}, 0, {each(3), sigmoid, each(1)}, Loss::squared);
 }
 
-/// Nodes that use the parameters of another node: twice in sequence, side by side, a table that is
-/// also the output layer, a norm, a convolution, and frozen nodes.
+/// Adds networks in which nodes use another node's parameters: in sequence, side by side, as a
+/// table that is also the output layer, in norms, in convolutions, and in frozen nodes.
 void add_shared_parameters(std::vector<Network>& networks) {
   const Activation tanh{ActivationKind::tanh};
   const auto shared = [](std::size_t owner, Layer layer, std::vector<std::size_t> from = {}) {
@@ -239,13 +239,13 @@ void add_shared_parameters(std::vector<Network>& networks) {
   add({4}, 7, {table, MeanOfPlaces{}, Dense{3}, tanh, shared(0, logits)}, Loss::cross_entropy);
 }
 
-/// Small networks with every layer and every loss.
+/// Returns small networks with every layer and every loss.
 std::vector<Network> sample_networks() {
   std::vector<Network> networks;
   add_chains(networks);
   add_graphs(networks);
-  // Sequences, with and without empty places: an encoder's block and a decoder's, images cut into
-  // places, and layers that combine places.
+  // Sequences, with and without empty places: the blocks of an encoder and of a decoder, images cut
+  // into places, and layers that combine places.
   add_sequences(networks);
   add_class_weights(networks);
   add_shared_parameters(networks);
@@ -256,7 +256,7 @@ std::vector<Network> sample_networks() {
   return networks;
 }
 
-/// The text is one line, the same on every call, and agrees with compile().
+/// Requires a text that is one line, the same on every call, and consistent with compile().
 void require_words_for_what_is_missing(const Checker& checker) {
   const auto backend = checker.make<Backend>();
   const std::string missing = backend->missing_hardware();
@@ -297,7 +297,7 @@ void check_backend(Checker& checker) {
       })) {
     return;
   }
-  // One backend compiles all of them: programs may differ only by their network.
+  // One backend compiles all networks, so programs differ only in their networks.
   const auto backend = checker.make<Backend>();
   const auto compile = [&](const Network& network, Executor& executor) {
     return backend->compile(network, executor);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "inputs.hpp"
 #include "privgrad/error.hpp"
@@ -17,7 +16,7 @@ Dense at_each_place(std::size_t units, bool no_bias = false) {
   return {.units = units, .per_place = true, .no_bias = no_bias};
 }
 
-/// Sequences of 1, 2, ... places, up to the full length, and then again from 1.
+/// Returns sequences of 1, 2, ... places up to the full length, then again from 1.
 Examples sequences_of(std::size_t length, std::size_t rows) {
   Examples examples{.row_size = length, .features = {}, .targets = {}};
   for (std::size_t row = 0; row < rows; ++row) {
@@ -31,7 +30,7 @@ Examples sequences_of(std::size_t length, std::size_t rows) {
   return examples;
 }
 
-/// The same examples with more empty places after each.
+/// Returns the same examples, each with `more` empty places appended.
 Examples padded(const Examples& examples, std::size_t more) {
   Examples longer{
       .row_size = examples.row_size + more, .features = {}, .targets = examples.targets};
@@ -68,8 +67,8 @@ Said said_of(const Network& network, const std::vector<float>& parameters, const
   return said;
 }
 
-/// The same parameters for a network of longer sequences, whose tensors may have more rows at their
-/// ends.
+/// Returns the same parameters for a network of longer sequences, whose tensors may have additional
+/// rows at the end.
 std::vector<float> parameters_of_longer(const Network& network, const Network& longer,
                                         const std::vector<float>& parameters) {
   std::vector<float> of_longer = parameters_for(longer, 34);
@@ -86,7 +85,7 @@ void require_padding_to_change_nothing(Network (*make_network)(std::size_t),
                                        const ProgramMaker& make) {
   for (const std::size_t length : {std::size_t{1}, std::size_t{3}, std::size_t{17}}) {
     const Network network = make_network(length), longer = make_network(length + 16);
-    if (length == 1 && network.loss == Loss::next_token) continue;  // which needs two places
+    if (length == 1 && network.loss == Loss::next_token) continue;  // the loss needs two places
     const std::vector<float> parameters = parameters_for(network);
     const Examples examples = sequences_of(length, 2 * length + 1);
     const Said plain = said_of(network, parameters, examples, make);
@@ -104,7 +103,7 @@ void require_padding_to_change_nothing(Network (*make_network)(std::size_t),
   }
 }
 
-/// Compares the outputs of one place, for examples that differ only in later tokens.
+/// Requires equal outputs at one place for two examples that differ only in later tokens.
 void require_future_to_change_nothing(const ProgramMaker& make) {
   constexpr std::size_t kLength = 7;
   for (std::size_t place = 0; place + 1 < kLength; ++place) {
@@ -130,7 +129,7 @@ void require_future_to_change_nothing(const ProgramMaker& make) {
   }
 }
 
-/// The outputs of the places up to one, for the same examples.
+/// Requires that changing the token at a place changes no output at earlier places.
 void require_future_to_change_no_output(const ProgramMaker& make) {
   constexpr std::size_t kLength = 7;
   const Network network = speaker_of(kLength);

@@ -1,4 +1,4 @@
-// Networks of sequences, and the rules that empty places, and later places, change nothing.
+// Networks for sequences, and the rules that empty places and later places have no effect.
 #pragma once
 
 #include <cstddef>
@@ -9,21 +9,21 @@
 
 namespace privgrad::testing {
 
-/// \returns a network whose frozen parameters, if any, are drawn.
+/// \returns a network; frozen parameters are drawn at random.
 Network network_of(Shape features, std::size_t classes, std::vector<Node> nodes, Loss loss);
 
-/// A block of attention and one of dense layers, as in an encoder, for sequences of this length.
-/// Classifies the mean over the places with tokens.
+/// An encoder for sequences of this length: a block of attention and a block of dense layers.
+/// It classifies the mean over the places with tokens.
 Network encoder_of(std::size_t length);
 
-/// Like encoder_of(), with rotary positions, fewer key heads, gates and RMS norms, where places see
-/// only earlier places. Classifies the last place with a token.
+/// Like encoder_of(), but with rotary positions, fewer key heads, gates and RMS norms, and each
+/// place sees only itself and earlier places. It classifies the last place with a token.
 Network decoder_of(std::size_t length);
 
 /// Like decoder_of(), but each place predicts the next token.
 Network speaker_of(std::size_t length);
 
-/// The rules of sequences, unless `make` refuses their networks.
+/// Checks the rules of sequences, unless `make` refuses networks for sequences.
 void check_sequences(Checker& checker, const ProgramMaker& make);
 
 }  // namespace privgrad::testing

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "inputs.hpp"
+#include "privgrad/finite.hpp"
 #include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 #include "rules.hpp"
@@ -13,7 +14,7 @@
 namespace privgrad::testing {
 namespace {
 
-/// Parameters that ask for a private statistic: examples declare what it needs for that.
+/// Returns parameters, from the declared examples, that request a private statistic.
 Params private_params(const Checker& checker, const char* noise, double value) {
   Value params = checker.params().value();
   params.set("statistic", "private");
@@ -69,24 +70,24 @@ void require_request(const Checker& checker, const Shape& shape) {
           "without statistic: private, request() asks for a release");
 }
 
-/// An example's contribution, computed in memory that begins `offset` numbers after its allocation,
-/// with a number on each side that must not change.
+/// Returns an example's contribution, computed in memory that begins `offset` numbers after its
+/// allocation, between two numbers that must not change.
 std::vector<float> contribution_of(const BoundedStatistic& learner, const Shape& shape,
                                    std::span<const float> features, std::size_t size,
                                    std::size_t offset = 0) {
   constexpr float kGuard = 12345.0f;
   std::vector<float> in(features.size() + offset);
-  std::copy(features.begin(), features.end(), in.begin() + static_cast<std::ptrdiff_t>(offset));
+  std::ranges::copy(features, in.begin() + static_cast<std::ptrdiff_t>(offset));
   std::vector<float> out(size + offset + 2, kGuard);
   const auto inner = std::span(out).subspan(offset + 1, size);
-  std::fill(inner.begin(), inner.end(), std::numeric_limits<float>::quiet_NaN());
+  std::ranges::fill(inner, std::numeric_limits<float>::quiet_NaN());
   learner.contribution(shape, std::span(in).subspan(offset), inner);
   require(out[offset] == kGuard && out.back() == kGuard,
           "contribution() writes outside its output");
   return {inner.begin(), inner.end()};
 }
 
-/// Rows of ordinary size, of zeros, and far beyond every bound.
+/// Returns rows of ordinary size, rows of zeros, and rows far beyond every bound.
 std::vector<std::vector<float>> rows_for(const Shape& shape) {
   const std::size_t size = element_count(shape);
   return {normal_values(3, size),         normal_values(4, size, 100.0),
@@ -151,10 +152,10 @@ std::vector<float> in_pieces_of(const Contribution& contribution, std::size_t si
     const std::size_t begin = end - 1 - (end - 1) % at_once;
     std::vector<float> out(end - begin + 2, kGuard);
     const auto inner = std::span(out).subspan(1, end - begin);
-    std::fill(inner.begin(), inner.end(), std::numeric_limits<float>::quiet_NaN());
+    std::ranges::fill(inner, std::numeric_limits<float>::quiet_NaN());
     contribution.piece(begin, inner);
     require(out.front() == kGuard && out.back() == kGuard, "piece() writes outside its output");
-    std::copy(inner.begin(), inner.end(), whole.begin() + static_cast<std::ptrdiff_t>(begin));
+    std::ranges::copy(inner, whole.begin() + static_cast<std::ptrdiff_t>(begin));
     end = begin;
   }
   return whole;
@@ -174,19 +175,16 @@ void require_pieces(const Checker& checker, const Shape& shape) {
     rows.push_back(normal_values(10, features));
     rows.back().back() = value;
   }
-  const auto is_finite = [](const std::vector<float>& numbers) {
-    return std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); });
-  };
   for (std::vector<float> row : rows) {
     std::vector<float> expected(size);
     asks.contribution(shape, row, expected);
     const auto contribution = asks.contribution_in_pieces(shape, row);
     require(contribution != nullptr, "contribution_in_pieces() gives nothing");
-    std::fill(row.begin(), row.end(), 77.0f);  // not looked at any more
+    std::ranges::fill(row, 77.0f);  // must no longer be read
     for (const std::size_t at_once : {size, std::size_t{1}, std::size_t{3}, std::size_t{7}}) {
       const std::vector<float> found = in_pieces_of(*contribution, size, at_once);
-      // Any contribution that is not finite counts as zeros.
-      require(same_bits(found, expected) || (!is_finite(found) && !is_finite(expected)),
+      // All contributions that are not finite count as zeros, so they are equal.
+      require(same_bits(found, expected) || (!all_finite(found) && !all_finite(expected)),
               "pieces of " + std::to_string(at_once) + " of an example of " + to_text(shape) +
                   " are not its contribution()");
     }
@@ -200,7 +198,7 @@ std::vector<FittedTensor> learnt_from(const Checker& checker, const Shape& shape
   return transform->fitted_values();
 }
 
-/// Learns from sums that noise may have changed in any way.
+/// Requires that the transform can learn from sums that noise may have changed in any way.
 void require_learns(const Checker& checker, const Shape& shape) {
   if (!checker.setup().make_released) throw NotChecked{"released values cannot be made here"};
   const auto transform = made(checker);
@@ -214,8 +212,7 @@ void require_learns(const Checker& checker, const Shape& shape) {
       const std::vector<FittedTensor> values = learnt_from(checker, shape, mean, noise);
       const std::vector<FittedTensor> again = learnt_from(checker, shape, mean, noise);
       for (std::size_t i = 0; i < values.size(); ++i) {
-        require(std::all_of(values[i].values.begin(), values[i].values.end(),
-                            [](double x) { return std::isfinite(x); }),
+        require(std::ranges::all_of(values[i].values, [](double x) { return std::isfinite(x); }),
                 "learn() makes '" + values[i].name + "' not finite");
         require(i < again.size() && same_bits(values[i].values, again[i].values),
                 "learn() makes another '" + values[i].name + "' of the same release");
@@ -226,8 +223,8 @@ void require_learns(const Checker& checker, const Shape& shape) {
   }
 }
 
-/// The learnt result does not depend on the rows that were contributed before: rows affect it only
-/// through the release and its noise.
+/// Requires that the learnt result does not depend on rows contributed before: rows may affect the
+/// result only through the release.
 void require_learns_from_release(const Checker& checker, const Shape& shape) {
   if (!checker.setup().make_released) throw NotChecked{"released values cannot be made here"};
   const StatisticRequest request = request_for(learner(*made(checker)), shape);

@@ -35,11 +35,11 @@ Thrown kind_of_error() {
 }
 
 std::string one_line(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
+  std::ranges::replace(text, '\n', ' ');
   return text;
 }
 
-/// "std::length_error" from its mangled name.
+/// The readable name, such as "std::length_error", of a type with a mangled name.
 std::string readable_name(const std::type_info& type) {
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> name(
@@ -89,7 +89,7 @@ bool same(const std::vector<T>& a, const std::vector<T>& b) {
 
 bool Checker::is_asked_for(std::string_view name) const {
   const std::vector<std::string>& rules = setup_.rules;
-  return rules.empty() || std::find(rules.begin(), rules.end(), name) != rules.end();
+  return rules.empty() || std::ranges::find(rules, name) != rules.end();
 }
 
 bool Checker::check(std::string_view name, const std::function<void()>& body, bool prepares) {
@@ -129,7 +129,7 @@ const Finding* Checker::found_before(std::string_view name) const {
   const Finding& before = next_->done[findings_.size()];
   if (before.rule == name) return &before;
   // The list of rules follows from the component's kind, abilities and declaration, so one of these
-  // has changed.
+  // three has changed.
   broken("where " + before.rule + " was checked before, it leads to " + std::string(name) +
          " when it is made again");
 }
@@ -176,7 +176,7 @@ Thrown outcome_of(const std::function<void()>& function, std::string* message) {
 
 void require_declared(const Checker& checker, std::string_view trait, const std::string& shown) {
   const std::vector<std::string>& traits = checker.component().factory.info.traits;
-  require(std::find(traits.begin(), traits.end(), trait) != traits.end(),
+  require(std::ranges::find(traits, trait) != traits.end(),
           shown + ", and it does not declare the trait '" + std::string(trait) +
               "' (ComponentInfo::traits): runs with it would be refused");
 }
@@ -195,7 +195,7 @@ bool accepted(const std::string& what, std::initializer_list<Thrown> allowed,
   std::string message;
   const Thrown thrown = outcome_of(function, &message);
   if (thrown == Thrown::nothing) return true;
-  if (std::find(allowed.begin(), allowed.end(), thrown) != allowed.end()) return false;
+  if (std::ranges::find(allowed, thrown) != allowed.end()) return false;
   broken(what + " threw " + std::string(to_text(thrown)) +
          ", which its interface does not allow: " + message);
 }

@@ -1,4 +1,4 @@
-// The tools with which conformance rules are written: findings, comparisons, expected errors.
+// Tools for writing conformance rules: findings, comparisons, expected errors.
 #pragma once
 
 #include <array>
@@ -19,15 +19,15 @@
 
 namespace privgrad::testing {
 
-using privgrad::to_text;  // a Shape is a std type, so its to_text() is not found by its argument
+using privgrad::to_text;  // needed because a Shape is a std type
 
-/// Ends a rule's body: the promise was broken. Not a std::exception, so that no component catches
-/// it.
+/// Thrown to end a rule's body: the promise was broken. Not a std::exception, so that no component
+/// catches it.
 struct Broken {
   std::string detail;
 };
 
-/// Ends a rule's body: there was nothing to check.
+/// Thrown to end a rule's body: there was nothing to check.
 struct NotChecked {
   std::string reason;
 };
@@ -45,13 +45,13 @@ struct NextRule {
   const std::function<void(const Finding&)>& ends;
 };
 
-/// Leaves the suite after the requested rule. Not a std::exception, for the same reason as Broken.
+/// Thrown to leave the suite after the requested rule. Not a std::exception, like Broken.
 struct RuleDone {};
 
 /// Collects the findings on one component, and the parameters with which it is made.
 class Checker {
  public:
-  /// \param next  the only rule to check; null: all of them.
+  /// \param next  the only rule to check; null: all rules.
   Checker(const Component& component, const Setup& setup, const NextRule* next = nullptr)
       : component_(component), setup_(setup), next_(next) {}
 
@@ -72,24 +72,24 @@ class Checker {
     return object;
   }
 
-  /// Runs the body and stores the finding. The rule holds if the body returns. Later rules use no
-  /// results of the body.
+  /// Runs the body and stores the finding. The rule is kept if the body returns. Later rules must
+  /// not use results of the body.
   ///
-  /// \returns whether it holds.
+  /// \returns whether the rule is kept.
   bool rule(std::string_view name, const std::function<void()>& body) {
     return check(name, body, false);
   }
 
-  /// The same as rule(), for a body that prepares later rules: if those are checked in another
-  /// process, the body runs there again.
+  /// The same as rule(), for a body that prepares later rules: if later rules are checked in
+  /// another process, the body runs there again.
   bool prepare(std::string_view name, const std::function<void()>& body) {
     return check(name, body, true);
   }
 
-  /// Runs the checks of all rules in `body`; errors between the rules break the rule `name`.
+  /// Runs the checks of all rules in `body`; errors outside the rules break the rule `name`.
   void all_rules(std::string_view name, const std::function<void()>& body);
 
-  /// For a rule that cannot be checked.
+  /// Records a rule that cannot be checked.
   void skip(std::string_view name, std::string reason);
 
   std::vector<Finding> take() { return std::move(findings_); }
@@ -97,7 +97,7 @@ class Checker {
  private:
   bool check(std::string_view name, const std::function<void()>& body, bool prepares);
   bool is_asked_for(std::string_view name) const;
-  /// \returns the finding on this rule from an earlier process; null if it is to be checked now.
+  /// \returns the finding on this rule from an earlier process; null if there is none yet.
   const Finding* found_before(std::string_view name) const;
   bool keep(Finding finding);
 
@@ -108,17 +108,17 @@ class Checker {
   std::vector<Finding> findings_;
 };
 
-/// The error types of the SDK, to say which of them are allowed.
+/// The error types of the SDK, for stating which of them are allowed.
 enum class Thrown { nothing = 1, config, privacy, io, plugin, numeric, other };
 
 std::string_view to_text(Thrown thrown);
 
 /// Calls the function.
-/// \returns which of the SDK's errors it threw; anything else passes through.
+/// \returns which of the SDK's errors it threw; any other exception passes through.
 Thrown outcome_of(const std::function<void()>& function, std::string* message = nullptr);
 
 /// Breaks the rule unless the component declares the trait.
-/// \param shown  the behaviour that requires it: "its recipe continues earlier noise".
+/// \param shown  the behaviour that requires the trait: "its recipe continues earlier noise".
 void require_declared(const Checker& checker, std::string_view trait, const std::string& shown);
 
 /// Breaks the rule unless the function throws exactly this error. `what` completes "... must
@@ -154,12 +154,12 @@ auto on_two_threads(const Function& function) {
   return results;
 }
 
-/// Equal bit for bit, so that a NaN equals itself and 0 differs from -0.
+/// Whether a and b are equal bit for bit: a NaN equals the same NaN, and 0 differs from -0.
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b);
 bool same_bits(const std::vector<double>& a, const std::vector<double>& b);
 bool same_bits(double a, double b);
 
-/// |a - b| <= relative * max(|a|, |b|) + absolute; infinities equal themselves.
+/// Whether |a - b| <= relative * max(|a|, |b|) + absolute; an infinity equals itself.
 bool close(double a, double b, double relative, double absolute = 0.0);
 
 }  // namespace privgrad::testing

@@ -1,11 +1,11 @@
 #include "privgrad/clipping.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "inputs.hpp"
 #include "parameters.hpp"
+#include "privgrad/clip_rule.hpp"
 #include "rules.hpp"
 
 namespace privgrad::testing {
@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kClipNorms[] = {1e-3, 1.0, 7.5, 1e4};
 
-/// Networks of 1, 2, 3 and 7 layers of different sizes.
+/// Returns the groups of networks of 1, 2, 3 and 7 layers of different sizes.
 std::vector<std::vector<ParameterGroup>> sample_layouts() {
   std::vector<std::vector<ParameterGroup>> layouts;
   for (const std::size_t layers : {1, 2, 3, 7}) {
@@ -29,7 +29,7 @@ std::vector<std::vector<ParameterGroup>> sample_layouts() {
 }
 
 bool starts_with(Clipping& clipping, const std::vector<ParameterGroup>& groups) {
-  // The groups are valid only during the call: code that keeps the span reads later numbers.
+  // The groups are valid only during the call: a clipping that keeps the span reads wrong numbers.
   std::vector<ParameterGroup> lent = groups;
   const bool started = accepted("start() for " + std::to_string(groups.size()) + " group(s)",
                                 {Thrown::config}, [&] { clipping.start(lent); });
@@ -43,7 +43,7 @@ struct Example {
   double clip_norm = 1.0;
 };
 
-/// Norms far below, around and far above each clip norm: in all groups, in one group only, in none.
+/// Returns norms far below, near and far above each clip norm: in all groups, in one, in none.
 std::vector<Example> sample_examples(std::size_t groups) {
   std::vector<Example> examples;
   PublicStream random(11);
@@ -59,13 +59,13 @@ std::vector<Example> sample_examples(std::size_t groups) {
       for (auto* norms : {&alike, &mixed, &alone}) examples.push_back({*norms, clip_norm});
     }
     examples.push_back({std::vector<double>(groups, 0.0), clip_norm});
-    // The largest squared norms that a finite gradient in float32 has.
+    // Adds the largest squared norms that a finite float32 gradient can have.
     examples.push_back({std::vector<double>(groups, 1e85), clip_norm});
   }
   return examples;
 }
 
-/// The factors, computed between guards and into memory that contained `rubbish`.
+/// Returns the factors, written between guards to memory that contained `rubbish`.
 std::vector<double> factors(const Clipping& clipping, const Example& example, double rubbish) {
   const std::size_t groups = example.squared_norms.size();
   constexpr double kGuard = 42.0;
@@ -102,7 +102,7 @@ void require_good_factors(const Clipping& clipping, const Example& example) {
   }
 }
 
-/// Allows for roundings, because the core itself enforces the bound to the last bit.
+/// Requires the bound up to rounding errors; the core itself enforces the bound to the last bit.
 void require_clipped(const Clipping& clipping, const Example& example) {
   const std::vector<double> found = factors(clipping, example, 0.0);
   double squares = 0.0;
@@ -113,6 +113,66 @@ void require_clipped(const Clipping& clipping, const Example& example) {
   require(std::sqrt(squares) <= example.clip_norm * (1.0 + 1e-9),
           "the contribution has norm " + format_number(std::sqrt(squares)) + " for " +
               in_words(example) + "; the core would have to cut it");
+}
+
+/// Returns norms at and next to the bounds of a rule, in a single group and in all groups; and
+/// norms at the ends of the range of doubles.
+std::vector<Example> examples_at_bounds(const ClipRule& rule, std::size_t groups,
+                                        double clip_norm) {
+  std::vector<Example> examples;
+  const auto add = [&](const std::vector<double>& squared_norms) {
+    examples.push_back({squared_norms, clip_norm});
+    for (std::size_t g = 0; groups > 1 && g < groups; ++g) {
+      std::vector<double> alone(groups, 0.0);
+      alone[g] = squared_norms[g];
+      examples.push_back({alone, clip_norm});
+    }
+  };
+  for (const double squares : {0.0, std::numeric_limits<double>::denorm_min(), 1e-310,
+                               std::numeric_limits<double>::min(), 1e-40, 1e76, 1e85, 1e300})
+    add(std::vector<double>(groups, squares));
+  // A norm is the root of its square, so norms next to the bound differ from it by some ulps.
+  const bool is_whole = rule.bounds.size() == 1;
+  const double share = is_whole ? std::sqrt(static_cast<double>(groups)) : 1.0;
+  std::vector<double> at(groups), above, below;
+  for (std::size_t g = 0; g < groups; ++g) {
+    const double bound = rule.bounds[is_whole ? 0 : g] / share;
+    at[g] = bound * bound;
+  }
+  add(at);
+  above = below = at;
+  for (int units = 0; units < 4; ++units) {
+    for (double& x : above) x = std::nextafter(x, std::numeric_limits<double>::infinity());
+    for (double& x : below) x = std::nextafter(x, 0.0);
+    add(above);
+    add(below);
+  }
+  return examples;
+}
+
+/// Requires equal bits from the rule and factors(), because steps on a device use only the rule.
+void require_rule_of_factors(const Clipping& clipping, const HasClipRule& ruled,
+                             std::size_t groups) {
+  std::vector<Example> examples = sample_examples(groups);
+  for (const double clip_norm : kClipNorms) {
+    const ClipRule rule = ruled.clip_rule(clip_norm);
+    const auto is_given = [](double x) { return std::isfinite(x) && x >= 0.0; };
+    require(rule.bounds.size() == ruled.clip_rule(kClipNorms[0]).bounds.size() &&
+                (rule.bounds.size() == 1 || rule.bounds.size() == groups),
+            "clip_rule() has " + std::to_string(rule.bounds.size()) +
+                " bounds; expected are 1 or " + std::to_string(groups) +
+                ", as many for every clip norm");
+    require(is_given(rule.gamma) && std::ranges::all_of(rule.bounds, is_given),
+            "clip_rule() has a gamma or a bound that is negative or not finite");
+    const auto more = examples_at_bounds(rule, groups, clip_norm);
+    examples.insert(examples.end(), more.begin(), more.end());
+  }
+  for (const Example& example : examples) {
+    std::vector<double> by_rule(groups);
+    rule_factors(ruled.clip_rule(example.clip_norm), example.squared_norms, by_rule);
+    require(same_bits(by_rule, factors(clipping, example, 0.0)),
+            "clip_rule() gives other factors than factors() for " + in_words(example));
+  }
 }
 
 void check_adaptive(Checker& checker, const AdaptiveClipNorm& adaptive) {
@@ -155,6 +215,20 @@ void check_adaptive(Checker& checker, const AdaptiveClipNorm& adaptive) {
     require(same_bits(first, adaptive.next_clip_norm(1.0, 0.3)) &&
                 same_bits(adaptive.count_noise(64.0, 1.0), adaptive.count_noise(64.0, 1.0)),
             "asked again, it gives another answer");
+  });
+}
+
+/// Checks the factors and the rule with parameters at the ends of their ranges.
+void check_ends_of_parameters(Checker& checker) {
+  check_range_ends(checker, [&](const Params& params) {
+    for (const auto& groups : sample_layouts()) {
+      const auto clipping = checker.make<Clipping>(params);
+      if (!starts_with(*clipping, groups)) continue;
+      for (const Example& example : sample_examples(groups.size()))
+        require_good_factors(*clipping, example);
+      if (const auto* ruled = dynamic_cast<const HasClipRule*>(clipping.get()))
+        require_rule_of_factors(*clipping, *ruled, groups.size());
+    }
   });
 }
 
@@ -227,15 +301,15 @@ void check_clipping(Checker& checker) {
   }
   if (dynamic_cast<const CoordinateScaling*>(clipping.get()) != nullptr)
     check_coordinate_scaling(checker, layouts);
-  check_range_ends(checker, [&](const Params& params) {
-    for (const auto& groups : sample_layouts()) {
-      const auto other = checker.make<Clipping>(params);
-      if (!starts_with(*other, groups)) continue;
-      for (const Example& example : sample_examples(groups.size())) {
-        require_good_factors(*other, example);
+  if (dynamic_cast<const HasClipRule*>(clipping.get()) != nullptr) {
+    checker.rule("clip_rule_gives_the_factors", [&] {
+      for (const auto& groups : layouts) {
+        const auto one = started(groups);
+        require_rule_of_factors(*one, dynamic_cast<const HasClipRule&>(*one), groups.size());
       }
-    }
-  });
+    });
+  }
+  check_ends_of_parameters(checker);
 }
 
 }  // namespace privgrad::testing

@@ -1,7 +1,5 @@
 #include "privgrad/cluster.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -10,15 +8,15 @@
 namespace privgrad::testing {
 namespace {
 
-/// Sizes that no number of processes divides, and one that needs many packets.
+/// Sizes that no number of processes divides evenly, and a size that needs many packets.
 constexpr std::size_t kSizes[] = {0, 1, 5, 1021, 300'007};
 
-/// A different number for each process and element; sums of them wrap around.
+/// Returns a different number for each process and element; sums of these numbers wrap around.
 std::uint64_t number(std::size_t rank, std::size_t i) {
   return (0x9e3779b97f4a7c15u * (i + 1)) ^ (0xd1b54a32d192ed03u * (rank + 1));
 }
 
-/// Parts of about the same size, all elements for one process, and some empty parts.
+/// Returns divisions: into about equal parts, into one whole part, and with some empty parts.
 std::vector<std::vector<std::size_t>> divisions(std::size_t size, std::size_t processes) {
   std::vector<std::size_t> equal, last(processes, 0);
   for (std::size_t i = 1; i <= processes; ++i) equal.push_back(size * i / processes);
@@ -88,8 +86,8 @@ void require_brought(Cluster& cluster, std::size_t size) {
 
 }  // namespace
 
-// Every process of a cluster can run these rules at the same time; a program that is started by
-// itself is one process.
+// All processes of a cluster can run these rules at the same time; a program started alone is a
+// cluster of one process.
 void check_cluster(Checker& checker) {
   const auto cluster = checker.make<Cluster>();
   checker.rule("knows_its_place", [&] {

@@ -1,7 +1,6 @@
 #include "privgrad/component_state.hpp"
 
 #include <set>
-#include <string>
 #include <variant>
 #include <vector>
 

@@ -27,7 +27,7 @@ struct InterfaceRules {
   std::string_view sees;
   void (*check)(Checker&);
   void (*make)(const Checker&);
-  /// Whether the new component can be used at all; some report this only in start().
+  /// Whether a new component can be used at all; some components refuse only in start().
   bool (*usable)(const Checker&);
 };
 
@@ -41,7 +41,7 @@ constexpr InterfaceRules rules_of(void (*check)(Checker&),
           Interface::kSees,
           check,
           [](const Checker& checker) {
-            // Both exist at once: a component must not be the same object twice.
+            // Makes both at once, because making a component twice must not return the same object.
             const auto first = checker.make<Interface>();
             const auto second = checker.make<Interface>();
             require(first.get() != second.get(), "created twice, it is the same object");
@@ -62,8 +62,8 @@ constexpr std::array kInterfaces{rules_of<Accountant>(check_accountant),
                                  rules_of<Transform>(check_transform)};
 
 const InterfaceRules* find_rules(std::string_view kind) {
-  const auto* found = std::find_if(kInterfaces.begin(), kInterfaces.end(),
-                                   [&](const InterfaceRules& rules) { return rules.kind == kind; });
+  const auto* found = std::ranges::find_if(
+      kInterfaces, [&](const InterfaceRules& rules) { return rules.kind == kind; });
   return found == kInterfaces.end() ? nullptr : found;
 }
 
@@ -162,15 +162,15 @@ bool check_next_rule(const Component& component, const Setup& setup,
     return false;
   } catch (const RuleDone&) {
     return true;
-  } catch (const Broken& promise) {  // an earlier preparation did not succeed again
+  } catch (const Broken& promise) {  // an earlier preparation failed this time
     ends({std::string(kWholeSuite), Verdict::failed, promise.detail});
     return true;
   }
 }
 
 bool conforms(const std::vector<Finding>& findings) {
-  return std::none_of(findings.begin(), findings.end(),
-                      [](const Finding& finding) { return finding.verdict == Verdict::failed; });
+  return std::ranges::none_of(
+      findings, [](const Finding& finding) { return finding.verdict == Verdict::failed; });
 }
 
 }  // namespace privgrad::testing

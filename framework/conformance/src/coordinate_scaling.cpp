@@ -1,7 +1,5 @@
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "inputs.hpp"
 #include "privgrad/clipping.hpp"
@@ -14,7 +12,7 @@ namespace {
 constexpr std::uint64_t kReleases = 6;
 constexpr double kNoise = 0.5;
 
-/// A clipping that scales coordinates, started.
+/// A clipping that scales coordinates, after start().
 class Scaled {
  public:
   Scaled(const Checker& checker, const std::vector<ParameterGroup>& groups)
@@ -41,7 +39,7 @@ class Scaled {
     for (std::uint64_t i = first; i < last; ++i) learn(normal_values(900 + i, parameters(), 2.0));
   }
 
-  /// The shift, followed by the scale.
+  /// Returns the shift, followed by the scale.
   std::vector<float> both() const {
     const auto shift = rule().shift(), scale = rule().scale();
     require(shift.size() == parameters() && scale.size() == parameters(),
@@ -69,7 +67,7 @@ void require_good(const Scaled& scaled, const std::string& when) {
   }
 }
 
-/// The norms of some examples, which the clipping receives between releases.
+/// Passes the norms of some examples to the clipping, as the core does between releases.
 void show_examples(const Scaled& scaled, std::size_t groups, double size) {
   std::vector<double> norms(groups, size), factors(groups);
   for (const double clip_norm : {0.1, 1.0, 50.0})

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -15,13 +14,13 @@
 namespace privgrad::testing {
 namespace {
 
-/// A folder for broken files, deleted with the object.
+/// A folder for broken files, deleted when the object is destroyed.
 class Scratch {
  public:
   Scratch() {
     namespace fs = std::filesystem;
     static std::atomic<unsigned> counter{0};
-    // create_directory() says whether the name was free, so no name needs to be guessed twice.
+    // create_directory() reports whether the name was free; if not, tries another name.
     do {
       path_ = fs::temp_directory_path() /
               ("privgrad-conformance-" + std::to_string(counter++) + "-" +
@@ -83,7 +82,7 @@ void require_as_told(Dataset& data, Split split, const DataInfo& info) {
                                               text_of(info.shape));
 }
 
-/// The parameters with each path in turn, including nested ones, replaced by another.
+/// Calls a function with the parameters, in which each path in turn, also nested, is replaced.
 void replace_paths(const std::vector<ParamSpec>& specs, const Value& params,
                    const std::string& path, const std::function<Value(Value)>& outer,
                    std::vector<Value>& found) {
@@ -113,8 +112,8 @@ void use(const Checker& checker, const Value& params) {
   for (const Split split : splits(source->info())) source->read(split);
 }
 
-/// If any file of the source is replaced by the given file, the source must throw an IoError that
-/// names the file.
+/// Replaces each file of the source by the given file in turn; the source must throw an IoError
+/// that names the file.
 void require_refused(const Checker& checker, const std::string& what, const std::string& path) {
   for (const Value& params : with_file(checker, path)) {
     std::string message;
@@ -153,8 +152,7 @@ void check_data_source(Checker& checker) {
         info = source->info();
         require(info.train_rows > 0, "info() says that there are no training examples");
         require(!info.shape.features.empty() &&
-                    std::find(info.shape.features.begin(), info.shape.features.end(), 0u) ==
-                        info.shape.features.end(),
+                    std::ranges::find(info.shape.features, 0u) == info.shape.features.end(),
                 "info() says that examples are " + to_text(info.shape.features));
         require(info.has_test_split || info.test_rows == 0,
                 "info() has test rows without a test split");
@@ -165,11 +163,11 @@ void check_data_source(Checker& checker) {
         }
         require(same(info, source->info()), "info() differs at the second call");
         for (const std::string& fact : info.unaccounted) {
-          require(std::any_of(checker.specs().begin(), checker.specs().end(),
-                              [&](const ParamSpec& spec) {
-                                return fact.size() > spec.name.size() + 3 &&
-                                       fact.ends_with(" (" + spec.name + ")");
-                              }),
+          require(std::ranges::any_of(checker.specs(),
+                                      [&](const ParamSpec& spec) {
+                                        return fact.size() > spec.name.size() + 3 &&
+                                               fact.ends_with(" (" + spec.name + ")");
+                                      }),
                   "info() lists the unaccounted fact '" + fact +
                       "', expected behind it, in parentheses, the parameter that declares it");
         }
@@ -198,7 +196,7 @@ void check_data_source(Checker& checker) {
   });
   check_broken_files(checker);
   check_abilities(checker, *checker.make<DataSource>());
-  // The sources are made but not read: a range may end at more rows than fit in memory.
+  // Makes the sources without reading them: a range may end at more rows than fit in memory.
   check_range_ends(checker, [&](const Params& params) { checker.make<DataSource>(params); });
 }
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -19,7 +18,7 @@ Wide wide(const SquaredLength& length) { return (Wide{length.high} << 64) + leng
 
 std::string in(const Network& network) { return "in " + text_of(network) + ", "; }
 
-/// The parameters of each layer that has some: offset and size.
+/// Returns offset and size of each layer's parameters, for the layers that have parameters.
 std::vector<std::pair<std::size_t, std::size_t>> groups_of(const Network& network) {
   std::vector<std::pair<std::size_t, std::size_t>> groups;
   std::size_t offset = 0;
@@ -54,8 +53,8 @@ class PassOver {
     exact_.backward(batch, *pass_, said_.squared_norms);
   }
 
-  /// Scales with which each example's cells are as long as allowed; half of that in every other
-  /// row.
+  /// Returns scales with which each example's cells have this length; 0 for an example whose
+  /// gradient is zero or not finite.
   std::vector<double> scales_to(double length) const {
     const std::size_t groups = exact_.groups();
     std::vector<double> scales(rows_ * groups, 0.0);
@@ -105,15 +104,15 @@ Said said_of(const Program& program, const Batch& batch) {
   return pass.said();
 }
 
-/// Rows beside which an example is placed: with numbers that overflow, that are not finite, and
-/// with the smallest ones.
+/// The numbers in rows next to which an example is placed: numbers that overflow, numbers that are
+/// not finite, and the smallest numbers.
 constexpr std::array<float, 5> kNeighbours{
     std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
     std::numeric_limits<float>::max(), std::numeric_limits<float>::denorm_min(), -0.0f};
 
 constexpr std::array<std::size_t, 10> kBatches{1, 2, 3, 7, 8, 16, 17, 33, 65, 257};
 
-/// A batch of other rows, with the example among them.
+/// Returns a batch of other rows with the example among them.
 Examples among_strangers(const Examples& examples, std::size_t row, std::size_t place,
                          std::size_t rows) {
   Examples batch;
@@ -162,7 +161,7 @@ void require_groups(Program& program, const Network& network) {
   require(exact.make_pass(1) != nullptr, in(network) + "make_pass() returns nothing");
 }
 
-/// Enough examples to find errors that affect one in a hundred, in passes of a few of them.
+/// Enough examples, in small passes, to find errors that affect one example in a hundred.
 constexpr std::size_t kExamples = 1000, kPassRows = 10;
 
 template <class Check>
@@ -197,9 +196,9 @@ void require_norms(Program& program, const Network& network) {
   });
 }
 
-/// Scales for a pass: all groups together as long as allowed, and half of that; each group by
-/// itself as long as that, so that no group hides the errors of another; and a different scale for
-/// each group.
+/// Returns scales for a pass: all groups together have the allowed length, or half of it; each
+/// group alone has this length, so that no group hides another's errors; each group has a different
+/// scale.
 std::vector<std::vector<double>> scales_for(const PassOver& pass, std::size_t groups) {
   const auto most = static_cast<double>(kMost);
   std::vector<std::vector<double>> all{pass.scales_to(most), pass.scales_to(0.5 * most)};
@@ -243,7 +242,7 @@ void require_cells_of(const Cells& cells, std::span<const float> row,
   require(squares <= Wide{kMost} * kMost, whose + " are longer than they may be");
 }
 
-/// The cells are near scale * gradient, and as long as stated.
+/// Requires that cells are near scale * gradient, and have the stated length.
 void require_cells(Program& program, const Network& network) {
   program.load_parameters(parameters_for(network));
   const std::size_t groups = groups_of(network).size();
@@ -261,8 +260,8 @@ void require_cells(Program& program, const Network& network) {
   });
 }
 
-/// Finds errors in one of a hundred passes, or only after some hundreds, in reused and in new
-/// memory.
+/// Makes a thousand passes, in reused and in new memory, to find errors that occur in one of a
+/// hundred passes, or only after some hundreds.
 void require_thousand_passes(Program& program, const Network& network) {
   program.load_parameters(parameters_for(network));
   const ExactClipping& exact = exact_of(program);
@@ -311,7 +310,7 @@ void require_cells_of_their_own(Program& program, const Network& network) {
   });
 }
 
-/// add_cells() must add only the selected examples, and keep the earlier content of the sum.
+/// Requires that add_cells() adds only the selected examples, and keeps the sum's earlier content.
 void require_sum(Program& program, const Network& network) {
   program.load_parameters(parameters_for(network));
   const ExactClipping& exact = exact_of(program);
@@ -356,8 +355,8 @@ void require_sum(Program& program, const Network& network) {
   }
 }
 
-/// Pieces of the sum of some examples, then of others, then of the first ones again, added to
-/// existing numbers.
+/// Checks the pieces of a sum that are added to existing numbers: for some examples, then for
+/// different examples, then for the first examples again.
 void require_pieces(Program& program, const Network& network) {
   program.load_parameters(parameters_for(network));
   const ExactClipping& exact = exact_of(program);
@@ -382,7 +381,7 @@ void require_pieces(Program& program, const Network& network) {
   std::vector<SquaredLength> lengths(kRows);
   exact.make_cells(*pass, scales, kMost, lengths);
   constexpr std::int64_t kBefore = std::numeric_limits<std::int64_t>::max();
-  std::array<std::vector<std::uint8_t>, 2> taken;  // all but every third
+  std::array<std::vector<std::uint8_t>, 2> taken;  // all examples except every third
   std::array<Cells, 2> whole;
   for (std::size_t k = 0; k < 2; ++k) {
     for (std::size_t i = 0; i < kRows; ++i) taken[k].push_back(i % 3 == k ? 0 : 1);
@@ -406,7 +405,7 @@ void require_scale_of_nothing(Program& program, const Network& network) {
   program.load_parameters(parameters);
   const auto groups = groups_of(network);
   PassOver finite(program, examples.all());
-  // A scale of 0 in one group does not affect the others.
+  // A scale of 0 in one group must not affect the other groups.
   for (std::size_t zero = 0; zero < groups.size(); ++zero) {
     std::vector<double> scales = finite.scales_to(0.5 * static_cast<double>(kMost));
     for (std::size_t i = 0; i < examples.rows(); ++i) scales[i * groups.size() + zero] = 0.0;
@@ -422,7 +421,7 @@ void require_scale_of_nothing(Program& program, const Network& network) {
                                      std::to_string(g));
     }
   }
-  // Parameters that are not finite make all gradients not finite.
+  // Parameters that are not finite must make all gradients not finite.
   for (float& parameter : parameters) parameter = std::numeric_limits<float>::quiet_NaN();
   program.load_parameters(parameters);
   PassOver pass(program, examples.all());
@@ -483,7 +482,7 @@ void check_exact_program(Checker& checker, const std::vector<Network>& networks,
     });
   };
   each(reproducible, "rows_have_the_same_bits_at_any_place", require_reproducible_rows);
-  // The other rules rely on this: a program with other groups would write outside its memory.
+  // The other rules rely on this rule: with wrong groups, a program would write outside its memory.
   const bool sized = each(exact, "exact_groups_are_the_layers", require_groups);
   if (exact && !sized) return;
   const auto made = [&](std::string_view name, void (*check)(const Network&, const ProgramMaker&)) {

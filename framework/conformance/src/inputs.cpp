@@ -24,7 +24,7 @@ constexpr std::uint64_t kStride = 0x9e3779b97f4a7c15u;
 std::uint64_t PublicStream::next() { return mix(counter_ += kStride); }
 
 std::uint64_t PublicStream::uniform_below(std::uint64_t bound) {
-  // Draws only from the part of the range that `bound` divides, so no value is favoured.
+  // Draws only from a part of the range whose size `bound` divides, so no value is favoured.
   const std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   const std::uint64_t limit = most - most % bound;
   std::uint64_t draw = next();

@@ -12,8 +12,8 @@
 
 namespace privgrad::testing {
 
-/// Invented inputs: numbers that look random and are the same everywhere. SplitMix64 (Steele, Lea
-/// and Flood 2014) is a bijection of a counter, so a stream is a start value of the counter.
+/// Invented numbers that look random and are the same everywhere. SplitMix64 (Steele, Lea and Flood
+/// 2014) is a bijection of a counter, so the counter's start value determines a stream.
 class PublicStream final : public RandomStream {
  public:
   explicit PublicStream(std::uint64_t seed) : counter_(seed) {}
@@ -41,7 +41,7 @@ class PublicSource final : public RandomSource {
 /// \returns `count` draws from N(0, scale^2).
 std::vector<float> normal_values(std::uint64_t seed, std::size_t count, double scale = 1.0);
 
-/// One chunk after the other, from the first or from the last.
+/// Executes one chunk after the other, from the first or from the last.
 class SerialExecutor final : public Executor {
  public:
   explicit SerialExecutor(bool backwards = false) : backwards_(backwards) {}
@@ -51,7 +51,7 @@ class SerialExecutor final : public Executor {
   bool backwards_;
 };
 
-/// Two threads, each taking the next chunk.
+/// Executes chunks on two threads, each of which takes the next chunk.
 class TwoThreadExecutor final : public Executor {
  public:
   void for_each_chunk(std::size_t chunks, const std::function<void(std::size_t)>& body) override;

@@ -1,6 +1,5 @@
 #include "privgrad/model.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -18,7 +18,7 @@ namespace {
 
 using Tensor = xt::xarray<double>;
 
-/// The parameters of all layers; each layer takes its own in turn.
+/// The parameters of all layers, from which each layer in turn takes its own.
 class Parameters {
  public:
   explicit Parameters(std::span<const float> values) : values_(values) {}
@@ -75,7 +75,7 @@ Tensor padded(const Tensor& x, std::size_t zeros) {
   return image;
 }
 
-/// Writes formula(window) into the channels of every place of an image of this shape.
+/// Computes an image of this shape whose channels at every place are formula(window).
 template <class Formula>
 Tensor at_windows(const Tensor& x, std::size_t size, std::size_t stride, const Shape& shape,
                   const Formula& formula) {
@@ -181,7 +181,7 @@ Tensor defined(const Prepend&, const Tensor& x, const Shape& shape, Parameters& 
   return xt::concatenate(xt::xtuple(parameters.next({1, shape[1]}), x), 0);
 }
 
-/// \returns 1 for each place that the mask has; without a mask, for all places.
+/// \returns 1 for each place in the mask, otherwise 0; without a mask, 1 for all places.
 Tensor places_there(const std::vector<Tensor>& in, std::size_t mask) {
   if (in.size() > mask) return in[mask];
   return xt::ones<double>(Shape{in.front().shape(0)});
@@ -202,7 +202,7 @@ Tensor defined(const PickPlace& layer, const std::vector<Tensor>& in, const Shap
   return xt::zeros<double>(Shape{in[0].shape(1)});
 }
 
-/// \returns the columns of one head, with pairs turned by the angles of their places.
+/// \returns the columns of one head, with pairs rotated by the angles of their places.
 Tensor of_head(const Tensor& x, std::size_t head, std::size_t width, double rotary) {
   Tensor own = xt::view(x, xt::all(), xt::range(head * width, (head + 1) * width));
   if (rotary == 0.0) return own;
@@ -286,7 +286,7 @@ double next_token_loss(const Tensor& y, std::span<const float> tokens) {
   return sum / std::max(1.0, count);
 }
 
-/// The loss of an example whose class has the weight 1.
+/// Returns the loss of an example whose class has the weight 1.
 double plain_loss_of(const Network& network, const Tensor& y, double target,
                      std::span<const float> features) {
   const auto label = static_cast<std::size_t>(std::max(0.0, target));

@@ -12,7 +12,7 @@
 namespace privgrad::testing {
 namespace {
 
-constexpr std::size_t kSize = 17;  // not a multiple of a vector register
+constexpr std::size_t kSize = 17;  // not a multiple of a vector register's size
 constexpr std::uint64_t kSteps = 8;
 
 /// A training run with invented releases.
@@ -27,7 +27,7 @@ class Training {
     }
   }
 
-  /// \returns whether the release is unchanged.
+  /// Makes a step. \returns whether the optimizer left the release unchanged.
   bool give(const std::vector<float>& gradient, std::uint64_t step) {
     const Released released = checker_.setup().make_released(gradient, 0.5);
     optimizer_.step(parameters_, released, {.step = step, .learning_rate = 0.1});
@@ -101,7 +101,7 @@ void check_state(Checker& checker) {
   });
 }
 
-/// The states of parts, concatenated, equal the state of the whole.
+/// Requires that the concatenated states of the parts equal the state of the whole.
 void require_state_of_parts(Optimizer& whole, std::span<const ComponentPtr<Optimizer>> parts,
                             const std::string& where) {
   const std::vector<StateMember> members = whole.state();
@@ -124,7 +124,7 @@ void require_state_of_parts(Optimizer& whole, std::span<const ComponentPtr<Optim
   }
 }
 
-/// Optimizers for parts of the parameters must move them as one optimizer for all parameters.
+/// Requires that optimizers for parts of the parameters move these as a single optimizer would.
 void check_parts(Checker& checker, const std::vector<std::size_t>& sizes) {
   const auto one = checker.make<Optimizer>();
   one->start(kSize);
@@ -162,7 +162,7 @@ void check_coordinatewise(Checker& checker) {
   });
 }
 
-/// The vectors of a state.
+/// Returns the vectors of an optimizer's state.
 std::vector<std::vector<float>*> vectors_of(Optimizer& optimizer) {
   std::vector<std::vector<float>*> vectors;
   for (const StateMember& member : optimizer.state()) {
@@ -198,8 +198,8 @@ void check_rule(Checker& checker) {
       apply(rule, parameters, vector(0), vector(1), gradient);
       require(same_bits(parameters, training.parameters()),
               "step " + std::to_string(step) + " does not move parameters as its rule does");
-      // The vectors belong to the caller that makes the steps; everything else belongs to the
-      // optimizer.
+      // The vectors are the responsibility of the caller that makes the steps; all other state is
+      // the optimizer's.
       for (std::size_t i = 0; i < own.size(); ++i) *own[i] = ahead[i];
       require(same_bits(state_of(*stepped), state_of(*told)),
               "after step " + std::to_string(step) +
@@ -208,10 +208,10 @@ void check_rule(Checker& checker) {
   });
 }
 
-/// The rules of anchor().
+/// Checks the rules of anchor().
 void check_anchors(Checker& checker) {
-  // The anchors live as long as the rules: an optimizer that keeps a reference to an anchor must
-  // fail its rule instead of reading freed memory.
+  // The anchors exist as long as the rules run: an optimizer that keeps a reference to an anchor
+  // must break its rule instead of reading freed memory.
   const std::vector<float> anchors[] = {normal_values(501, kSize), normal_values(502, kSize)};
   const auto begin_round = [&](Optimizer& optimizer, std::uint64_t seed) {
     optimizer.start(kSize);
@@ -227,7 +227,7 @@ void check_anchors(Checker& checker) {
     std::vector<float> anchor = anchors[0];
     optimizer->start(kSize);
     optimizer->anchor(anchor);
-    std::fill(anchor.begin(), anchor.end(), std::numeric_limits<float>::quiet_NaN());
+    std::ranges::fill(anchor, std::numeric_limits<float>::quiet_NaN());
     require(same_bits(trained(checker, *optimizer), round(1)),
             "the argument of anchor() is read after the call");
   });
@@ -243,7 +243,7 @@ void check_anchors(Checker& checker) {
 
 }  // namespace
 
-// The rules, one after the other.
+// All rules for optimizers, in order.
 // NOLINTNEXTLINE(readability-function-size): it is one list
 void check_optimizer(Checker& checker) {
   if (!checker.setup().make_released) {

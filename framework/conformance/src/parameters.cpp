@@ -1,4 +1,5 @@
 #include "parameters.hpp"
+#include "privgrad/names.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +14,7 @@ bool snake_case(const std::string& name) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
   };
   return !name.empty() && name.front() >= 'a' && name.front() <= 'z' &&
-         std::all_of(name.begin(), name.end(), legal);
+         std::ranges::all_of(name, legal);
 }
 
 bool number(const ParamSpec& spec) {
@@ -34,7 +35,7 @@ std::string value_text(const Value& value) {
   return std::string(value.type_name());
 }
 
-/// The problem that Params::check reports for this value of this parameter; "" if there is none.
+/// Returns the problem that Params::check reports for a parameter's value; "" if it reports none.
 std::string complaint(const ParamSpec& spec, const Value& value) {
   Value object{Value::Object{}};
   object.set(spec.name, value);
@@ -60,7 +61,7 @@ void for_each_spec(const std::vector<ParamSpec>& specs, const std::string& prefi
   }
 }
 
-/// The numbers nearest to the ends of a range that are still inside it.
+/// Returns the numbers inside a range that are nearest to its ends.
 std::vector<Value> number_ends(const ParamSpec& spec) {
   std::vector<Value> ends;
   const auto add = [&](double end, bool exclusive, double inwards) {
@@ -174,7 +175,7 @@ ExampleParams example_params(const std::vector<ParamSpec>& specs, const Value& g
   ExampleParams examples;
   examples.params = Value(Value::Object{});
   add_examples(specs, given, "", examples, examples.params);
-  // Unknown members stay, so that Params::make reports them.
+  // Keeps unknown members, so that Params::make reports them.
   if (const auto* members = std::get_if<Value::Object>(&given.data())) {
     for (const Value::Member& member : *members) {
       if (examples.params.find(member.key) == nullptr)
@@ -188,7 +189,7 @@ std::vector<Value> with_each_optional(const std::vector<ParamSpec>& specs, const
   std::vector<Value> all{params};
   for (const ParamSpec& spec : specs) {
     if (spec.required || !spec.example_value || params.find(spec.name) != nullptr) continue;
-    if (spec.type == ParamType::path) continue;  // no example can stand for a file
+    if (spec.type == ParamType::path) continue;  // no example can replace a file
     all.push_back(params);
     all.back().set(spec.name, *spec.example_value);
   }
@@ -233,13 +234,10 @@ void check_declaration(Checker& checker) {
   });
   checker.rule("declares_known_traits", [&] {
     for (const std::string& name : info.traits) {
-      const bool is_known =
-          std::find(trait::kAll.begin(), trait::kAll.end(), name) != trait::kAll.end();
+      const bool is_known = std::ranges::find(trait::kAll, name) != trait::kAll.end();
       const std::vector<std::string> known(trait::kAll.begin(), trait::kAll.end());
-      const std::string near = is_known ? "" : nearest_name(name, known);
-      require(is_known, "the trait '" + name + "' is not one of privgrad/traits.hpp" +
-                            (near.empty() ? "" : "; the nearest is '" + near + "'") +
-                            ": no engine supports it");
+      require(is_known, "no engine supports the trait '" + name +
+                            "', which privgrad/traits.hpp lacks" + did_you_mean(name, known));
     }
   });
   checker.rule("declares_parameter_names", [&] {

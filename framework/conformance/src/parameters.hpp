@@ -1,8 +1,7 @@
-// Parameters with which to try a component, made from its declaration only.
+// Parameters for trying a component, made only from its declaration.
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,18 +11,18 @@
 
 namespace privgrad::testing {
 
-/// Parameters made from the declaration only.
+/// Parameters made only from a component's declaration.
 struct ExampleParams {
   Value params;                         ///< An object with every declared example and default.
   std::vector<std::string> undeclared;  ///< Required parameters without an example.
-  std::vector<std::string> files;       ///< Required paths: no example can stand for a file.
+  std::vector<std::string> files;       ///< Required paths, for which there are no examples.
 };
 
 /// \param given  members that replace the declared ones; an object or null.
 ExampleParams example_params(const std::vector<ParamSpec>& specs, const Value& given);
 
-/// The parameters unchanged, followed by one copy for each optional parameter, which adds the
-/// parameter's example.
+/// Returns the unchanged parameters, followed by one copy for each optional parameter, to which the
+/// copy adds that parameter's example.
 std::vector<Value> with_each_optional(const std::vector<ParamSpec>& specs, const Value& params);
 
 /// One parameter set to an end of its range, the others as in `base`.
@@ -32,14 +31,14 @@ struct Variant {
   Value params;
 };
 
-/// Every end of every declared range, every choice, both booleans, the shortest list.
+/// Returns variants for the ends of declared ranges, all choices, both booleans, the shortest list.
 std::vector<Variant> range_ends(const std::vector<ParamSpec>& specs, const Value& base);
 
-/// The rules about a component's declaration; they need no object.
+/// Checks the rules about a component's declaration, which need no object.
 void check_declaration(Checker& checker);
 
-/// The rule that parameters at the ends of their ranges give a component that works, or a
-/// ConfigError. `exercise` briefly uses a component made from the parameters; it may throw any
+/// Checks that parameters at the ends of their ranges give a component that works, or a
+/// ConfigError. `exercise` briefly uses a component made from the parameters, and may throw any
 /// Error of the SDK.
 void check_range_ends(Checker& checker, const std::function<void(const Params&)>& exercise);
 

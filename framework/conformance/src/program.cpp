@@ -6,6 +6,7 @@
 
 #include "inputs.hpp"
 #include "network_definition.hpp"
+#include "privgrad/finite.hpp"
 #include "privgrad/row_evaluations.hpp"
 #include "program_inputs.hpp"
 #include "rules.hpp"
@@ -13,8 +14,8 @@
 namespace privgrad::testing {
 namespace {
 
-/// d loss / d parameter by a central difference of this width; parameters are floats, so the actual
-/// width is the difference of the rounded parameters.
+/// Computes d loss / d parameter by a central difference of about this width; parameters are
+/// floats, so the exact width is the difference of the rounded parameters.
 double difference(const std::function<double(const std::vector<float>&)>& loss,
                   const std::vector<float>& parameters, std::size_t place, float width) {
   std::vector<float> moved = parameters;
@@ -25,8 +26,8 @@ double difference(const std::function<double(const std::vector<float>&)>& loss,
   return (above - loss(moved)) / (step_up - static_cast<double>(moved[place]));
 }
 
-/// Truncation (width^2) and float rounding of the loss (1e-7 / width) stay below this if the loss
-/// is smooth; if two widths disagree, there is a kink between them, and nothing is compared.
+/// A tolerance above the truncation (width^2) and float rounding errors (1e-7 / width) of a smooth
+/// loss. If two widths differ by more, the loss has a kink in between, and nothing is compared.
 constexpr double kNear = 4e-3;
 
 bool near(double a, double b) {
@@ -71,7 +72,7 @@ void require_independent_rows(Program& program, const Network& network) {
         same_bits(row_of(together, row, size), gradients(program, examples.one(row))),
         "in " + text_of(network) + ", the row of an example alone differs from its row among 70");
   }
-  // Equal examples count separately.
+  // Checks that equal examples count separately.
   Examples twice = examples_for(network, 12);
   for (std::size_t row = 1; row < twice.rows(); row += 2) {
     std::copy_n(twice.features.begin() + static_cast<std::ptrdiff_t>((row - 1) * twice.row_size),
@@ -84,7 +85,7 @@ void require_independent_rows(Program& program, const Network& network) {
     require(same_bits(row_of(pairs, row, size), gradients(program, twice.one(row))),
             "in " + text_of(network) + ", an example beside an equal one has another row");
   }
-  // An example with which everything overflows must not affect its neighbours.
+  // An example that makes everything overflow must not affect its neighbours.
   for (std::size_t i = 0; i < examples.row_size; ++i) {
     examples.features[examples.row_size + i] = std::numeric_limits<float>::max();
   }
@@ -140,7 +141,7 @@ void require_nothing_from_nothing(Program& program, const Network& network) {
           "in " + text_of(network) + ", the loss of an empty batch is not 0");
 }
 
-/// gradient_rows() must write to the given memory and nowhere else.
+/// Requires that gradient_rows() writes only to the given memory.
 void require_filled(Program& program, const Network& network) {
   const Examples examples = examples_for(network, 5);
   program.load_parameters(parameters_for(network));
@@ -150,7 +151,7 @@ void require_filled(Program& program, const Network& network) {
   program.gradient_rows(examples.all(), std::span(rows).subspan(1, count));
   require(rows.front() == 42.0f && rows.back() == 42.0f,
           "in " + text_of(network) + ", gradient_rows() wrote outside its output");
-  require(std::all_of(rows.begin(), rows.end(), [](float value) { return std::isfinite(value); }),
+  require(all_finite(rows),
           "in " + text_of(network) + ", gradient_rows() left a value that is not finite");
 }
 
@@ -161,7 +162,7 @@ void use_extremes(Program& program, const Network& network) {
   for (std::size_t i = 0; i < examples.features.size(); ++i) {
     examples.features[i] = extremes[i % std::size(extremes)];
   }
-  // A diverged run has such parameters, and its steps must not fail.
+  // A diverged run may have such parameters, and its steps must not fail.
   for (const float size : {1.0f, 1e30f, std::numeric_limits<float>::infinity()}) {
     std::vector<float> parameters = parameters_for(network);
     for (float& parameter : parameters) parameter *= size;
@@ -171,7 +172,7 @@ void use_extremes(Program& program, const Network& network) {
   }
 }
 
-/// All results of a program for some examples, in one list.
+/// Returns all results of a program for some examples, in one list.
 std::vector<double> said(const Program& program, const Examples& examples) {
   const std::vector<float> rows = gradients(program, examples.all());
   std::vector<double> all(rows.begin(), rows.end());
@@ -220,21 +221,21 @@ const Outputs& outputs_ability(const Program& program) {
   return *found;
 }
 
-/// The outputs of some examples, in memory with a number on each side that must not change.
+/// Returns the outputs of some examples, written between two numbers that must not change.
 std::vector<float> outputs_of(const Program& program, const Network& network,
                               std::span<const float> features, std::size_t rows) {
   constexpr float kGuard = 12345.0f;
   const std::size_t size = rows * output_count(network);
   std::vector<float> memory(size + 2, kGuard);
   const auto inner = std::span(memory).subspan(1, size);
-  std::fill(inner.begin(), inner.end(), std::numeric_limits<float>::quiet_NaN());
+  std::ranges::fill(inner, std::numeric_limits<float>::quiet_NaN());
   outputs_ability(program).outputs(features, rows, inner);
   require(memory.front() == kGuard && memory.back() == kGuard,
           "in " + text_of(network) + ", outputs() wrote outside its memory");
   return {inner.begin(), inner.end()};
 }
 
-/// The outputs must be those from which the loss is computed.
+/// Requires that the loss follows from the outputs.
 void require_outputs_of_the_loss(Program& program, const Network& network) {
   const Examples examples = examples_for(network, 70);
   program.load_parameters(parameters_for(network));
@@ -279,7 +280,7 @@ void require_rows_as_alone(Program& program, const Network& network) {
   Examples examples = examples_for(network, 300);
   program.load_parameters(parameters_for(network));
   const auto compare = [&](std::size_t spoilt) {
-    // A number on each side that must not change.
+    // Memory with a number on each side that must not change.
     std::vector<Evaluation> memory(examples.rows() + 2, {.loss = 12345.0, .correct = 7});
     ability->evaluate_rows(examples.all(), std::span(memory).subspan(1, examples.rows()));
     for (const Evaluation& guard : {memory.front(), memory.back()}) {

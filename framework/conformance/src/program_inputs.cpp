@@ -14,8 +14,8 @@ Examples examples_for(const Network& network, std::size_t rows) {
   if (const std::size_t vocabulary = vocabulary_of(network); vocabulary > 0) {
     for (std::size_t i = 0; i < examples.features.size(); ++i)
       examples.features[i] = static_cast<float>(i * i % vocabulary);
-    // Examples with empty places after their tokens: the third has one, and the seventh has only
-    // empty places.
+    // Puts empty places after the tokens of examples: the third example has one empty place, the
+    // seventh has only empty places.
     for (std::size_t row = 2; row < rows; ++row) {
       const std::size_t empty = row % 7 == 6 ? examples.row_size : row % 7 / 2 % examples.row_size;
       std::fill_n(examples.features.begin() +

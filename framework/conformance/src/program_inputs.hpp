@@ -11,10 +11,10 @@
 
 namespace privgrad::testing {
 
-/// The longest vector of cells that an example may have.
+/// The largest allowed length of an example's cells.
 inline constexpr std::uint64_t kMost = std::uint64_t{1} << 26;
 
-/// Examples for a network. They own the memory of the batches made from them.
+/// Examples for a network. They own the memory of all batches made from them.
 struct Examples {
   std::size_t row_size = 0;
   std::vector<float> features;

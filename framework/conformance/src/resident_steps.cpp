@@ -26,7 +26,7 @@ constexpr std::array<StepRule::Kind, 3> kKinds = {StepRule::Kind::descent, StepR
 
 std::string words(const Network& network) { return "in " + text_of(network) + ", "; }
 
-/// A program, and a pass with the cells of some examples.
+/// A program under test, and a pass with the cells of some examples.
 class Bench {
  public:
   Bench(Program& program, const Network& network)
@@ -35,7 +35,8 @@ class Bench {
         resident_(dynamic_cast<ResidentSteps&>(program)),
         where_(words(network)),
         size_(program.parameter_count()),
-        examples_(examples_for(network, kResidentRows)) {
+        examples_(examples_for(network, kResidentRows)),
+        data_(network.input, examples_.features, examples_.targets) {
     program_.load_parameters(parameters_for(network));
     pass_ = exact_.make_pass(kResidentRows);
     std::vector<double> scales(kResidentRows * exact_.groups());
@@ -54,8 +55,9 @@ class Bench {
   std::size_t size() const { return size_; }
   ResidentSteps& resident() { return resident_; }
   const Examples& examples() const { return examples_; }
+  const Dataset& data() const { return data_; }
 
-  /// All but every third, starting with the first or the second.
+  /// Selects all rows except every third, starting with row `first`.
   static std::vector<std::uint8_t> some(std::size_t first) {
     std::vector<std::uint8_t> taken(kResidentRows, 1);
     for (std::size_t i = first; i < kResidentRows; i += 3) taken[i] = 0;
@@ -77,7 +79,7 @@ class Bench {
   }
 
   std::unique_ptr<ResidentSteps::Memory> memory(std::size_t vectors) const {
-    auto made = resident_.make_memory(vectors);
+    auto made = resident_.make_memory(vectors, data_);
     require(made != nullptr, "make_memory() returns nothing");
     return made;
   }
@@ -87,10 +89,15 @@ class Bench {
     std::iota(places.begin(), places.end(), std::uint64_t{0});
     return places;
   }
-  CellList cells(const ResidentSteps::Memory& memory, ResidentSteps::Cells what) const {
-    CellList found(size_, 77);
-    resident_.cells_at(memory, what, all(), found);
+  CellList cells_at(ResidentSteps::Memory& memory, ResidentSteps::Cells what,
+                    const Places& places) const {
+    CellList found(places.size(), 77);
+    resident_.cells_at(memory, what, places, found);
+    resident_.settle(memory);
     return found;
+  }
+  CellList cells(ResidentSteps::Memory& memory, ResidentSteps::Cells what) const {
+    return cells_at(memory, what, all());
   }
   std::vector<float> numbers(const ResidentSteps::Memory& memory, Numbers what) const {
     std::vector<float> found(size_, 77.0f);
@@ -100,7 +107,9 @@ class Bench {
 
   std::vector<CellFactors> factors(const Places& places) const {
     std::vector<CellFactors> found(kResidentRows * places.size(), {.left = 77, .right = 77});
-    resident_.factors_at(*pass_, places, found);
+    const auto memory = this->memory(0);
+    resident_.factors_at(*pass_, places, *memory, found);
+    resident_.settle(*memory);
     return found;
   }
 
@@ -121,10 +130,107 @@ class Bench {
   std::string where_;
   std::size_t size_;
   Examples examples_;
+  Dataset data_;
   std::unique_ptr<ExactClipping::Pass> pass_;
 };
 
-/// Some places in arbitrary order, one of them twice.
+/// Clips some rows in the program's memory, and clips the same examples by ExactClipping.
+class ClippedBoth {
+ public:
+  ClippedBoth(const ExactClipping& exact, const Dataset& data, const ClipRule& rule)
+      : exact_(exact),
+        groups_(exact.groups()),
+        scaling_{.rule = rule,
+                 .clip_norm = 1.0,
+                 .cells_of_a_unit = static_cast<double>(kMost),
+                 .most_cells = kMost} {
+    for (std::size_t i = 0; i < kResidentRows; i += 3) {
+      rows_.push_back(static_cast<std::uint32_t>(i * 7 % kResidentRows));
+    }
+    features_.resize(rows_.size() * data.row_size());
+    targets_.resize(rows_.size());
+    data.gather(rows_, features_, targets_);
+  }
+
+  void check(const ResidentSteps& resident, ResidentSteps::Memory& memory,
+             const std::string& where) const {
+    const auto own = exact_.make_pass(kResidentRows), other = exact_.make_pass(kResidentRows);
+    Found found(rows_.size(), groups_), expected(rows_.size(), groups_);
+    resident.clip_rows(*own, rows_, scaling_, memory, found.spans());
+    resident.settle(memory);
+    const std::size_t size = features_.size() / rows_.size();
+    for (std::size_t i = 0; i < rows_.size(); ++i)
+      expected.checksums[i] =
+          example_checksum(std::span(features_).subspan(i * size, size), targets_[i]);
+    require(found.checksums == expected.checksums,
+            where + "clip_rows() gives other checksums than those of the rows that it is given");
+    exact_.backward({features_, targets_}, *other, expected.norms);
+    for (std::size_t i = 0; i < rows_.size(); ++i)
+      cell_scales(scaling_, std::span(expected.norms).subspan(i * groups_, groups_),
+                  std::span(expected.scales).subspan(i * groups_, groups_));
+    exact_.make_cells(*other, expected.scales, kMost, expected.lengths);
+    for (std::size_t i = 0; i < rows_.size(); ++i)
+      expected.taken[i] = expected.lengths[i] <= SquaredLength{0, kMost * kMost} ? 1 : 0;
+    for (std::size_t i = 0; i < expected.norms.size(); ++i)
+      require(same_bits(found.norms[i], expected.norms[i]) || std::isnan(expected.norms[i]),
+              where + "clip_rows() finds other norms than backward()");
+    require(std::equal(found.scales.begin(), found.scales.end(), expected.scales.begin(),
+                       [](double x, double y) { return same_bits(x, y); }),
+            where + "clip_rows() gives other scales than cell_scales()");
+    require(found.lengths == expected.lengths,
+            where + "clip_rows() makes cells of other lengths than make_cells()");
+    require(found.taken == expected.taken,
+            where + "clip_rows() takes other examples than those within the bound");
+    resident.clear_sum(memory);
+    resident.add_to_sum(*own, {}, memory);
+    const std::size_t parameters = dynamic_cast<const Program&>(exact_).parameter_count();
+    CellList sum(parameters, 77), wanted(parameters, 0);
+    Places all(parameters);
+    std::iota(all.begin(), all.end(), std::uint64_t{0});
+    resident.cells_at(memory, ResidentSteps::Cells::sum, all, sum);
+    resident.settle(memory);
+    exact_.add_cells(*other, expected.taken, wanted);
+    require(sum == wanted, where + "add_to_sum() does not add the cells that clip_rows() took");
+  }
+
+ private:
+  struct Found {
+    Found(std::size_t rows, std::size_t groups)
+        : norms(rows * groups, 77.0),
+          scales(rows * groups, 77.0),
+          lengths(rows, SquaredLength{7, 7}),
+          taken(rows, 77),
+          checksums(rows, 77) {}
+    ResidentSteps::Clipped spans() { return {norms, scales, lengths, taken, checksums}; }
+    std::vector<double> norms, scales;
+    std::vector<SquaredLength> lengths;
+    std::vector<std::uint8_t> taken;
+    std::vector<std::uint64_t> checksums;
+  };
+
+  const ExactClipping& exact_;
+  std::size_t groups_;
+  CellScaling scaling_;
+  std::vector<std::uint32_t> rows_;
+  std::vector<float> features_, targets_;
+};
+
+void require_clipped_rows(Program& program, const Network& network) {
+  Bench bench(program, network);
+  const auto memory = bench.memory(0);
+  const auto& exact = dynamic_cast<const ExactClipping&>(program);
+  const auto groups = static_cast<double>(exact.groups());
+  for (const ClipRule& rule :
+       {ClipRule{.kind = ClipRule::Kind::shorten, .gamma = 0.0, .bounds = {1.0}},
+        ClipRule{.kind = ClipRule::Kind::shorten,
+        .gamma = 0.0,
+        .bounds = std::vector<double>(exact.groups(), 1.0 / std::sqrt(groups))},
+        ClipRule{.kind = ClipRule::Kind::normalize, .gamma = 0.0, .bounds = {1.0}},
+        ClipRule{.kind = ClipRule::Kind::normalize, .gamma = 0.01, .bounds = {1.0}}})
+    ClippedBoth(exact, bench.data(), rule).check(bench.resident(), *memory, bench.where());
+}
+
+/// Some places in arbitrary order, with one of them twice.
 Places mixed(const Places& all) {
   Places places;
   for (std::size_t i = all.size(); i-- > 0;)
@@ -144,15 +250,14 @@ void require_resident_sums(Program& program, const Network& network) {
   bench.resident().clear_sum(*other);
   CellList both(one);
   for (std::size_t i = 0; i < both.size(); ++i) both[i] += two[i];
-  const auto sum = [&](const ResidentSteps::Memory& of) {
+  const auto sum = [&](ResidentSteps::Memory& of) {
     return bench.cells(of, ResidentSteps::Cells::sum);
   };
   require(sum(*memory) == both, words(network) + "add_to_sum() does not add what add_cells() adds");
   require(sum(*other) == CellList(bench.size(), 0),
           words(network) + "a sum that was cleared is not 0, or is that of another memory");
   const Places places = mixed(bench.all());
-  CellList found(places.size(), 77);
-  bench.resident().cells_at(*memory, ResidentSteps::Cells::sum, places, found);
+  const CellList found = bench.cells_at(*memory, ResidentSteps::Cells::sum, places);
   for (std::size_t i = 0; i < places.size(); ++i)
     require(found[i] == both[places[i]], words(network) + "cells_at() gives cells of other places");
   bench.resident().clear_sum(*memory);
@@ -175,7 +280,7 @@ void require_factors(Program& program, const Network& network) {
   }
 }
 
-/// Noise at the scales of real releases, and at the ends of the range.
+/// The scale of a release's noise: as in real releases, or at an end of the range.
 struct Noise {
   double sigma;
   unsigned shift;
@@ -183,14 +288,14 @@ struct Noise {
 constexpr std::array<Noise, 6> kNoises = {
     {{0x1.3p26, 17}, {0x1.9p28, 19}, {3.75, 0}, {0x1p-64, 0}, {0x1.8p59, 50}, {0x1p60, 0}}};
 
-/// Releases `sum`, which the memory contains, and makes those chunks that the program leaves
-/// undecided, as the core does.
+/// Releases `sum`, which is in the memory, and then computes the chunks that the program leaves
+/// open, as the core does.
 void release_all(Checker& checker, Bench& bench, ResidentSteps::Memory& memory,
                  const NoiseOrder& order, const CellList& sum) {
   const auto sums = bench.chunks_of(sum);
   const std::vector<std::uint64_t> open = bench.resident().release(memory, order);
-  // Checked before a chunk is looked up, because a wrong chunk would crash this process.
-  require(std::is_sorted(open.begin(), open.end()) && (open.empty() || open.back() < sums.size()),
+  // Checks this before using the chunks, because a wrong chunk number would crash this process.
+  require(std::ranges::is_sorted(open) && (open.empty() || open.back() < sums.size()),
           bench.where() + "release() leaves open chunks that do not exist");
   for (const std::uint64_t chunk : open) {
     CellList cells(sums[chunk].size());
@@ -238,7 +343,7 @@ std::vector<float> gradients_of(const CellList& cells, double width) {
   return gradient;
 }
 
-/// A memory with released cells near `size`.
+/// Returns a memory whose released cells are near `size`.
 std::unique_ptr<ResidentSteps::Memory> with_release(Checker& checker, Bench& bench,
                                                     StepRule::Kind kind, std::uint64_t number) {
   auto memory = bench.memory(state_vectors(kind));
@@ -276,11 +381,12 @@ void require_updates(Checker& checker, Program& program, const Network& network)
         const Places places = mixed(bench.all());
         std::vector<float> found(places.size()), wanted;
         bench.resident().numbers_at(*memory, kNumbers[i], places, found);
+        bench.resident().settle(*memory);
         for (const std::uint64_t place : places) wanted.push_back(expected[i][place]);
         require(same_bits(found, wanted), words(network) + "numbers_at() gives other numbers");
       }
     }
-    // The program must compute with the values that it reports.
+    // Checks that the program computes with the values that it reports.
     const Evaluation moved = program.evaluate(bench.examples().all());
     program.load_parameters(expected[0]);
     require(same_bits(moved.loss, program.evaluate(bench.examples().all()).loss),
@@ -325,8 +431,8 @@ void require_given_numbers(Program& program, const Network& network) {
           words(network) + "its parameters are not those that it was given");
 }
 
-/// Networks with more than two chunks of noise, of which the last is incomplete; empty if the
-/// program supports no such network.
+/// Returns networks with more than two chunks of noise, of which the last is incomplete; empty if
+/// the program supports no such network.
 std::vector<Network> with_a_large_one(const std::vector<Network>& networks,
                                       const ProgramMaker& make) {
   std::vector<Network> all = networks;
@@ -371,6 +477,7 @@ void check_resident_steps(Checker& checker, const std::vector<Network>& networks
       check(checker, program, network);
     };
   };
+  each("resident_rows_are_clipped_by_the_rule", false, require_clipped_rows);
   each("resident_sums_are_the_cells", false, require_resident_sums);
   each("resident_factors_are_the_cells", false, require_factors);
   each("resident_releases_have_the_ordered_noise", true, with_checker(require_noise));

@@ -33,17 +33,17 @@ void check_data_source(Checker& checker);
 void check_model(Checker& checker);
 void check_optimizer(Checker& checker);
 void check_sampler(Checker& checker);
-/// Whether the sampler's start() accepts any of the plans that are tried.
+/// Whether the sampler's start() accepts any of the plans that the suite tries.
 bool starts_somewhere(const Checker& checker);
 void check_schedule(Checker& checker);
 void check_transform(Checker& checker);
 
-/// The rules of CoordinateScaling.
+/// Checks the rules of CoordinateScaling.
 /// \param layouts  groups that the clipping accepts; not empty.
 void check_coordinate_scaling(Checker& checker,
                               const std::vector<std::vector<ParameterGroup>>& layouts);
 
-/// The rules of BoundedStatistic.
+/// Checks the rules of BoundedStatistic.
 /// \param shapes  shapes of examples that the transform accepts.
 void check_bounded_statistic(Checker& checker, const std::vector<Shape>& shapes);
 
@@ -53,40 +53,40 @@ bool is_able(const Component& component) {
   return dynamic_cast<const Ability*>(&component) != nullptr;
 }
 
-/// Makes a program.
+/// A function that makes a program.
 using ProgramMaker = std::function<std::unique_ptr<Program>(const Network&, Executor&)>;
 
-/// The rules of Program.
+/// Checks the rules of Program.
 /// \param networks  accepted by `make`; not empty.
 void check_program(Checker& checker, const std::vector<Network>& networks,
                    const ProgramMaker& make);
 
-/// All numbers of a component's state, in the order of its list.
+/// Returns all numbers of a component's state, in the order of its list.
 std::vector<double> state_of(Stateful& component);
-/// Gives the state of one component to another that was started in the same way.
+/// Copies one component's state to another component that was started in the same way.
 void copy_state(Stateful& from, Stateful& to);
-/// Fails unless the list of a state names each member once, and is the same on every call.
+/// Breaks the rule unless a state's list names each member once, and is the same on every call.
 void require_state_list(Stateful& component);
 
-/// The rules of optional functions: of aggregators auto_steps(), of optimizers
-/// auto_learning_rate(), of schedules influence() and AdaptiveLocalIterations, of accountants
-/// is_filter(), of data sources foreseen_info(), files(), suggest(), columns() and StreamedRows.
+/// Check the rules for optional functions: auto_steps() of aggregators; auto_learning_rate() of
+/// optimizers; influence() and AdaptiveLocalIterations of schedules; is_filter() of accountants;
+/// foreseen_info(), files(), suggest(), columns() and StreamedRows of data sources.
 void check_abilities(Checker& checker, const Aggregator& aggregator);
 void check_abilities(Checker& checker, const Optimizer& optimizer);
 void check_abilities(Checker& checker, const std::vector<Horizon>& horizons);
 void check_abilities(Checker& checker, const Accountant& accountant);
 void check_abilities(Checker& checker, DataSource& source);
 
-/// The rules of StreamedRows.
-/// \param streams  the source.
+/// Checks the rules of StreamedRows.
+/// \param streams  the same object as `source`.
 void check_streamed_rows(Checker& checker, DataSource& source, StreamedRows& streams);
 
-/// The rules of ReproducibleRows and ExactClipping, of programs that have these
+/// Checks the rules of ReproducibleRows and ExactClipping, for programs that have these
 /// abilities.
 void check_exact_program(Checker& checker, const std::vector<Network>& networks,
                          const ProgramMaker& make);
 
-/// The rules of ResidentSteps, of programs that have it.
+/// Checks the rules of ResidentSteps, for programs that have this ability.
 void check_resident_steps(Checker& checker, const std::vector<Network>& networks,
                           const ProgramMaker& make);
 

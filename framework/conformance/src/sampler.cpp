@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
 
 #include "inputs.hpp"
 #include "parameters.hpp"
@@ -30,14 +29,14 @@ std::vector<SamplingPlan> accepted_plans(const Checker& checker) {
   return found;
 }
 
-/// The batches of all steps, with only existing rows, so that later rules can count the draws of
-/// each row.
+/// Returns the batches of all steps; checks that all rows exist, so that later rules can count the
+/// draws of each row.
 std::vector<Batch> batches(Sampler& sampler, const SamplingPlan& plan, std::size_t rows,
                            std::uint64_t first = 0) {
   const PublicSource random(kSeed);
   std::vector<Batch> all;
   for (std::uint64_t step = first; step < plan.steps; ++step) {
-    Batch batch{4000000000u, 7u, 7u};  // an out parameter: its previous content must not matter
+    Batch batch{4000000000u, 7u, 7u};  // sample() must ignore this previous content
     sampler.sample(step, rows, random, batch);
     require_rows(batch, rows, " in " + text_of(plan));
     all.push_back(std::move(batch));
@@ -49,11 +48,11 @@ std::vector<Batch> batches(Sampler& sampler, const SamplingPlan& plan) {
   return batches(sampler, plan, plan.dataset_size);
 }
 
-/// The largest number of releases of gaussian(kSampledNoise), on a batch that contains the example,
-/// that an event pays for: Gaussians add up as 1/sigma^2, and one is rho-zCDP for (sensitivity /
-/// sigma)^2 / 2. Another mechanism, such as Laplace noise, pays for none, because the release has
-/// Gaussian noise. Neither does a smaller rho, whatever the sampling: a charge that claims
-/// amplification names the sampled event.
+/// Returns how many releases of gaussian(kSampledNoise), on batches that contain the example, an
+/// event pays for: Gaussians add up as 1/sigma^2, and one Gaussian is rho-zCDP for rho =
+/// (sensitivity / sigma)^2 / 2. Other mechanisms, such as Laplace noise, pay for no release,
+/// because the release has Gaussian noise. A smaller rho pays for no release either, whatever the
+/// sampling is: a charge that claims amplification must name the sampled event.
 double releases_paid(const Event& event, Adjacency adjacency) {
   const double infinity = std::numeric_limits<double>::infinity();
   if (const auto* zcdp = std::get_if<ZcdpEvent>(&event.kind())) {
@@ -83,7 +82,7 @@ double releases_paid(const Event& event, Adjacency adjacency) {
   return 0.0;
 }
 
-/// After every prefix of the steps, no example has been in more batches than were paid for.
+/// Requires that at every step, each example has been in at most as many batches as were paid for.
 void require_participation_paid(const std::vector<Batch>& chosen, const std::vector<Event>& paid,
                                 const SamplingPlan& plan) {
   std::vector<double> taken(plan.dataset_size, 0.0);
@@ -101,8 +100,8 @@ void require_participation_paid(const std::vector<Batch>& chosen, const std::vec
 }
 
 /// Compares the draws of sample() over many steps with the charge: how often each example is
-/// chosen, how batch sizes vary, and how much consecutive batches share. The last two checks
-/// distinguish shuffled batches, whose steps are not independent, from subsampled batches.
+/// chosen, how batch sizes vary, and how many examples consecutive batches share. The last two
+/// checks distinguish shuffled batches, whose steps are not independent, from subsampled batches.
 void require_drawn_as_charged(const std::vector<Batch>& chosen, const Sampling& how,
                               const SamplingPlan& plan) {
   const double q = how.rate;
@@ -141,18 +140,18 @@ void require_drawn_as_charged(const std::vector<Batch>& chosen, const Sampling& 
   }
   require_near(sizes, 0.0, steps * size_variance,
                "the excess of all batch sizes over the expected");
-  // Fourth central moment of the binomial: 3 v^2 + v (1 - 6 q (1 - q)).
+  // Uses the fourth central moment of the binomial: 3 v^2 + v (1 - 6 q (1 - q)).
   const double spread =
       2.0 * size_variance * size_variance + size_variance * (1.0 - 6.0 * q * (1.0 - q));
   require_near(squares, steps * size_variance, steps * std::max(0.0, spread),
                "the sum of squared deviations of the batch size (Poisson sampling varies it)");
-  // Pairs of consecutive batches share examples with neighbouring pairs, hence the factor 3.
+  // A pair of consecutive batches is correlated with its neighbouring pairs, hence the factor 3.
   require_near(shared, (steps - 1.0) * n * q * q, 3.0 * steps * n * q * q,
                "the number of examples that consecutive batches share");
 }
 
-/// Makes the same comparison for cycles, in which the rows of one step are drawn like all rows
-/// without cycles.
+/// Makes the same comparison for cycles: in each step of a cycle, that step's rows are drawn as all
+/// rows are drawn without cycles.
 void require_cycles_as_charged(const std::vector<Batch>& chosen, std::uint64_t cycle,
                                const Sampling& how, const SamplingPlan& plan) {
   const auto of_groups = batches_of_groups(chosen, cycle);
@@ -163,23 +162,23 @@ void require_cycles_as_charged(const std::vector<Batch>& chosen, std::uint64_t c
   }
 }
 
-/// Epochs of random allocation with different numbers of rows: no row's step may depend on their
-/// number.
+/// Checks epochs of random allocation with different numbers of rows: no row's step may depend on
+/// the number of rows.
 void require_epochs_as_charged(const Checker& checker, std::uint64_t epoch_steps,
                                const SamplingPlan& plan) {
   for (const std::size_t rows :
        {std::size_t(plan.dataset_size), std::size_t{2}, std::size_t{51}, std::size_t{150}}) {
     const auto sampler = started(checker, plan);
     std::vector<Batch> drawn;
-    // If the size is public, the sampler may require it.
+    // If the number of rows is public, the sampler may require it.
     if (accepted("sample() of other rows", {Thrown::config},
                  [&] { drawn = batches(*sampler, plan, rows); }))
       require_epochs(drawn, epoch_steps, rows);
   }
 }
 
-/// A batch of Poisson sampling from different numbers of rows: the charge is based on the
-/// probability of each row, which must not depend on the number of other rows.
+/// Draws batches of Poisson sampling from different numbers of rows: the charge is based on each
+/// row's probability, which must not depend on how many other rows there are.
 void require_drawn_from_any_rows(Sampler& sampler, double q, const SamplingPlan& plan) {
   const PublicSource random(kSeed);
   for (const std::size_t rows : {std::size_t{2}, std::size_t{51}, std::size_t{150}}) {
@@ -191,7 +190,7 @@ void require_drawn_from_any_rows(Sampler& sampler, double q, const SamplingPlan&
         drawn += static_cast<double>(batch.size());
       }
     };
-    // If the size is public, the sampler may require it.
+    // If the number of rows is public, the sampler may require it.
     if (!accepted("sample() of other rows", {Thrown::config}, draw_all)) continue;
     const double mean = q * static_cast<double>(rows * plan.steps);
     require_near(drawn, mean, (1.0 - q) * mean,
@@ -201,8 +200,8 @@ void require_drawn_from_any_rows(Sampler& sampler, double q, const SamplingPlan&
 }
 
 /// In the checked steps, the random stream, which the core makes from a secret key, must decide
-/// whether an example is drawn, with the charged probability. A generator inside the sampler draws
-/// the same for every key: its batches are public, so they give no amplification.
+/// with the charged probability whether an example is drawn. A generator inside the sampler would
+/// draw the same batches for every key: such batches are public, so they give no amplification.
 void require_drawn_by_stream(const Checker& checker, double q, std::uint64_t cycle,
                              const SamplingPlan& plan) {
   constexpr std::uint64_t kKeys = 400;
@@ -247,14 +246,14 @@ std::vector<double> expected_sizes(const Sampler& sampler, const SamplingPlan& p
   return sizes;
 }
 
-/// Batch sizes from a schedule: a sampler that declares to follow them must charge each of them.
+/// Requires that a sampler that declares to follow a schedule's batch sizes charges for each size.
 void check_batch_sizes(Checker& checker) {
   const std::vector<double> sizes{5.0, 80.0, 20.0, 40.0};
   bool follows = false;
   for (const Adjacency adjacency : kAdjacencies) {
     const SamplingPlan plan{
         .dataset_size = 100, .steps = sizes.size(), .adjacency = adjacency, .batch_sizes = sizes};
-    // If it has parameters for the size, it may refuse; if it has none, it may need the schedule.
+    // A sampler with size parameters may refuse a schedule; a sampler without them may need one.
     const Params only_required =
         Params::make(checker.component().factory.info.name, checker.specs(),
                      example_params(checker.specs(), checker.setup().params).params);
@@ -277,7 +276,7 @@ void check_batch_sizes(Checker& checker) {
   if (!follows) throw NotChecked{"it decides about its batch sizes itself"};
 }
 
-/// The groups of rows in an order are whole groups of the batches.
+/// Requires that each group of rows in an order is in a batch as a whole or not at all.
 void require_order_of_batches(Sampler& sampler, PublicOrder& order, const SamplingPlan& plan) {
   const std::uint64_t groups = order.groups();
   require(groups > 0 && groups <= std::numeric_limits<std::uint32_t>::max(),
@@ -300,8 +299,8 @@ void require_order_of_batches(Sampler& sampler, PublicOrder& order, const Sampli
     for (const std::uint32_t group : members)
       named.insert(named.end(), rows_of[group].begin(), rows_of[group].end());
     Batch drawn = chosen[step];
-    std::sort(named.begin(), named.end());
-    std::sort(drawn.begin(), drawn.end());
+    std::ranges::sort(named);
+    std::ranges::sort(drawn);
     require(named == drawn, "the order names other rows than sample() chooses" + where);
   }
 }
@@ -452,7 +451,7 @@ bool starts_somewhere(const Checker& checker) {
     for (const std::uint64_t size : kDatasetSizes) {
       const SamplingPlan plan{.dataset_size = size, .steps = 1, .adjacency = adjacency};
       const Thrown thrown = outcome_of([&] { checker.make<Sampler>()->start(plan); });
-      // The rules report errors that the sampler must not throw.
+      // Other errors are forbidden, and the rules report them.
       if (thrown != Thrown::config && thrown != Thrown::privacy) return true;
     }
   }

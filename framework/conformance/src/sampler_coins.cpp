@@ -16,41 +16,41 @@ namespace {
 constexpr std::size_t kCoinRows = 1000, kKeys = 2000;
 constexpr std::size_t kManyRows = 100000, kKeysOfMany = 16;
 
-/// Draws that agree by chance with probability 2^-64 are never equal among all that are compared.
+/// The chance of 2^-64 for each pair: so few draws are compared that no two are then equal.
 constexpr double kBits = 64.0;
 
-/// A batch that a sampler draws among some rows, each with the same probability.
+/// A batch that a sampler drew from some rows, each with the same probability.
 struct DrawnAmong {
   std::size_t rows = 0;
   double probability = 0.0;
   Batch batch;  ///< Rows below `rows`.
 };
-/// Draws the batch of a step that follows from the number of a key.
+/// A function that draws the batch of a step; the step depends on the key's number.
 /// \param rows  the rows of the data set.
 using DrawByKey = std::function<DrawnAmong(std::size_t key, std::size_t rows)>;
 
 template <class Draw>
 void require_no_two(std::vector<Draw> draws, const std::string& what) {
-  std::sort(draws.begin(), draws.end());
-  require(std::adjacent_find(draws.begin(), draws.end()) == draws.end(),
+  std::ranges::sort(draws);
+  require(std::ranges::adjacent_find(draws) == draws.end(),
           what +
               ": its coins follow from few random bits, or from each other, so that whoever "
               "guesses some knows the others, and no amplification is due for them");
 }
 
-/// Odd; times its inverse it is 1 modulo 2^64.
+/// Odd, so it has an inverse modulo 2^64.
 constexpr std::uint64_t kBase = 0x9e3779b97f4a7c15u;
 constexpr std::uint64_t inverse_of_base() {
-  std::uint64_t inverse = kBase;  // correct to 3 bits, and each round doubles this
+  std::uint64_t inverse = kBase;  // correct in 3 bits; each round doubles the number
   for (int round = 0; round < 5; ++round) inverse *= 2 - kBase * inverse;
   return inverse;
 }
 constexpr std::uint64_t kInverse = inverse_of_base();
 static_assert(kBase * kInverse == 1);
 
-/// Numbers for runs of members of a batch: the sum over the run of distance * kBase^place, modulo
-/// 2^64, for the distances from each member to the next. Equal runs have equal numbers, wherever
-/// they begin.
+/// Gives each run of a batch's members a number: the sum over the run of distance * kBase^place,
+/// modulo 2^64, for the distances from each member to the next. Equal runs have equal numbers,
+/// wherever they begin.
 class Runs {
  public:
   /// \param length  the length of a run, in distances, > 0.
@@ -59,7 +59,7 @@ class Runs {
   }
 
   void add(Batch batch, std::vector<std::uint64_t>& numbers) const {
-    std::sort(batch.begin(), batch.end());
+    std::ranges::sort(batch);
     if (batch.size() <= length_) return;
     const auto distance = [&](std::size_t i) { return std::uint64_t{batch[i + 1] - batch[i]}; };
     std::uint64_t number = 0, power = 1;
@@ -82,13 +82,13 @@ class Pairs {
   explicit Pairs(std::size_t rows) : rows_(rows), together_(rows * rows, 0) {}
 
   void add(Batch batch) {
-    std::sort(batch.begin(), batch.end());
+    std::ranges::sort(batch);
     for (std::size_t i = 0; i < batch.size(); ++i)
       for (std::size_t j = i + 1; j < batch.size(); ++j) ++together_[batch[i] * rows_ + batch[j]];
   }
 
-  /// \param q  the probability of one row. A sum over the pairs at one distance varies more than
-  ///   its terms would separately, because pairs share rows: by at most 2 q^3 for each.
+  /// \param q the probability of one row. The variance of a sum over the pairs at one distance is
+  ///   larger than for independent terms, because pairs share rows: by at most 2 q^3 per pair.
   void check(double q) const {
     const std::string of_keys = "of " + std::to_string(kKeys) + " random streams, the number of ";
     const double mean = static_cast<double>(kKeys) * q * q;
@@ -111,8 +111,8 @@ class Pairs {
   std::vector<std::uint32_t> together_;  // [rows, rows]
 };
 
-/// The batch of one of the plan's steps. The key determines the step, among those that can have the
-/// same rows.
+/// Draws a batch in one of the plan's steps. The key determines the step: any step or, with cycles,
+/// any cycle's first step, so that all batches are drawn from the same rows.
 DrawnAmong drawn_by_key(const Checker& checker, SamplingPlan plan, std::size_t key,
                         std::size_t rows) {
   plan.dataset_size = rows;
@@ -132,7 +132,7 @@ DrawnAmong drawn_by_key(const Checker& checker, SamplingPlan plan, std::size_t k
   return {.rows = (rows + cycle - 1) / cycle, .probability = how->rate, .batch = batch};
 }
 
-/// Breaks the rule if the coins of a batch are fewer, or less independent, than each coin by itself
+/// Breaks the rule if the coins of a batch are fewer, or less independent, than each single coin
 /// suggests.
 void require_independent_coins(const DrawByKey& draw) {
   std::vector<DrawnAmong> drawn;
@@ -144,7 +144,7 @@ void require_independent_coins(const DrawByKey& draw) {
     std::vector<Batch> batches;
     for (const DrawnAmong& one : drawn) {
       batches.push_back(one.batch);
-      std::sort(batches.back().begin(), batches.back().end());
+      std::ranges::sort(batches.back());
     }
     require_no_two(std::move(batches),
                    "two of " + std::to_string(kKeys) + " random streams give the same batch");
@@ -157,7 +157,7 @@ void require_independent_coins(const DrawByKey& draw) {
   for (std::size_t key = 0; key < kKeysOfMany; ++key) {
     const DrawnAmong one = draw(kKeys + key, kManyRows);
     if (one.probability >= 1.0) return;
-    // Distances are geometric: two agree with probability p / (2 - p).
+    // Distances have a geometric law, so two distances agree with probability p / (2 - p).
     const double bits = std::log2((2.0 - one.probability) / one.probability);
     Runs(static_cast<std::size_t>(std::ceil(kBits / bits))).add(one.batch, numbers);
   }

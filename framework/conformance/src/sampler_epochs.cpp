@@ -9,7 +9,7 @@
 namespace privgrad::testing {
 namespace {
 
-/// The step of each row in each whole epoch.
+/// For each whole epoch, the step of each row.
 using Steps = std::vector<std::vector<std::size_t>>;
 
 Steps steps_of(const std::vector<Batch>& batches, std::size_t epoch_steps, std::size_t rows) {
@@ -26,7 +26,7 @@ Steps steps_of(const std::vector<Batch>& batches, std::size_t epoch_steps, std::
       }
     }
     if (count < epoch_steps) break;
-    require(std::find(step_of.begin(), step_of.end(), epoch_steps) == step_of.end(),
+    require(std::ranges::find(step_of, epoch_steps) == step_of.end(),
             "an example is in no batch of the epoch of steps " + std::to_string(first) + " to " +
                 std::to_string(first + count - 1) + ", charged as random allocation");
     all.push_back(std::move(step_of));
@@ -56,7 +56,7 @@ void require_own_draws(const Steps& steps, std::size_t epoch_steps, std::size_t 
   }
 }
 
-/// Checks how much the sizes vary, and how many rows have the same step in consecutive epochs.
+/// Checks how much batch sizes vary, and how many rows have the same step in consecutive epochs.
 void require_fresh_draws(const Steps& steps, std::size_t epoch_steps, std::size_t rows) {
   const double q = 1.0 / static_cast<double>(epoch_steps);
   const auto n = static_cast<double>(rows);

@@ -11,13 +11,13 @@ namespace privgrad::testing {
 using Batch = std::vector<std::uint32_t>;
 
 /// Breaks the rule if a sum of independent draws with this mean and variance deviates too far: by 8
-/// standard deviations, and by 4 more for sums so small that they are not normal. A correct sampler
-/// fails less than once in 10^8 times; the streams are fixed, so it fails always or never.
+/// standard deviations, plus 4, for sums so small that they are not normal. A correct sampler fails
+/// less than once in 10^8 times; the streams are fixed, so a sampler fails always or never.
 void require_near(double sum, double mean, double variance, const std::string& what);
 
-/// Breaks the rule unless each row is in one batch of each epoch, drawn uniformly, independently,
-/// and again in each epoch.
-/// \param batches  the batches of consecutive steps, from the first of an epoch; of rows below
+/// Breaks the rule unless each row is in one batch of each epoch, drawn uniformly, independently of
+/// other rows, and anew in each epoch.
+/// \param batches  the batches of consecutive steps, beginning with an epoch; their rows are below
 ///   `rows`.
 void require_epochs(const std::vector<Batch>& batches, std::uint64_t epoch_steps, std::size_t rows);
 

@@ -24,11 +24,11 @@ ComponentPtr<Sampler> started(const Checker& checker, const SamplingPlan& plan) 
 
 void require_rows(const Batch& batch, std::size_t rows, const std::string& where) {
   Batch sorted = batch;
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   require(sorted.empty() || sorted.back() < rows,
           "sample() chose row " + (sorted.empty() ? "" : std::to_string(sorted.back())) + " of " +
               std::to_string(rows) + where);
-  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  const auto twice = std::ranges::adjacent_find(sorted);
   require(twice == sorted.end(),
           "sample() chose a row twice" + where + "; one example would count as two");
 }

@@ -1,4 +1,4 @@
-// The common parts of the rules of samplers: plans, batches, and the meaning of charges.
+// Common parts of the rules for samplers: plans, batches, and the meaning of charges.
 #pragma once
 
 #include <cstddef>
@@ -22,19 +22,19 @@ inline constexpr std::uint64_t kSeed = 20;
 
 std::string text_of(const SamplingPlan& plan);
 
-/// Whether start() accepts the plan; any other error than a refusal breaks the rule.
+/// Whether start() accepts the plan; any error other than a refusal breaks the rule.
 bool starts(Sampler& sampler, const SamplingPlan& plan);
 ComponentPtr<Sampler> started(const Checker& checker, const SamplingPlan& plan);
 
 /// Breaks the rule for rows that do not exist or are chosen twice.
 void require_rows(const Batch& batch, std::size_t rows, const std::string& where);
 
-/// \returns nothing if the sampler refuses because it has no proof, as it may.
+/// \returns the charges; nothing if the sampler refuses for lack of a proof, which is allowed.
 std::optional<std::vector<Event>> charges(const Sampler& sampler, const SamplingPlan& plan,
                                           std::size_t count);
 
-/// The length of a cycle, for which one "poisson_sampled" pays: the number of steps from one draw
-/// of an example to its next draw.
+/// Returns the length of a cycle, for which one "poisson_sampled" pays: an example may be drawn
+/// once per this many steps.
 std::uint64_t cycle_of(const std::vector<Event>& paid);
 
 /// Whether all steps, or all cycles, have the same charge.
@@ -42,8 +42,8 @@ bool is_steady(const std::vector<Event>& paid);
 
 /// Calls a function for each adjacency under which all steps, cycles or epochs claim the same
 /// amplification.
-/// \param plan  for each adjacency in turn.
-/// \throws NotChecked if there is none.
+/// \param plan  used with each adjacency in turn.
+/// \throws NotChecked if there is no such adjacency.
 void for_each_amplified(const Checker& checker, SamplingPlan plan,
                         const std::function<void(const SamplingPlan& plan, const Sampling& how,
                                                  const std::vector<Event>& paid)>& look);

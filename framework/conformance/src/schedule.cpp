@@ -14,7 +14,7 @@ constexpr std::uint64_t kHorizons[] = {1, 2, 100, 100000};
 constexpr const char* kSlots[] = {"learning_rate", "noise_multiplier", "clip_norm", "batch_size",
                                   "local_iterations"};
 
-/// All steps of a short horizon; of a long horizon, both ends and a thousand steps in between.
+/// Returns all steps of a short horizon, or the ends of a long one and a thousand steps between.
 std::vector<std::uint64_t> some_steps(std::uint64_t steps) {
   std::vector<std::uint64_t> some;
   const std::uint64_t stride = std::max<std::uint64_t>(1, steps / 1000);
@@ -38,7 +38,7 @@ bool starts_with(Schedule& schedule, const Horizon& horizon) {
                   [&] { schedule.start(horizon); });
 }
 
-/// Horizons that the schedule accepts: all lengths, for each slot.
+/// Returns the horizons that the schedule accepts: all lengths, for each slot.
 std::vector<Horizon> accepted_horizons(const Checker& checker) {
   std::vector<Horizon> found;
   for (const char* slot : kSlots) {
@@ -65,8 +65,8 @@ void require_good_values(const Schedule& schedule, const Horizon& horizon) {
   require(schedule.is_shape() == shape, "is_shape() changed its answer");
 }
 
-/// Possible measurements, the newest last: noise may make any change of the loss, and a diverged
-/// model's loss on public examples is NaN.
+/// Returns measurements that may occur, the newest last: with noise, any change of the loss is
+/// possible, and a diverged model's loss on public examples is NaN.
 std::vector<std::vector<double>> measurements(Measured what) {
   std::vector<std::vector<double>> some{{0.0},       {0.5, 0.5},        {0.9, 0.1, 0.4},
                                         {1e30, 0.0}, {0.0, 1.0, 1e300}, {0.2, 0.0, 0.6, 0.61}};
@@ -155,10 +155,10 @@ void check_schedule(Checker& checker) {
       const std::vector<double> forwards = values(*schedule, horizon.steps);
       std::vector<double> backwards;
       std::vector<std::uint64_t> steps = some_steps(horizon.steps);
-      std::reverse(steps.begin(), steps.end());
+      std::ranges::reverse(steps);
       backwards.reserve(steps.size());
       for (const std::uint64_t step : steps) backwards.push_back(schedule->value(step));
-      std::reverse(backwards.begin(), backwards.end());
+      std::ranges::reverse(backwards);
       require(same_bits(forwards, backwards),
               "asked in another order, the values differ in " + text_of(horizon));
     }

@@ -1,4 +1,4 @@
-// The rules of rows that are passed on while they are read.
+// The rules for data sources that pass on rows while they read (StreamedRows).
 #include "privgrad/streamed_rows.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct Together {
   std::vector<float> features, targets;
 };
 
-/// Compares everything that was streamed with the promises about single blocks.
+/// Collects everything that was streamed, and checks the promises about single blocks.
 struct Streamed {
   Together train, test;
   DataInfo info;
@@ -102,7 +102,7 @@ void require_same_rows(const Together& streamed, Dataset read, const std::string
           "it streams other " + split + " features than read() has");
 }
 
-/// The exception that the function which receives the rows throws.
+/// The exception that the receiver of the rows throws.
 struct Enough {};
 
 }  // namespace

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <optional>
 
 #include "inputs.hpp"
 #include "parameters.hpp"
+#include "privgrad/finite.hpp"
 #include "privgrad/partition.hpp"
 #include "privgrad/row_operation.hpp"
 #include "rules.hpp"
@@ -23,7 +23,7 @@ std::vector<float> class_targets(std::size_t rows) {
   return targets;
 }
 
-/// Correlated features of different sizes; the last one is constant.
+/// Returns correlated features of different sizes; the last feature is constant.
 Dataset varied(const Shape& shape, std::uint64_t seed, std::size_t rows = kRows) {
   const std::size_t size = element_count(shape);
   std::vector<float> features = normal_values(seed, rows * size);
@@ -37,7 +37,7 @@ Dataset varied(const Shape& shape, std::uint64_t seed, std::size_t rows = kRows)
   return Dataset({shape, 3}, std::move(features), class_targets(rows));
 }
 
-/// Examples in bytes, like images.
+/// Returns examples in bytes, like images.
 Dataset images(const Shape& shape, std::uint64_t seed) {
   std::vector<std::uint8_t> bytes(kRows * element_count(shape));
   PublicStream random(seed);
@@ -83,7 +83,7 @@ std::vector<float> targets_of(const Dataset& data) {
   return {data.targets().begin(), data.targets().end()};
 }
 
-/// The given rows of a data set, as a separate data set.
+/// Returns the given rows of a data set as a separate data set.
 Dataset subset(const Dataset& data, const std::vector<std::uint32_t>& rows) {
   std::vector<float> features(rows.size() * data.row_size());
   std::vector<float> targets(rows.size());
@@ -108,8 +108,7 @@ void require_as_told(const Checker& checker, Dataset data) {
   require(transform->output_shape(before).features == told.features,
           "output_shape() changes its answer after fit()" + where);
   const std::vector<float> features = features_of(data);
-  require(std::all_of(features.begin(), features.end(), [](float x) { return std::isfinite(x); }),
-          "apply() gave a feature that is not finite" + where);
+  require(all_finite(features), "apply() gave a feature that is not finite" + where);
 }
 
 void require_row_by_row(const Checker& checker, const Shape& shape) {
@@ -117,12 +116,12 @@ void require_row_by_row(const Checker& checker, const Shape& shape) {
   const auto transform = fitted(checker, varied(shape, 7));
   const std::vector<float> whole = applied(*transform, test);
   const std::size_t size = whole.size() / test.rows();
-  // A part of the split, in another order.
+  // A part of the split, in a different order.
   const std::vector<std::uint32_t> rows{39, 3, 17, 0, 20};
   const std::vector<float> part = applied(*transform, subset(test, rows));
-  // Sums over features may be added in another order in a smaller matrix.
-  const double scale = std::abs(static_cast<double>(*std::max_element(
-      whole.begin(), whole.end(), [](float a, float b) { return std::abs(a) < std::abs(b); })));
+  // In a smaller matrix, sums over features may be computed in a different order.
+  const double scale = std::abs(static_cast<double>(*std::ranges::max_element(
+      whole, [](float a, float b) { return std::abs(a) < std::abs(b); })));
   for (std::size_t i = 0; i < part.size(); ++i) {
     const float wanted = whole[rows[i / size] * size + i % size];
     require(close(static_cast<double>(part[i]), static_cast<double>(wanted), 1e-4, 1e-5 * scale),
@@ -131,7 +130,7 @@ void require_row_by_row(const Checker& checker, const Shape& shape) {
   }
 }
 
-// ---- transforms that are given one row (is_by_row())
+// ---- transforms of single rows (is_by_row())
 
 ComponentPtr<Transform> by_row(const Checker& checker, const Shape& shape) {
   const bool before = checker.make<Transform>()->is_by_row();
@@ -141,23 +140,23 @@ ComponentPtr<Transform> by_row(const Checker& checker, const Shape& shape) {
   return transform;
 }
 
-/// The transformed example, in memory that begins `offset` numbers after its allocation, with a
-/// number on each side that must stay.
+/// Returns the transformed example, in memory that begins `offset` numbers after its allocation,
+/// with a number on each side that must not change.
 std::vector<float> row_of(const Transform& transform, const Shape& shape,
                           std::span<const float> features, std::size_t width,
                           std::size_t offset = 0) {
   constexpr float kGuard = 12345.0f;
   std::vector<float> in(features.size() + offset);
-  std::copy(features.begin(), features.end(), in.begin() + static_cast<std::ptrdiff_t>(offset));
+  std::ranges::copy(features, in.begin() + static_cast<std::ptrdiff_t>(offset));
   std::vector<float> out(width + offset + 2, kGuard);
   const auto inner = std::span(out).subspan(offset + 1, width);
-  std::fill(inner.begin(), inner.end(), std::numeric_limits<float>::quiet_NaN());
+  std::ranges::fill(inner, std::numeric_limits<float>::quiet_NaN());
   transform.apply_row(shape, std::span(in).subspan(offset), inner);
   require(out[offset] == kGuard && out.back() == kGuard, "apply_row() writes outside its output");
   return {inner.begin(), inner.end()};
 }
 
-/// Rows that a transform may refuse, and must not remember.
+/// Passes rows that a transform may refuse, but must not remember.
 void show_hostile_rows(const Transform& transform, const Shape& shape, std::size_t width) {
   using Limits = std::numeric_limits<float>;
   for (const float value : {Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity(),
@@ -175,7 +174,7 @@ void require_row_of_itself(const Checker& checker, const Shape& shape) {
   const std::size_t size = test.row_size();
   const auto row = [&](std::size_t i) { return test.features().subspan(i * size, size); };
   for (const std::size_t i : {0u, 1u, 17u, 39u}) {
-    // The row is also transformed by an instance that has seen no other row.
+    // Transforms the row also with an instance that has seen no other row.
     const auto other = fitted(checker, varied(shape, 7));
     const std::vector<float> alone = row_of(*other, shape, row(i), width);
     row_of(*transform, shape, row((i + 1) % test.rows()), width);
@@ -213,8 +212,8 @@ void require_agreement(const Checker& checker, const Shape& shape) {
   }
 }
 
-/// Compares examples that are transformed together with each of them alone. A row in the middle is
-/// not finite, which must not affect its neighbours.
+/// Compares examples transformed together with the same examples transformed alone. A row in the
+/// middle is not finite, and must not affect its neighbours.
 void require_rows_at_once(const Checker& checker, const Shape& shape) {
   const auto transform = by_row(checker, shape);
   for (const std::size_t count : {1u, 2u, 3u, 8u, 33u}) {
@@ -241,7 +240,7 @@ void require_rows_at_once(const Checker& checker, const Shape& shape) {
 
 // ---- transforms that return their learnt values (is_restorable())
 
-/// A fitted transform that has learnt numbers.
+/// Returns a fitted transform that has learnt numbers.
 ComponentPtr<Transform> restorable(const Checker& checker, const Shape& shape) {
   auto transform = fitted(checker, varied(shape, 7));
   require(transform->is_restorable() == checker.make<Transform>()->is_restorable(),
@@ -257,21 +256,20 @@ void require_well_formed(const std::vector<FittedTensor>& values) {
   for (const FittedTensor& tensor : values) {
     const std::string& name = tensor.name;
     const bool is_name =
-        !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
+        !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [](char c) {
           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                  c == '_';
         });
     require(is_name, "fitted_values() names a tensor '" + name +
                          "'; allowed are letters, digits and '_', at most 64");
-    require(std::find(names.begin(), names.end(), name) == names.end(),
+    require(std::ranges::find(names, name) == names.end(),
             "fitted_values() gives two tensors '" + name + "'");
     names.push_back(name);
     require(!tensor.shape.empty() && element_count(tensor.shape) == tensor.values.size() &&
                 !tensor.values.empty(),
             "the fitted tensor '" + name + "' is " + to_text(tensor.shape) + " and has " +
                 std::to_string(tensor.values.size()) + " values");
-    require(std::all_of(tensor.values.begin(), tensor.values.end(),
-                        [](double x) { return std::isfinite(x); }),
+    require(std::ranges::all_of(tensor.values, [](double x) { return std::isfinite(x); }),
             "the fitted tensor '" + name + "' has a value that is not finite");
   }
 }
@@ -280,7 +278,7 @@ bool same_tensor(const FittedTensor& a, const FittedTensor& b) {
   return a.name == b.name && a.shape == b.shape && a.values == b.values;
 }
 
-/// A transform that is restored from the values in a file must transform new rows like the fitted
+/// Requires that a transform restored from the values in a file transforms new rows like the fitted
 /// transform.
 void require_restored(const Checker& checker, const Shape& shape) {
   const auto original = restorable(checker, shape);
@@ -294,12 +292,12 @@ void require_restored(const Checker& checker, const Shape& shape) {
                 " become other bits after its learnt values were saved and restored");
   }
   for (const auto& given : {original->fitted_values(), copy->fitted_values()}) {
-    require(std::equal(values.begin(), values.end(), given.begin(), given.end(), same_tensor),
+    require(std::ranges::equal(values, given, same_tensor),
             "fitted_values() gives other tensors the second time, or after restore()");
   }
 }
 
-/// restore() must refuse tensors that do not fit, such as those of a forged file.
+/// Requires that restore() refuses tensors that do not fit, such as tensors from a forged file.
 void require_refused(const Checker& checker, const Shape& shape) {
   const auto original = restorable(checker, shape);
   const std::vector<FittedTensor> values = original->fitted_values();
@@ -329,7 +327,7 @@ void require_refused(const Checker& checker, const Shape& shape) {
   }
 }
 
-/// A transform without numbers must work without fit(), because the core restores nothing for it.
+/// Requires that a transform without numbers works without fit(): the core restores nothing for it.
 void require_no_need_of_fit(const Checker& checker, const Shape& shape) {
   const auto fresh = checker.make<Transform>();
   if (fresh->statistic() != Statistic::none) throw NotChecked{"it uses numbers"};
@@ -348,13 +346,13 @@ bool learns_from_examples(const Checker& checker, const Shape& shape) {
   if (!same_bits(applied(*one, probe), applied(*other, probe))) return true;
   if (!one->is_restorable()) return false;
   const std::vector<FittedTensor> a = one->fitted_values(), b = other->fitted_values();
-  return !std::equal(a.begin(), a.end(), b.begin(), b.end(), same_tensor);
+  return !std::ranges::equal(a, b, same_tensor);
 }
 
 // ---- operations
 
-/// The operations must give the result of apply(), within a few roundings of float32 of the largest
-/// number of the example.
+/// Requires that the operations give the result of apply(), up to a few float32 rounding errors of
+/// the example's largest number.
 void require_operations(const Transform& transform, const Dataset& data) {
   const std::vector<RowOperation> operations = transform.row_operations(data.shape().features);
   const std::size_t width = element_count(transform.output_shape(data.shape()).features);
@@ -377,8 +375,8 @@ void require_operations(const Transform& transform, const Dataset& data) {
   }
 }
 
-/// Checks the fitted transform, and the transform restored from its learnt values, with which a
-/// saved model is exported.
+/// Checks the fitted transform, and the transform restored from its learnt values, which exports of
+/// saved models use.
 /// \returns whether the transform has operations for such examples.
 bool require_told(const Checker& checker, const Shape& shape) {
   const auto original = fitted(checker, varied(shape, 7));
@@ -397,7 +395,7 @@ bool require_told(const Checker& checker, const Shape& shape) {
 
 // ---- partitions
 
-/// Examples in which every feature, and the target, has one of three values.
+/// Returns examples in which every feature, and the target, has one of three values.
 Dataset of_three_values(const std::vector<std::uint32_t>& rows) {
   std::vector<float> features, targets;
   for (const std::uint32_t row : rows) {
@@ -407,7 +405,7 @@ Dataset of_three_values(const std::vector<std::uint32_t>& rows) {
   return Dataset({{6}, 3}, std::move(features), std::move(targets));
 }
 
-/// The promises on which `federated.shards: given` relies.
+/// Requires the promises on which `federated.shards: given` relies.
 void require_given(const Partition& partition) {
   constexpr std::uint64_t kClients = 3;
   std::vector<std::uint32_t> rows(30);
@@ -429,7 +427,7 @@ void require_given(const Partition& partition) {
   }
 }
 
-/// On data with nothing to learn from, a transform must throw or leave finite features.
+/// Requires that on data with nothing to learn from, a transform throws or leaves finite features.
 void survive_degenerate(const Checker& checker, Dataset data) {
   const auto transform = checker.make<Transform>();
   if (outcome_of([&] { transform->fit(data); }) != Thrown::nothing) return;
@@ -441,8 +439,8 @@ void survive_degenerate(const Checker& checker, Dataset data) {
 
 const ParamSpec* find_spec(const Checker& checker, std::string_view name) {
   const auto& specs = checker.specs();
-  const auto found = std::find_if(specs.begin(), specs.end(),
-                                  [&](const ParamSpec& spec) { return spec.name == name; });
+  const auto found =
+      std::ranges::find_if(specs, [&](const ParamSpec& spec) { return spec.name == name; });
   return found == specs.end() ? nullptr : &*found;
 }
 
@@ -488,7 +486,7 @@ void check_statistics(Checker& checker, const Shape& shape) {
 
 }  // namespace
 
-// The rules, one after the other.
+// All rules for transforms, in order.
 // NOLINTNEXTLINE(readability-function-size): it is one list
 void check_transform(Checker& checker) {
   std::vector<Shape> shapes;
@@ -537,7 +535,7 @@ void check_transform(Checker& checker) {
       for (const Shape& shape : shapes) require_rows_at_once(checker, shape);
     });
   } else {
-    // A transform that writes outside its output is not applied to a data set.
+    // Does not apply a transform that writes outside its output to a data set.
     for (const char* rule : {"apply_agrees_with_apply_row", "rows_at_once_are_those_of_one"})
       checker.skip(rule, "there are no rows to compare with");
   }

@@ -28,8 +28,8 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
-/// The rows to check: all if there are few; otherwise the first, the last and some unpredictable
-/// ones.
+/// Returns the rows to check: all rows if there are few; otherwise the first, the last and some
+/// unpredictable rows.
 std::vector<std::uint32_t> sampled_rows(std::size_t rows) {
   std::vector<std::uint32_t> chosen(std::min(rows, kMostSamples));
   if (rows <= kMostSamples) {
@@ -48,7 +48,7 @@ std::vector<float> features_of(const Dataset& data, std::span<const std::uint32_
   return features;
 }
 
-/// Remembers a split before a transform, to check everything that the transform must not change.
+/// Records a split before a transform, to check what the transform must leave unchanged.
 class Before {
  public:
   Before(const ComponentUse& use, std::string_view split, const Dataset& data)
@@ -90,8 +90,8 @@ class Before {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       const std::vector<float> alone = transformed_alone(transform, i);
       const auto there = std::span(together).subspan(i * width, width);
-      if (std::equal(alone.begin(), alone.end(), there.begin(), there.end(),
-                     [&](float a, float b) { return is_near(a, b, scale); })) {
+      if (std::ranges::equal(alone, there,
+                             [&](float a, float b) { return is_near(a, b, scale); })) {
         continue;
       }
       refuse("computes different features for " + std::string(split_) + " example " +
@@ -99,7 +99,7 @@ class Before {
     }
   }
 
-  /// Checks the same for examples that were transformed together.
+  /// Does the same as check_order(), bit for bit, for examples that were transformed together.
   void check_rows_alone(const Transform& transform, const Dataset& after) const {
     const std::vector<float> together = features_of(after, rows_);
     const std::size_t before = element_count(shape_.features), width = after.row_size();
@@ -111,7 +111,7 @@ class Before {
   }
 
  private:
-  /// In a smaller matrix, sums over features may be added up in another order.
+  /// Allows for sums over features that are added in a different order in a smaller matrix.
   static bool is_near(float a, float b, float scale) {
     return std::abs(a - b) <= 1e-4f * std::abs(b) + 1e-5f * scale;
   }
@@ -166,7 +166,7 @@ struct ByRow {
   }
 };
 
-/// The cache, if a transform uses it; otherwise null.
+/// Returns the cache if the transform uses it; otherwise null.
 const FeatureCache* cache_for(const ComponentUse& use, const Transform& transform,
                               const FeatureCache* cache) {
   if (cache == nullptr || !is_worth_keeping(transform)) return nullptr;
@@ -209,7 +209,7 @@ FittedTransform learn(const ComponentUse& use, const PlannedTransform& planned,
       }
       teacher->teach(planned.number, transform, train);
       break;
-    default: {  // the transform needs no rows, and sees none
+    default: {  // the transform needs no rows, and sees only zeros
       Dataset made_up(train.shape(), std::vector<float>(train.row_size()), {0.0f});
       transform.fit(made_up);
     }
@@ -221,8 +221,7 @@ void check_row_alone(const ComponentUse& use, const Transform& transform, const 
                      std::span<const float> features, std::span<const float> made) {
   std::vector<float> alone(made.size());
   transform.apply_row(shape, features, alone);
-  if (!all_finite(alone))
-    std::fill(alone.begin(), alone.end(), std::numeric_limits<float>::quiet_NaN());
+  if (!all_finite(alone)) std::ranges::fill(alone, std::numeric_limits<float>::quiet_NaN());
   if (same_bits(alone, made)) return;
   throw PluginError(
       use.position + ": error: " + use.where + ": transform " + use.name() +
@@ -247,8 +246,7 @@ FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
     const bool is_named = !tensor.name.empty() && tensor.name.size() <= 64 &&
                           tensor.name.find_first_not_of(kLetters) == std::string::npos;
     if (is_named && !tensor.values.empty() && element_count(tensor.shape) == tensor.values.size() &&
-        std::all_of(tensor.values.begin(), tensor.values.end(),
-                    [](double x) { return std::isfinite(x); }))
+        std::ranges::all_of(tensor.values, [](double x) { return std::isfinite(x); }))
       continue;
     throw PluginError(use.component->full_name() +
                       ": has learnt a tensor that has no valid name, whose values do not fit its "

@@ -41,15 +41,13 @@ std::string hex(const Opening& opening) {
 
 /// Makes a directory that only the user can read.
 void make_private_directory(const fs::path& directory) {
-  std::error_code failure;
-  fs::create_directories(directory.parent_path(), failure);
-  if (failure) throw IoError(directory.string() + ": cannot be made: " + failure.message());
+  make_directories(directory.parent_path());
   if (::mkdir(directory.c_str(), 0700) == 0) return;
   throw IoError(directory.string() + ": cannot be made: " + std::generic_category().message(errno));
 }
 
 void write_private_file(const fs::path& file, std::string_view text) {
-  // A umask can only remove permissions from this mode.
+  // Mode 0600 is safe, because a umask can only remove permissions.
   const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   const auto why = [&](int error) {
     return file.string() + ": cannot be written: " + std::generic_category().message(error);

@@ -23,7 +23,7 @@ class TbbExecutor final : public Executor {
     HandOver hand_over;
     arena_.execute([&] {
       // A thread that waits for the end of an inner loop must not start a chunk of an outer loop:
-      // one client would then run inside another client's step, with memory for both.
+      // then one client would run inside another client's step, and need memory for both.
       tbb::this_task_arena::isolate([&] {
         tbb::parallel_for(
             std::size_t{0}, chunks,
@@ -38,7 +38,7 @@ class TbbExecutor final : public Executor {
 
  private:
   tbb::global_control
-      /// Without this, TBB starts no more workers than there are cores, whatever the arena
+      /// Without this setting, TBB starts no more workers than there are cores, whatever the arena
       /// requests.
       limit_;
   tbb::task_arena arena_;

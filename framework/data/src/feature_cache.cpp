@@ -37,13 +37,13 @@ std::string head_of(const FeatureKey& key) {
   return std::string(kHead).append(key.text).append("\n");
 }
 
-/// \returns why the file is not complete; "" if it is.
+/// \returns the reason why the file is not complete; "" if it is complete.
 std::string read_features(int descriptor, const FeatureKey& key, std::vector<float>& features) {
   struct stat facts {};
   if (::fstat(descriptor, &facts) != 0) return words_of(errno);
   const std::string head = head_of(key);
   const std::uint64_t count = key.rows * key.row_size;
-  // The size is checked before memory is allocated for it.
+  // Checks the size before allocating memory.
   if (!S_ISREG(facts.st_mode) || static_cast<std::uint64_t>(facts.st_size) !=
                                      head.size() + count * sizeof(float) + kHashDigits)
     return "it has another size";
@@ -59,7 +59,7 @@ std::string read_features(int descriptor, const FeatureKey& key, std::vector<flo
   return computed.hex() == hash ? "" : "its hash is another one";
 }
 
-/// Whether a file of the folder has the name of a cache file or of its temporary file.
+/// Whether a file in the folder has the name of a cache file or of a temporary file.
 bool is_own(std::string_view name) {
   const auto is_hash = [](std::string_view text) {
     return text.size() > kHashDigits && is_sha256_hex(text.substr(0, kHashDigits));
@@ -77,7 +77,7 @@ struct FolderCloser {
 };
 
 /// Lists the names of the cache's files in a folder.
-/// \param descriptor  the folder's; closed.
+/// \param descriptor  the folder's; will be closed.
 std::vector<std::string> own_files(int descriptor, const fs::path& folder) {
   const std::unique_ptr<DIR, FolderCloser> opened(::fdopendir(descriptor));
   if (opened == nullptr) {
@@ -91,7 +91,7 @@ std::vector<std::string> own_files(int descriptor, const fs::path& folder) {
   return names;
 }
 
-/// The entries in the head of a file with arbitrary content.
+/// Reads the entries in the head of a file with arbitrary content.
 void read_head(int descriptor, std::string_view magic, KeptFeatures& kept) {
   std::string text(magic.size() + kLongestKey + 1, '\0');
   const ssize_t count = ::read(descriptor, text.data(), text.size());
@@ -147,7 +147,7 @@ std::optional<std::vector<float>> FeatureCache::find(const FeatureKey& key) cons
          ") and are computed anew: " + folder_->path().string());
     return std::nullopt;
   }
-  // Marks the file as used now; if that fails, the file appears to be older.
+  // Marks the file as used now; if this fails, the file only appears older.
   ::futimens(file.get(), nullptr);
   note("took the " + key.what + " for " + std::to_string(key.rows) + " examples from " +
        folder_->path().string());
@@ -166,7 +166,7 @@ void FeatureCache::keep(const FeatureKey& key, std::span<const float> features) 
   Sha256 hash;
   hash.add(head);
   hash.add(bytes_of(features));
-  // A unique name, so that no two processes write to one file.
+  // Uses a unique name, so that no two processes write to the same file.
   const std::string aside =
       name + "." + RandomKey::from_operating_system().public_hex().substr(0, kAsideDigits) +
       std::string(kAside);
@@ -205,7 +205,7 @@ std::vector<KeptFeatures> list_features(const fs::path& folder) {
   for (const std::string& name : own_files(::dup(opened.get()), folder)) {
     if (const auto kept = look_at(opened.get(), name)) all.push_back(*kept);
   }
-  std::sort(all.begin(), all.end(), [](const KeptFeatures& a, const KeptFeatures& b) {
+  std::ranges::sort(all, [](const KeptFeatures& a, const KeptFeatures& b) {
     return std::tie(a.used, a.bytes) > std::tie(b.used, b.bytes);
   });
   return all;
@@ -221,7 +221,7 @@ std::vector<KeptFeatures> delete_features(const fs::path& folder) {
       throw IoError((folder / name).string() + ": cannot be removed: " + words_of(errno));
     if (kept) removed.push_back(*kept);
   }
-  // Fails, as it should, if the folder contains anything else.
+  // Removes the folder; this must fail if the folder contains anything else.
   ::rmdir(folder.c_str());
   return removed;
 }

@@ -1,4 +1,4 @@
-// Shows the thread sanitizer the order of a parallel loop's chunks and its caller.
+// Shows the thread sanitizer that a parallel loop's chunks run between two steps of the caller.
 #pragma once
 
 #include <atomic>
@@ -6,11 +6,11 @@
 
 namespace privgrad::core {
 
-/// Orders the caller's work before the chunks of one parallel loop, and the chunks before the
-/// caller's next work. TBB does so itself, but in a library that the thread sanitizer does not see;
-/// repeating it here prevents reports of races that are not ours.
+/// Orders the caller's earlier work before the chunks of a parallel loop, and the chunks before the
+/// caller's next work. TBB itself ensures this, but in a library that the thread sanitizer does not
+/// see; repeating it here prevents false reports of races.
 ///
-/// Not inline: executor.cpp, with TBB's code in it, is compiled without that sanitizer.
+/// Not inline, because executor.cpp, which includes TBB's code, is compiled without this sanitizer.
 class HandOver {
  public:
   HandOver();
@@ -18,7 +18,7 @@ class HandOver {
   HandOver& operator=(const HandOver&) = delete;
   ~HandOver();
 
-  /// Encloses the work of one chunk, even if it throws.
+  /// Marks the beginning and the end of one chunk's work, even if the work throws.
   class Chunk {
    public:
     explicit Chunk(HandOver& all);

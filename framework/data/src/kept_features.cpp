@@ -3,18 +3,17 @@
 #include <gnu/libc-version.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <span>
-#include <string_view>
 #include <utility>
 
 #include "bytes_of.hpp"
 #include "privgrad/abi.hpp"
 #include "privgrad/digest/sha256.hpp"
+#include "privgrad/finite.hpp"
 #include "privgrad/instruction_set.hpp"
 #include "privgrad/manifest/manifest.hpp"
 
@@ -66,15 +65,15 @@ void replace_features(const Shape& shape, std::vector<float> outputs, Dataset& d
   std::vector<std::size_t> no_numbers;
   for (std::size_t row = 0; row < data.rows(); ++row) {
     const auto out = std::span(outputs).subspan(row * size, size);
-    if (std::all_of(out.begin(), out.end(), [](float x) { return std::isfinite(x); })) continue;
-    std::fill(out.begin(), out.end(), 0.0f);
+    if (all_finite(out)) continue;
+    std::ranges::fill(out, 0.0f);
     no_numbers.push_back(row);
   }
   data.replace_features(shape, std::move(outputs));
   const std::span<float> written = data.features();
   for (const std::size_t row : no_numbers) {
     const auto out = written.subspan(row * size, size);
-    std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
+    std::ranges::fill(out, std::numeric_limits<float>::quiet_NaN());
   }
 }
 

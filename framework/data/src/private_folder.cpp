@@ -23,7 +23,7 @@ fs::path without_end(const fs::path& folder) {
 
 void make_private_folder(const fs::path& folder) {
   if (!folder.parent_path().empty()) make_directories(folder.parent_path());
-  // A umask can only remove permissions from this mode.
+  // Mode 0700 is safe, because a umask can only remove permissions.
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     throw IoError(folder.string() + ": cannot be made: " + words_of(errno));
 }

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <variant>
@@ -22,7 +21,7 @@
 #include "privgrad/trust/random_key.hpp"
 
 namespace privgrad {
-// Members of other types are in json_of() and info_from_json().
+// Members of all other types are handled by json_of() and info_from_json().
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataInfo, train_rows, test_rows, unaccounted, first_rows_only,
                                    rows_chosen_by_value, class_names, feature_names, remarks,
                                    has_targets, has_test_split)
@@ -30,7 +29,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataInfo, train_rows, test_rows, unaccounted,
 
 namespace privgrad::core {
 
-/// BLAKE2b-256 of the added bytes. It takes a fifth of the time of SHA-256, and only has to detect
+/// BLAKE2b-256 of the added bytes. It is five times as fast as SHA-256, and only needs to detect
 /// accidents: anyone who can write to the folder can also read the rows.
 class RowHash {
  public:
@@ -66,7 +65,7 @@ std::string hash_of(std::string_view text) {
   return hash.hex();
 }
 
-/// Training features, training targets, test features, test targets.
+/// Returns the number of a part: training features, training targets, test features, test targets.
 std::size_t part_number(Split split, bool targets) {
   return (split == Split::train ? 0u : 2u) + (targets ? 1u : 0u);
 }
@@ -130,12 +129,12 @@ std::shared_ptr<const RowFile> RowFile::find(const PrivateFolder& folder, const 
   const std::shared_ptr<RowFile> found(new RowFile);
   why = found->open(std::move(file), place.key);
   if (!why.empty()) return nullptr;
-  // Marks the file as used now; if that fails, the file appears to be older.
+  // Marks the file as used now; if this fails, the file only appears older.
   ::futimens(found->file_.get(), nullptr);
   return found;
 }
 
-/// \returns why the file cannot be used; "" if it can.
+/// \returns the reason why the file cannot be used; "" if it can be used.
 std::string RowFile::open(Descriptor file, const std::string& key) {
   file_ = std::move(file);
   struct stat facts {};
@@ -240,12 +239,12 @@ Dataset RowFile::rows(Split split, const ExampleShape& shape) const {
 
 // ---- writing
 
-/// A part, in a file of its own until all parts are combined.
+/// One part, which has its own file until all parts are combined.
 class RowFileWriter::Part {
  public:
   explicit Part(Descriptor file) : file_(std::move(file)) {}
 
-  /// \returns whether the bytes were written; if not, errno has the reason.
+  /// \returns whether the bytes were written; if not, errno gives the reason.
   bool add(std::string_view bytes) {
     hash_.add(bytes);
     bytes_ += bytes.size();
@@ -253,7 +252,7 @@ class RowFileWriter::Part {
   }
   std::uint64_t bytes() const noexcept { return bytes_; }
   Descriptor& file() noexcept { return file_; }
-  /// May be called once.
+  /// The hash of the part; may be called only once.
   std::string hash() { return hash_.hex(); }
 
  private:
@@ -283,7 +282,7 @@ RowFileWriter::RowFileWriter(const PrivateFolder& folder, RowPlace place)
     }
     parts_.front() = std::make_unique<Part>(std::move(file));
   }
-  // Training features are written directly to their place; the head is written last.
+  // Writes training features directly to their final place; writes the head last.
   if (::lseek(parts_.front()->file().get(), kHeadBytes, SEEK_SET) < 0) fail(errno);
 }
 
@@ -295,7 +294,7 @@ void RowFileWriter::fail(int error) const {
   throw IoError(folder_.path().string() + ": rows cannot be written there: " + words_of(error));
 }
 
-/// An unnamed file.
+/// Makes an unnamed file.
 Descriptor RowFileWriter::scratch() const {
   Descriptor file(::openat(folder_.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (file) return file;
@@ -386,7 +385,7 @@ std::shared_ptr<const RowFile> RowFileWriter::finish(const DataInfo& info) {
 }
 
 /// Gives the file its name once it is on the disk, so a name always belongs to a complete file. A
-/// process that has mapped the previous file of that name keeps it.
+/// process that has mapped the previous file of this name keeps using that file.
 void RowFileWriter::put_in_place() {
   const int file = parts_.front()->file().get();
   const std::string name = place_.name + std::string(kRowFileSuffix);

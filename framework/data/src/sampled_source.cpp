@@ -37,8 +37,8 @@ class SampledSource final : public DataSource {
   std::vector<std::filesystem::path> files() override { return source_->files(); }
 
  private:
-  /// Selection sampling (Knuth, The Art of Computer Programming 2, algorithm 3.4.2S): each set of
-  /// places is equally likely, in ascending order.
+  /// Draws places by selection sampling (Knuth, The Art of Computer Programming 2, algorithm
+  /// 3.4.2S): each set is equally likely, and is returned in ascending order.
   std::vector<std::uint32_t> draw(std::size_t of) const {
     const auto random =
         make_random_source(RandomKey::from_seed(*seed_).derive("data sample"))->stream(0);

@@ -36,7 +36,7 @@ std::uint64_t nanoseconds(const timespec& time) {
          static_cast<std::uint64_t>(time.tv_nsec);
 }
 
-/// The identity of a file, which changes if the file is changed or replaced by another.
+/// Returns the identity of a file, which changes if the file is changed or replaced.
 Json identity_of(const fs::path& file) {
   struct stat facts {};
   if (::stat(file.c_str(), &facts) != 0)
@@ -49,8 +49,8 @@ Json identity_of(const fs::path& file) {
           nanoseconds(facts.st_ctim)};
 }
 
-/// A second change within one tick of the file system's clock would not change the time, so this
-/// waits until the last change of every file is some ticks ago.
+/// Returns the files' identities. Waits until every file's last change is some ticks of the file
+/// system's clock ago, because a second change within one tick would not alter the change time.
 Json identities_of(const std::vector<fs::path>& files) {
   constexpr std::uint64_t kTicks = kNanoseconds / 20;
   constexpr int kMostLooks = 40;
@@ -76,8 +76,8 @@ Json paths_of(const Json& identities) {
   return paths;
 }
 
-/// The checks that Dataset makes for rows in memory, except for targets, which are checked when
-/// they are mapped.
+/// Makes the checks that Dataset makes for rows in memory, except for targets, which are checked
+/// when they are mapped.
 void check_features(const RowBlock& block, std::uint64_t rows_before) {
   const auto* features = std::get_if<std::span<const float>>(&block.features);
   if (features == nullptr) {
@@ -85,15 +85,14 @@ void check_features(const RowBlock& block, std::uint64_t rows_before) {
     return;
   }
   if (all_finite(*features)) return;
-  const auto bad =
-      std::find_if(features->begin(), features->end(), [](float x) { return !std::isfinite(x); });
+  const auto bad = std::ranges::find_if(*features, [](float x) { return !std::isfinite(x); });
   const std::size_t width = features->size() / block.targets.size();
   const auto at = static_cast<std::size_t>(bad - features->begin());
   throw IoError("the data: row " + std::to_string(rows_before + at / width) + ", feature " +
                 std::to_string(at % width) + " is not a finite number");
 }
 
-/// A lock that one process holds at a time.
+/// A lock that only one process can hold at a time.
 class Turn {
  public:
   Turn(const PrivateFolder& folder, const Streaming& streaming)
@@ -102,7 +101,7 @@ class Turn {
     if (errno == EWOULDBLOCK && streaming.note)
       streaming.note("waiting for another process that writes to " + folder.path().string());
     while (::flock(folder_.get(), LOCK_EX) != 0) {
-      // If the file system has no locks, two processes may make the same file, and either result is
+      // If the file system has no locks, two processes may make the same file, but both files are
       // complete.
       if (errno != EINTR) return;
     }
@@ -220,7 +219,7 @@ DataInfo StreamedSource::write_rows(RowFileWriter& writer) {
     done = block.done;
     if (streaming_.progress) streaming_.progress(what, done);
   });
-  // Ends the progress display with the same line in every case, even if nothing was to be done.
+  // Ends the progress display with the same line in every case, even if there was nothing to do.
   if (streaming_.progress && done < 1.0) streaming_.progress(what, 1.0);
   const bool is_as_told = info.train_rows == writer.rows(Split::train) &&
                           info.test_rows == writer.rows(Split::test) &&

@@ -1,7 +1,6 @@
 #include "privgrad/data/streamed_transforms.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -26,7 +25,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kRowsOfTask = 64, kTasksOfBlock = 64;
 
-/// One of several transforms that share a file.
+/// One of several transforms that write one file together.
 struct Link {
   const ComponentUse& use;
   ComponentPtr<Transform> transform;
@@ -41,7 +40,7 @@ struct Link {
 
 /// Applies several transforms in sequence to examples. As in apply_to_each_row(), all numbers of an
 /// example become NaN if a transform overflows on it, and numbers that are not written are 0.
-/// \param checked  the example that is also transformed alone, for comparison; if absent: none.
+/// \param checked  the example that is also transformed alone, for comparison; may be absent.
 void apply_links(const std::vector<Link>& links, std::size_t count, std::vector<float>& rows,
                  std::vector<float>& out, std::optional<std::size_t> checked) {
   for (const Link& link : links) {
@@ -50,8 +49,7 @@ void apply_links(const std::vector<Link>& links, std::size_t count, std::vector<
     link.transform->apply_rows(link.before, count, rows, out);
     for (std::size_t i = 0; i < count; ++i) {
       const auto row = std::span(out).subspan(i * width, width);
-      if (!all_finite(row))
-        std::fill(row.begin(), row.end(), std::numeric_limits<float>::quiet_NaN());
+      if (!all_finite(row)) std::ranges::fill(row, std::numeric_limits<float>::quiet_NaN());
     }
     if (checked) {
       check_row_alone(link.use, *link.transform, link.before,
@@ -92,7 +90,7 @@ class Writing {
 
  private:
   /// \param first  row of the block.
-  /// \param begin, end, checked in the block.
+  /// \param begin, end, checked  places in the block.
   void make_rows(const Dataset& data, std::size_t first, std::size_t begin, std::size_t end,
                  std::size_t checked) {
     std::vector<std::uint32_t> numbers(end - begin);
@@ -103,8 +101,7 @@ class Writing {
         begin <= checked && checked < end ? std::optional(checked - begin) : std::nullopt;
     links_.front().use.with_position([&] { apply_links(links_, numbers.size(), rows, out, own); });
     const std::size_t width = rows.size() / numbers.size();
-    std::copy(rows.begin(), rows.end(),
-              features_.begin() + static_cast<std::ptrdiff_t>(begin * width));
+    std::ranges::copy(rows, features_.begin() + static_cast<std::ptrdiff_t>(begin * width));
   }
 
   const std::vector<Link>& links_;
@@ -194,7 +191,7 @@ class StreamedTransforms {
       if (streaming_.progress)
         streaming_.progress("computing " + what, static_cast<double>(done) / all);
     };
-    // Test rows first, as in apply_transform().
+    // Transforms test rows first, as in apply_transform().
     if (data_.test.rows() > 0) writing.write(Split::test, data_.test, progress);
     writing.write(Split::train, data_.train, progress);
     is_made_ = true;

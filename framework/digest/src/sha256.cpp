@@ -18,7 +18,7 @@ void require(bool done) {
 
 }  // namespace
 
-// Uses OpenSSL rather than libsodium, which derives keys, because it uses the processor's SHA
+// Uses OpenSSL, although keys are derived by libsodium, because OpenSSL uses the processor's SHA
 // instructions. All examples are hashed before a run begins, and all plugins before a program
 // starts.
 struct Sha256::State {
@@ -61,7 +61,7 @@ std::string sha256_hex(std::string_view text) {
 }
 
 bool is_sha256_hex(std::string_view text) {
-  return text.size() == 2 * kDigestBytes && std::all_of(text.begin(), text.end(), [](char c) {
+  return text.size() == 2 * kDigestBytes && std::ranges::all_of(text, [](char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
          });
 }

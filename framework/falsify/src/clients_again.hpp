@@ -1,5 +1,5 @@
-// A second instance of the clients of dp_fed_avg, which computes one client's change independently
-// of the run.
+// A second instance of the clients of dp_fed_avg, which computes the change that one client makes,
+// independently of the run.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class ClientsAgain {
   /// \param plan, data, executor  outlive this.
   ClientsAgain(const Plan& plan, const Dataset& data, const RandomKey& key, Executor& executor);
 
-  /// May be called once; the program must not outlive this.
+  /// May be called only once; the program must not outlive this.
   std::unique_ptr<Program> take_program() { return std::move(made_); }
   /// Must be called before anything in the round is computed.
   void begin_round(std::uint64_t round);

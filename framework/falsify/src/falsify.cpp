@@ -23,8 +23,8 @@ namespace privgrad::core {
 namespace {
 
 constexpr std::uint64_t kMostSeeds = 1000;
-/// The most seeds that are tried for the first run; the participants of a federated run are known
-/// only afterwards.
+/// The most seeds with which a first run is tried: the participants of a federated run are known
+/// only after the run.
 constexpr std::uint64_t kMostRuns = 16;
 
 bool is_amplified(const Charge& charge) {
@@ -37,8 +37,8 @@ bool is_before_steps(ReleaseSeen::What what) {
          what == ReleaseSeen::What::classes;
 }
 
-/// The manifest of the compared runs: without an account or checkpoints. Each first run sets its
-/// seed.
+/// The manifest of the compared runs: the plan's, without an account or checkpoints. Each first run
+/// sets its own seed.
 Manifest manifest_of_runs(const Plan& plan) {
   Manifest manifest = *plan.manifest;
   manifest.account.reset();
@@ -80,7 +80,7 @@ class Comparison {
   // ---- the first run
 
   /// Makes the first run with the first seed for which the differing row or client takes part; if
-  /// there is none, the result says so.
+  /// there is no such seed, the result states this.
   void make_first_run() {
     const bool is_central = !plan_.federated;
     const std::uint64_t seeds = !is_central                       ? kMostRuns
@@ -111,7 +111,7 @@ class Comparison {
     found_.participations = 0;
     for (const RecordedRelease* one : first_->releases()) {
       if (one->name.what == ReleaseSeen::What::gradient &&
-          std::find(one->batch.begin(), one->batch.end(), last_) != one->batch.end())
+          std::ranges::find(one->batch, last_) != one->batch.end())
         ++found_.participations;
     }
   }
@@ -158,9 +158,8 @@ class Comparison {
 
   bool takes_part(std::uint64_t seed) const {
     const auto all = batches(seed);
-    return std::any_of(all.begin(), all.end(), [&](const auto& batch) {
-      return std::find(batch.begin(), batch.end(), last_) != batch.end();
-    });
+    return std::ranges::any_of(
+        all, [&](const auto& batch) { return std::ranges::find(batch, last_) != batch.end(); });
   }
 
   void compare_keys() {
@@ -174,18 +173,18 @@ class Comparison {
            "batches are charged as drawn at random, but are the same under four keys");
   }
 
-  /// Repeats the first run on another number of threads, which must change no bit.
+  /// Repeats the first run with a different number of threads, which must change no bit.
   void repeat() {
     now_ = to_text(LastRow::as_it_is);
     const auto again =
         run_on(LastRow::as_it_is, "again", {.steps = steps_, .threads = options_.threads});
     for (const RecordedRelease* one : first_->releases()) {
       const RecordedRelease* other = again->find(one->name);
-      const bool same = other != nullptr &&
-                        std::equal(one->own.begin(), one->own.end(), other->own.begin(),
-                                   other->own.end(), [](const Released& a, const Released& b) {
-                                     return same_bits(a.values(), b.values());
-                                   });
+      const bool same =
+          other != nullptr &&
+          std::ranges::equal(one->own, other->own, [](const Released& a, const Released& b) {
+            return same_bits(a.values(), b.values());
+          });
       if (!same)
         report("repeat", one->name.step,
                "the same data, key and parameters gave different bits in the second run");
@@ -252,7 +251,7 @@ class Comparison {
     std::map<std::optional<std::size_t>, ReplayedOwner> owners;
     const RandomKey run_key = key(seed_);
     for (const RecordedRelease* one : first_->releases()) {
-      if (is_before_steps(one->name.what)) continue;  // a step, which is compared already
+      if (is_before_steps(one->name.what)) continue;  // a step, which was already compared
       const RecordedRelease* of_other = other.find(one->name);
       if (of_other == nullptr) {
         report("status", one->name.step, "only one of the two runs makes the step");
@@ -275,7 +274,7 @@ class Comparison {
 
   // ---- the transformed rows
 
-  /// \returns no rows if transforms accept the data but not the neighbour.
+  /// \returns the neighbour's rows; no rows if transforms refuse only the neighbour.
   RunData try_transforms(LastRow change, const RunData& here, ReplayedStatistics& statistics) {
     try {
       return neighbouring_data(plan_, raw_, change, &statistics);
@@ -291,7 +290,7 @@ class Comparison {
   /// rows; others must not.
   void compare_transforms(const Dataset& here, const Dataset& there) {
     const auto& statistics = plan_.setting->statistics;
-    const bool fitted = std::any_of(statistics.begin(), statistics.end(), [](Statistic statistic) {
+    const bool fitted = std::ranges::any_of(statistics, [](Statistic statistic) {
       return statistic == Statistic::unaccounted || statistic == Statistic::declared_public;
     });
     if (fitted || (statistics.empty() && plan_.setting->frozen_layers == 0)) return;
@@ -299,7 +298,7 @@ class Comparison {
     const std::size_t width = here.row_size();
     std::vector<float> one(width), other(width), target(1);
     for (std::uint32_t row = 0; row < std::min(here.rows(), there.rows()); ++row) {
-      if (std::binary_search(changed.begin(), changed.end(), row)) continue;
+      if (std::ranges::binary_search(changed, row)) continue;
       here.gather({&row, 1}, one, target);
       there.gather({&row, 1}, other, target);
       if (same_bits(one, other)) continue;
@@ -321,7 +320,7 @@ class Comparison {
       if (statistics[i] != Statistic::none && statistics[i] != Statistic::is_public) continue;
       const auto& a = here.preprocessing[i].values;
       const auto& b = there.preprocessing[i].values;
-      if (std::equal(a.begin(), a.end(), b.begin(), b.end(), same)) continue;
+      if (std::ranges::equal(a, b, same)) continue;
       return report("transforms", std::nullopt,
                     "transform " + std::to_string(i) +
                         " saves different numbers with the model, but declares that it learns "
@@ -329,13 +328,13 @@ class Comparison {
     }
   }
 
-  /// Reports each kind of difference only at the first step, because that difference causes the
-  /// later ones.
+  /// Reports each kind of difference only at its first step, because that difference causes the
+  /// later differences.
   void report(const std::string& what, std::optional<std::uint64_t> step,
               const std::string& detail) {
-    const bool known = std::any_of(
-        found_.differences.begin(), found_.differences.end(),
-        [&](const Difference& other) { return other.what == what && other.neighbour == now_; });
+    const bool known = std::ranges::any_of(found_.differences, [&](const Difference& other) {
+      return other.what == what && other.neighbour == now_;
+    });
     if (!known) found_.differences.push_back({what, step, now_, detail});
   }
 
@@ -353,7 +352,7 @@ class Comparison {
   std::string now_;
 };
 
-/// The reason why nothing can be compared; "" if something can.
+/// The reason why nothing can be compared; "" if a comparison is possible.
 std::string nothing_to_compare(const Plan& plan) {
   if (plan.manifest->noise_off) return "a run without noise: it protects nobody";
   if (plan.setting->info.train_rows < 2) return "data with a single row: no other row could change";

@@ -6,7 +6,6 @@
 #include <span>
 #include <utility>
 
-#include "privgrad/error.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/read_data.hpp"
 
@@ -25,7 +24,7 @@ class ExamplesInMemory final : public DataSource {
   RunData data_;
 };
 
-/// The next class; a real-valued target changes sign.
+/// A different target: the next class, or a real number with the opposite sign.
 float another_target(const ExampleShape& shape, float target) {
   if (shape.classes == 0) return -target;
   const auto next = static_cast<std::size_t>(target) + 1;
@@ -65,7 +64,7 @@ namespace {
 const ClientPlan* owner_of(const Plan& plan, std::uint32_t row) {
   if (!plan.federated || plan.federated->at_server) return nullptr;
   for (const ClientPlan& client : plan.federated->clients) {
-    if (std::binary_search(client.rows.begin(), client.rows.end(), row)) return &client;
+    if (std::ranges::binary_search(client.rows, row)) return &client;
   }
   return nullptr;
 }
@@ -98,9 +97,7 @@ Dataset with_change(const Dataset& data, const std::vector<std::uint32_t>& rows,
     if (change == LastRow::copy) taken[row] = row == 0 ? 1 : row - 1;
   }
   if (change == LastRow::removed) {
-    std::erase_if(taken, [&](std::uint32_t row) {
-      return std::binary_search(rows.begin(), rows.end(), row);
-    });
+    std::erase_if(taken, [&](std::uint32_t row) { return std::ranges::binary_search(rows, row); });
   }
   const std::size_t width = data.row_size();
   std::vector<float> features(taken.size() * width), targets(taken.size());
@@ -109,16 +106,16 @@ Dataset with_change(const Dataset& data, const std::vector<std::uint32_t>& rows,
     if (change == LastRow::copy || change == LastRow::removed) break;
     const auto changed = std::span(features).subspan(row * width, width);
     if (change == LastRow::zeros) {
-      std::fill(changed.begin(), changed.end(), 0.0f);
+      std::ranges::fill(changed, 0.0f);
       targets[row] = another_target(data.shape(), targets[row]);
     } else if (change == LastRow::huge) {
       for (std::size_t i = 0; i < width; ++i) changed[i] = i % 2 == 0 ? FLT_MAX : -FLT_MAX;
     } else if (change == LastRow::subnormal) {
-      std::fill(changed.begin(), changed.end(), FLT_MIN / 1024.0f);
+      std::ranges::fill(changed, FLT_MIN / 1024.0f);
     } else if (change == LastRow::rare_token) {
-      std::fill(changed.begin(), changed.end(), static_cast<float>(vocabulary - 1));
+      std::ranges::fill(changed, static_cast<float>(vocabulary - 1));
     } else if (change == LastRow::no_token) {
-      std::fill(changed.begin(), changed.end(), kEmptyPlace);
+      std::ranges::fill(changed, kEmptyPlace);
     }
   }
   return Dataset(data.shape(), std::move(features), std::move(targets));
@@ -149,7 +146,7 @@ Plan plan_on(const Plan& plan, const Manifest& manifest, const RunData& raw, Las
   RunData data{.train = with_change(raw.train, rows, change, vocabulary_of(plan.setting->whole)),
                .test = raw.test};
   setting->info.train_rows = data.train.rows();
-  // the public number, which stays even if the number of rows changes
+  // the public number, which is kept even if the number of rows changes
   setting->dataset_size = plan.setting->dataset_size;
   setting->data = ComponentPtr<DataSource>(
       new ExamplesInMemory(setting->info, std::move(data)),

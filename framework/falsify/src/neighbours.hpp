@@ -14,26 +14,26 @@ namespace privgrad::core {
 /// the last client.
 enum class LastRow { as_it_is = 1, zeros, copy, huge, subnormal, removed, rare_token, no_token };
 
-/// \param unit  client: the change affects the last client.
+/// \param unit  if this is client, the change affects the last client.
 std::string to_text(LastRow change, PrivacyUnit unit = PrivacyUnit::example);
 
-/// \returns the changes that the neighbouring-run test tries for this plan, at least one. They
-///   never remove a client, because the manifest states the number of clients, nor the only row of
-///   a client.
+/// \returns the changes that the neighbouring-run test tries for this plan, at least one. The
+///   changes never remove a client, because the manifest states the number of clients, or a
+///   client's only row.
 std::vector<LastRow> neighbours_of(const Plan& plan);
 
 /// The rows that a change affects, ascending.
 std::vector<std::uint32_t> changed_rows(const Plan& plan, const Dataset& train);
 
 /// The examples before any transform, with the change applied.
-/// \param vocabulary  the number of tokens, where the features are tokens.
+/// \param vocabulary  the number of tokens, if the features are tokens.
 /// \pre there are at least two rows.
 Dataset with_change(const Dataset& data, const std::vector<std::uint32_t>& rows, LastRow change,
                     std::size_t vocabulary);
 
-/// Both splits in the form in which a run of the plan uses them, with the change applied.
+/// Both splits in the form that a run of the plan uses, with the change applied.
 /// \param teacher  the teacher for transforms that learn from released statistics; null if there
-///   are none.
+///   are no such transforms.
 /// \throws as read_data()
 RunData neighbouring_data(const Plan& plan, const RunData& raw, LastRow change,
                           Teacher* teacher = nullptr);
@@ -41,9 +41,9 @@ RunData neighbouring_data(const Plan& plan, const RunData& raw, LastRow change,
 /// The rows as the source returns them.
 RunData raw_data(const Plan& plan);
 
-/// A plan with the same numbers whose data source returns these examples. Their partition among
+/// A plan with the same numbers whose data source returns these examples. The partition among
 /// clients stays as it was drawn.
-/// \param manifest  the plan's, or an equivalent one; outlives the plan.
+/// \param manifest  the plan's manifest, or an equivalent manifest; outlives the plan.
 Plan plan_on(const Plan& plan, const Manifest& manifest, const RunData& raw, LastRow change);
 
 }  // namespace privgrad::core

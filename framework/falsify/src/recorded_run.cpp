@@ -9,11 +9,11 @@
 namespace privgrad::core {
 namespace {
 
-/// Whether a run can continue with these releases instead of its own.
+/// Whether a run can continue with another run's releases instead of its own.
 bool can_stand_for(std::span<const Released> others, std::span<const Released> own) {
-  return std::equal(
-      others.begin(), others.end(), own.begin(), own.end(),
-      [](const Released& a, const Released& b) { return a.values().size() == b.values().size(); });
+  return std::ranges::equal(others, own, [](const Released& a, const Released& b) {
+    return a.values().size() == b.values().size();
+  });
 }
 
 }  // namespace

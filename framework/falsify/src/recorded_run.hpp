@@ -1,4 +1,4 @@
-// A run whose releases are recorded, and which can be led through the releases of another run.
+// A run that records its releases, and that can be led through the releases of another run.
 #pragma once
 
 #include <atomic>
@@ -40,11 +40,11 @@ struct RecordedRelease {
 };
 
 /// A run of a plan's first steps, in a directory, with all its releases. A second run on other rows
-/// can be led through the first run's releases: it then continues with them instead of its own.
+/// can be led through the first run's releases: it continues with these instead of its own.
 class RecordedRun final : public ReleaseWitness {
  public:
   struct Options {
-    std::uint64_t steps = 1;  ///< The run stops after this many steps of its own or of a client.
+    std::uint64_t steps = 1;  ///< The run stops once it, or a client, has made this many steps.
     int threads = 1;
     const RecordedRun* led_by = nullptr;  ///< Outlives this.
   };
@@ -55,15 +55,15 @@ class RecordedRun final : public ReleaseWitness {
 
   std::span<const Released> released(const ReleaseSeen& seen, std::vector<Released> own) override;
 
-  /// All releases, in the order in which they were made if there is one thread.
+  /// All releases; with one thread, in the order in which they were made.
   std::span<const RecordedRelease* const> releases() const { return in_order_; }
-  /// Null if the run did not make this release.
+  /// The release with this name; null if the run did not make it.
   const RecordedRelease* find(const ReleaseName& name) const;
 
   /// How the run ended: "completed after step 3", or the text of the exception.
   const std::string& end() const { return end_; }
   /// Whether its status is "diverged" because of a training loss, which research mode publishes
-  /// anyway: the status reveals no more than that loss.
+  /// anyway: the status reveals no more than the loss itself.
   bool diverged_by_training_loss() const { return diverged_by_training_loss_; }
   /// The exception that was thrown; null if there was none.
   const std::exception_ptr& thrown() const { return thrown_; }

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// File names below the directory.
+/// The names of all files below the directory.
 std::set<std::string> names_in(const fs::path& directory) {
   std::set<std::string> names;
   if (!fs::exists(directory)) return names;
@@ -35,7 +35,7 @@ std::string content_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Erases metrics on private rows, which a run in research mode publishes and declares.
+/// Erases metrics on private rows, which a run in research mode publishes and lists as unaccounted.
 void erase_private_metrics(Json& metrics, Mode mode) {
   if (mode != Mode::research || !metrics.is_object()) return;
   for (const char* name : {"train_loss", "train_accuracy", "gradient_norm"}) metrics.erase(name);
@@ -74,7 +74,7 @@ std::string summary_in(const std::string& text, Mode mode) {
   return summary.dump();
 }
 
-/// The trained numbers, at the end of the file. The header also has the hash of the ledger and the
+/// The trained numbers, at the end of the file. The rest contains the ledger's hash and the
 /// transforms' learnt values, which may differ.
 std::string parameters_in(const std::string& text, const Plan& plan) {
   const std::size_t size = parameter_count(plan.setting->whole) * sizeof(float);
@@ -82,7 +82,7 @@ std::string parameters_in(const std::string& text, const Plan& plan) {
          text.substr(text.size() - std::min(size, text.size()));
 }
 
-/// The part of a file that must be the same for any rows.
+/// The part of a file that must be the same whatever the rows.
 std::string public_part(const Plan& plan, const std::string& name, const std::string& text) {
   const Mode mode = plan.manifest->mode;
   if (name == "metrics.jsonl") return metrics_in(text, mode);

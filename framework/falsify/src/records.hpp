@@ -12,14 +12,14 @@
 namespace privgrad::core {
 
 /// The differences between the files of two runs, of which the second was led through the first
-/// run's releases. Files are compared exactly, except for the parts that depend on private rows by
-/// declaration (the commitment to the data, training metrics and checks in research mode) and
+/// run's releases. Files are compared exactly, except for parts that are declared to depend on
+/// private rows (the commitment to the data; training metrics and checks in research mode), and
 /// hashes of these parts.
 /// \returns one line for each difference.
 std::vector<std::string> differing_records(const Plan& plan, const std::filesystem::path& a,
                                            const std::filesystem::path& b);
 
-/// The ledger file of a client of fed_avg, or of the run's owner or server.
+/// The ledger file of a client of fed_avg; without a client, of the run's owner or server.
 std::filesystem::path ledger_of(const std::filesystem::path& directory,
                                 std::optional<std::size_t> client);
 

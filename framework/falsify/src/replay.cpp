@@ -6,7 +6,6 @@
 #include <span>
 #include <utility>
 
-#include "privgrad/data/breach.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
 #include "privgrad/model/augmented_program.hpp"
@@ -53,11 +52,11 @@ std::vector<std::int64_t> shortened(std::vector<std::int64_t> cells, std::uint64
   const double factor = static_cast<double>(bound) / (std::sqrt(squares) * (1.0 + roundings));
   for (std::int64_t& cell : cells)
     cell = static_cast<std::int64_t>(factor * static_cast<double>(cell));
-  if (!are_within(cells, bound)) std::fill(cells.begin(), cells.end(), 0);
+  if (!are_within(cells, bound)) std::ranges::fill(cells, 0);
   return cells;
 }
 
-/// A bound in clip norms as whole cells.
+/// A bound, given in clip norms, in whole cells.
 std::uint64_t cells_of(double bound, double clip_norm) {
   const double cells = bound * clip_norm / clip_norm * static_cast<double>(kExactLevels);
   return static_cast<std::uint64_t>(cells * (1.0 - 0x1p-50));
@@ -118,7 +117,7 @@ void Replay::begin_step(std::uint64_t step, std::span<const float> model, double
   clip_norm_ = clip_norm;
   known_.clear();
   program_->load_parameters(model);
-  program_->load_parameters(model);  // loaded twice, to show that earlier parameters do not matter
+  program_->load_parameters(model);  // twice, to test that earlier parameters do not matter
   change_noise(step);
   if (made_.differences == nullptr || step % made_.differences->epoch_steps() != 0) return;
   std::swap(anchor_, last_anchor_);
@@ -135,8 +134,8 @@ Clip Replay::clip() const {
 std::size_t Replay::parts() const {
   if (!plan_.correlated) return 1;
   const auto& all = plan_.correlated->parts;
-  return static_cast<std::size_t>(std::count_if(
-      all.begin(), all.end(), [&](const auto& one) { return one.first_step <= step_; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(all, [&](const auto& one) { return one.first_step <= step_; }));
 }
 
 std::size_t Replay::elements() const {
@@ -229,7 +228,7 @@ std::vector<std::int64_t> Replay::row_cells(const Program& program, const Batch&
   std::vector<std::int32_t> rounded(row.size());
   round_to_grid(row, clip.groups, factors, clip.clip_norm, kExactLevels, rounded);
   if (!no_longer_than(rounded, kExactLevels * kExactLevels - count * count))
-    std::fill(rounded.begin(), rounded.end(), 0);
+    std::ranges::fill(rounded, 0);
   std::vector<std::int64_t> cells(rounded.begin(), rounded.end());
   if (count != 0)
     cells.push_back(unclipped ? static_cast<std::int64_t>(count)
@@ -298,7 +297,7 @@ std::vector<float> Replay::release_once(std::vector<std::int64_t> sum) const {
   return released;
 }
 
-/// The count is the last number: the sum of +-s C over the examples, divided by the divisor.
+/// The last released number is the count: the sum of +-s C over the examples, over the divisor.
 double Replay::next_clip_norm(std::span<const float> released) const {
   const double unit = 2.0 * plan_.count_share[step_] * clip_norm_;
   const double unclipped = static_cast<double>(released.back()) / unit + 0.5;

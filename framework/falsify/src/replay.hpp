@@ -1,4 +1,4 @@
-// A second implementation of a step, which recomputes a run's releases from their separate parts.
+// A second implementation of steps, which recomputes a run's releases from separate parts.
 #pragma once
 
 #include <cstdint>
@@ -15,38 +15,38 @@ namespace privgrad::core {
 
 /// The contribution of one example to the sums of a step, from a batch of only that example.
 struct Contribution {
-  /// [parameters] for each part that the step releases; with an adaptive clip norm the count
-  /// follows as one more element.
+  /// [parameters] for each part that the step releases; with an adaptive clip norm, the count
+  /// follows as an additional element.
   std::vector<std::vector<std::int64_t>> cells;
   /// Whether all coordinates together are within the bound, in integers.
   bool within_bound = true;
 };
 
 /// Recomputes the releases of an owner's steps from independently made parts: a second
-/// implementation of trainer, sums and mechanisms. Steps come in order.
+/// implementation of trainer, sums and mechanisms. Steps must come in order.
 class Replay {
  public:
   /// \param plan  the owner's plan.
-  /// \param key  the owner's key. All outlive this.
-  /// \param program  null: the plan's own.
-  /// \param class_weights  of the plan's own program: class_weights_of() the recorded counts.
+  /// \param key  the owner's key. All arguments outlive this.
+  /// \param program  null: the plan's own program.
+  /// \param class_weights  for the plan's own program: class_weights_of() the recorded counts.
   Replay(const Plan& plan, const RandomKey& key, Executor& executor,
          std::unique_ptr<Program> program, const std::vector<double>& class_weights);
 
-  /// For noise that follows the public test rows: adapts the noise at this step, with this model.
+  /// For noise that follows the public test rows: adapts the noise at this step to this model.
   void follow_test_rows(std::uint64_t step, std::span<const float> model, const Dataset& test);
-  /// For noise that follows releases about the private rows: adapts it to the next release.
+  /// For noise that follows releases about the private rows: adapts the noise to the next release.
   void follow(double measured);
 
-  /// Moves to a step, and drops the contributions of the last one.
+  /// Moves to a step, and drops the contributions of the previous step.
   void begin_step(std::uint64_t step, std::span<const float> model, double clip_norm);
   /// A row's contribution, kept until begin_step().
   const Contribution& of_row(const Dataset& data, std::uint32_t row);
 
   /// \param sums  the contributions of one world (one of the two runs' data) to the step, in cells,
   ///   as in Contribution::cells.
-  /// \param past  the past of the same world.
-  /// \param noised  false: the result of the sums without noise, in double.
+  /// \param past  the past sums of the same world.
+  /// \param noised  if false: the result of the sums without noise, in double.
   std::vector<Replayed> release(std::vector<std::vector<std::int64_t>> sums, ReplayedSums& past,
                                 bool noised) const;
 
@@ -62,9 +62,9 @@ class Replay {
   /// scales coordinates.
   void learn(const Released& release);
 
-  /// A release besides the steps, which sums some numbers of each example.
+  /// A release besides the steps, which sums up some numbers of each example.
   struct Beside {
-    std::string_view purpose;  ///< The purpose from which the key of the noise is derived.
+    std::string_view purpose;  ///< The purpose (RandomKey::derive()) of the noise's key.
     std::uint64_t number = 0;  ///< The number of the release.
     std::size_t width = 0;     ///< Numbers per example.
     double bound = 0.0, multiplier = 0.0, divisor = 0.0;
@@ -74,7 +74,7 @@ class Replay {
   /// The loss of each row.
   std::vector<double> losses(std::span<const float> model, const Dataset& data,
                              std::span<const std::uint32_t> rows);
-  /// 1/2 for each row that is classified correctly, -1/2 for each other row.
+  /// Returns 1/2 for each row that is classified correctly, and -1/2 for every other row.
   std::vector<float> halves(std::span<const float> model, const Dataset& data,
                             std::span<const std::uint32_t> rows);
 

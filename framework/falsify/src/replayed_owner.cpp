@@ -12,7 +12,7 @@
 namespace privgrad::core {
 namespace {
 
-/// The allowed error of sums, as a share of the clip norm, if floating point is not covered anyway.
+/// The allowed error of sums, as a share of the clip norm, if the proof does not cover bits.
 constexpr double kNear = 1e-3;
 
 RandomKey key_of_owner(const Plan& run, std::optional<std::size_t> client, const RandomKey& key) {
@@ -28,7 +28,7 @@ const Plan& plan_of_owner(const Plan& run, std::optional<std::size_t> client) {
 
 ReleaseReach reach_of(const Plan& plan) {
   if (plan.arithmetic != Arithmetic::exact) return ReleaseReach::differences;
-  if (plan.unit == PrivacyUnit::client) return ReleaseReach::bits;  // the noise is ClientProgram's
+  if (plan.unit == PrivacyUnit::client) return ReleaseReach::bits;  // ClientProgram is reproducible
   const ExactAbilities& program = plan.setting->program;
   return program.clipping || program.rows ? ReleaseReach::bits : ReleaseReach::near;
 }
@@ -71,7 +71,7 @@ void ReplayedOwner::compare(const RecordedRelease& here, const RecordedRelease& 
   compare_gradient(here, there);
 }
 
-/// Compares the parameters. Both runs have continued with the same releases up to this step.
+/// Compares the parameters: up to this step, both runs have continued with the same releases.
 void ReplayedOwner::compare_parameters(const RecordedRelease& here, const RecordedRelease& there) {
   const auto compare = [&](const std::vector<float>& a, const std::vector<float>& b) {
     if (same_bits(a, b)) return;
@@ -87,14 +87,14 @@ void ReplayedOwner::compare_parameters(const RecordedRelease& here, const Record
 }
 
 bool ReplayedOwner::has_last(const RecordedRelease& at) const {
-  return std::find(at.batch.begin(), at.batch.end(), worlds_.last) != at.batch.end();
+  return std::ranges::find(at.batch, worlds_.last) != at.batch.end();
 }
 
 void ReplayedOwner::compare_batches(const RecordedRelease& here, const RecordedRelease& there) {
   std::vector<std::uint32_t> expected = here.batch, found = there.batch;
   if (worlds_.there.train.rows() < worlds_.here.train.rows()) std::erase(expected, worlds_.last);
-  std::sort(expected.begin(), expected.end());
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(expected);
+  std::ranges::sort(found);
   if (expected == found) return;
   report_(
       "batch", here.name.step,
@@ -226,7 +226,7 @@ std::vector<double> ReplayedOwner::bounded_losses(Replay& replay, const Dataset&
 }
 
 /// Stores the losses of all rows in the first world, and the loss of the differing row in the
-/// second; 0 if it was removed.
+/// second world (0 if the row was removed).
 void ReplayedOwner::look_at_losses(std::span<const float> model) {
   std::vector<std::uint32_t> rows(worlds_.here.train.rows());
   std::iota(rows.begin(), rows.end(), 0u);
@@ -269,7 +269,7 @@ void ReplayedOwner::compare_measurement(const RecordedRelease& here, const Recor
   for (Replay* replay : {in_a_.get(), in_b_.get()}) replay->follow(measured);
 }
 
-/// The other rows are taken from the first world, so they must not have changed.
+/// Uses the first world's other rows in both worlds, so these rows must not have changed.
 void ReplayedOwner::compare_report(const RecordedRelease& here, const RecordedRelease& there) {
   std::vector<std::uint32_t> rows(worlds_.here.train.rows());
   std::iota(rows.begin(), rows.end(), 0u);
@@ -290,7 +290,7 @@ void ReplayedOwner::compare_report(const RecordedRelease& here, const RecordedRe
                  here, there, halves, halves_there);
 }
 
-/// For each row: the change of its loss from the received model to the final one, and the second
+/// For each row: the change of its loss from the received model to the final model, and the second
 /// difference of the loss on the way.
 std::vector<float> ReplayedOwner::changes_along(Replay& replay, const Dataset& data,
                                                 const RecordedRelease& at,

@@ -19,15 +19,15 @@ namespace privgrad::core {
 /// How exactly released numbers can be recomputed.
 enum class ReleaseReach {
   bits = 1,  ///< Exactly.
-  near,      ///< Up to the roundings of a sum in floating point.
-  /// The noise is not rounded noise: only the difference between the two worlds can be checked.
+  near,      ///< Up to the rounding errors of a sum in floating point.
+  /// The noise is not rounded, so only the difference between the two worlds can be checked.
   differences,
 };
 
 ReleaseReach reach_of(const Plan& plan);
 
 /// Recomputes the releases of one owner of data (the owner of a central run, a client, or a server)
-/// in two runs, of which the second was led through the first run's releases, and compares them.
+/// in two runs, of which the second was led through the first run's releases, and compares both.
 class ReplayedOwner {
  public:
   /// \param what, detail as in Difference.
@@ -41,17 +41,17 @@ class ReplayedOwner {
     const RunData& there;
     std::uint32_t last = 0;  ///< For a server: the number of a client.
     double divisor = 0.0;    ///< The first run's divisor of sums over all rows.
-    /// class_weights_of() the first run, in both worlds.
+    /// class_weights_of() the first run, used in both worlds.
     std::vector<double> class_weights = {};
   };
 
   /// \param run  the plan of the run.
-  /// \param key  the key of the run. All outlive this.
+  /// \param key  the key of the run. All arguments outlive this.
   /// \param client  the client with fed_avg; if absent: the run's owner, or its server.
   ReplayedOwner(const Plan& run, std::optional<std::size_t> client, const RandomKey& key,
                 const Worlds& worlds, Executor& executor, Report report);
 
-  /// Compares releases of the two runs that have the same name; must be called in their order.
+  /// Compares a release of one run with the other's of the same name; to be called in order.
   void compare(const RecordedRelease& here, const RecordedRelease& there);
 
   /// The number of released values that were recomputed.

@@ -59,7 +59,7 @@ std::vector<std::int32_t> in_cells(std::span<const float> made, double bound) {
   return cells;
 }
 
-/// One row's contribution in cells, computed separately.
+/// Returns one row's contribution in cells, computed separately from other rows.
 std::vector<std::int32_t> cells_of(const PlannedStatistic& planned, const BoundedStatistic& learner,
                                    const Dataset& train, std::uint32_t row) {
   std::vector<float> features(train.row_size()), target(1), made(planned.size);
@@ -71,9 +71,9 @@ std::vector<std::int32_t> cells_of(const PlannedStatistic& planned, const Bounde
 }  // namespace
 
 void ReplayedStatistics::teach(std::size_t number, Transform& transform, const Dataset& train) {
-  const auto planned = std::find_if(
-      plan_.statistics.begin(), plan_.statistics.end(),
-      [&](const auto& one) { return one.of == StatisticOf::transform && one.transform == number; });
+  const auto planned = std::ranges::find_if(plan_.statistics, [&](const auto& one) {
+    return one.of == StatisticOf::transform && one.transform == number;
+  });
   const ComponentPtr<Transform> shown_rows = plan_.manifest->transforms[number].make<Transform>();
   const auto* contributes = dynamic_cast<const BoundedStatistic*>(shown_rows.get());
   auto* learner = dynamic_cast<BoundedStatistic*>(&transform);

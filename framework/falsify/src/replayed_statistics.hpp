@@ -1,4 +1,4 @@
-// Recomputes the releases before the first step, counts and statistics, and compares two runs.
+// Recomputes counts and statistics, the releases before the first step, and compares two runs.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@
 
 namespace privgrad::core {
 
-/// Teaches the transforms of one world with the releases of a recorded run. It also recomputes the
-/// contributions of the world's rows to each statistic, one row at a time, with its own code.
+/// Teaches the transforms of one world with the releases of a recorded run. Also recomputes the
+/// contributions of the world's rows to each statistic, row by row, with separate code.
 class ReplayedStatistics final : public Teacher {
  public:
   /// \param plan, first outlive this.
@@ -49,7 +49,7 @@ class ReplayedStatistics final : public Teacher {
   std::map<Name, Cells> cells_;
 };
 
-/// The divisor of a recorded run's later means: the released number of rows, or the public one.
+/// The divisor of a recorded run's later means: the released or the public number of rows.
 double divisor_of(const Plan& plan, const RecordedRun& run);
 
 /// The class weights that follow from a recorded run's class counts; empty if there are none.
@@ -58,13 +58,13 @@ std::vector<double> class_weights_of(const Plan& plan, const RecordedRun& run);
 /// The name of the statistic's release in a recorded run.
 ReleaseName name_of(const PlannedStatistic& statistic);
 
-/// The release of these cells.
+/// Recomputes the release of these cells.
 /// \param run_key  the key of a run with constant keys.
 std::vector<float> release_again(const PlannedStatistic& statistic, std::vector<std::int64_t> cells,
                                  const RandomKey& run_key, double divisor);
 
-/// \returns the error in the statistics that two runs released, of which the second has a different
-///   last row; nothing if both follow from the rows, the noise and the divisor.
+/// \returns the error in the statistics that two runs with different last rows released; nothing if
+///   both runs' statistics follow from the rows, the noise and the divisor.
 std::optional<std::string> difference_of_statistics(const Plan& plan, const RandomKey& run_key,
                                                     const ReplayedStatistics& here,
                                                     const ReplayedStatistics& there,

@@ -24,8 +24,8 @@ bool is_whole(const CorrelatedRecipes& recipes) {
 }  // namespace
 
 bool ReplayedSums::are_whole(std::span<const CorrelatedPart> parts) {
-  return std::all_of(parts.begin(), parts.end(),
-                     [](const CorrelatedPart& part) { return is_whole(part.recipes); });
+  return std::ranges::all_of(parts,
+                             [](const CorrelatedPart& part) { return is_whole(part.recipes); });
 }
 
 ReplayedSums::ReplayedSums(std::span<const CorrelatedPart> parts, const RandomKey& noise_key,
@@ -44,7 +44,7 @@ ReplayedSums::ReplayedSums(std::span<const CorrelatedPart> parts, const RandomKe
   }
 }
 
-/// K(from, to).
+/// Returns K(from, to).
 ReplayedSums::Real ReplayedSums::held(const CorrelatedRecipes& recipes, std::uint64_t from,
                                       std::uint64_t to) {
   Real product = 1;
@@ -52,7 +52,7 @@ ReplayedSums::Real ReplayedSums::held(const CorrelatedRecipes& recipes, std::uin
   return product;
 }
 
-/// s_t.
+/// Returns s_t.
 std::vector<ReplayedSums::Real> ReplayedSums::sum(const Part& part, std::uint64_t step) {
   std::vector<Real> total(part.past[step].x.size(), 0);
   for (std::uint64_t from = 0; from <= step; ++from) {
@@ -72,7 +72,7 @@ Replayed ReplayedSums::release(std::size_t part_number, std::uint64_t step_of_ru
   Step& now = part.past[step];
   now.x.assign(cells.begin(), cells.end());
   now.released.assign(elements_, 0);
-  std::vector<Real> left = sum(part, step);  // becomes the new part of the release
+  std::vector<Real> left = sum(part, step);  // will become the new part of the release
   Replayed made;
   made.values.reserve(elements_);
   const double scale = recipes.scale(step);

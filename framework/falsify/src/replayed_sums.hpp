@@ -1,4 +1,4 @@
-// Recomputes correlated releases from their definition, with all past sums kept.
+// Recomputes correlated releases from their definition, and keeps all past sums.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ struct Replayed {
 /// With a window, q_t = x_t and Z_t has the terms of the recipe, including the noise of earlier
 /// steps.
 ///
-/// If all recipes of a part are whole, this is exactly the released number. Otherwise the run uses
-/// fixed-point fractions. Both round q_t to coarse cells that are narrower than a five hundredth of
-/// the smallest noise, so the two may differ by this width.
+/// If all recipes of a part are whole, the result is exactly the released number. Otherwise the run
+/// uses fixed-point fractions. Both round q_t to coarse cells, narrower than a five-hundredth of
+/// the smallest noise, so the results may differ by this width.
 class ReplayedSums {
  public:
   /// \param parts  the parts of the run, which outlive this.
@@ -39,10 +39,10 @@ class ReplayedSums {
   /// Whether all factors in the recipes of all parts are integers.
   static bool are_whole(std::span<const CorrelatedPart> parts);
 
-  /// Makes the release of a step; steps come in order.
-  /// \param cells  x_t of the part.
+  /// Recomputes the release of a step; steps must come in order.
+  /// \param cells  the x_t of this part.
   /// \param width  the width of a cell divided by the divisor.
-  /// \param noised  false: scale s_t, without noise.
+  /// \param noised  if false: scale s_t, without noise.
   Replayed release(std::size_t part, std::uint64_t step_of_run, std::span<const std::int64_t> cells,
                    double width, bool noised);
 

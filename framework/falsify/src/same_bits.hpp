@@ -1,4 +1,4 @@
-// Comparison of vectors bit by bit, NaN included.
+// Compares vectors bit by bit, including NaNs.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace privgrad::core {
 
 /// Whether two vectors are equal bit for bit, including NaNs.
 inline bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) {
+  return std::ranges::equal(a, b, [](float x, float y) {
     return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
   });
 }

@@ -1,11 +1,9 @@
 #include "privgrad/federated/client.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "privgrad/error.hpp"
-#include "privgrad/finite.hpp"
 #include "privgrad/plan/fed_avg_plan.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/longest_stay.hpp"
@@ -84,7 +82,7 @@ void Client::restore(StateReader& in) {
   estimate_watch_->restore(in);
 }
 
-/// Like Trainer::use_key_of_step(), for all steps of a round and for its estimate.
+/// Like Trainer::use_key_of_step(), for all steps of a round and the round's estimate.
 void Client::use_key_of_round() {
   if (!keys_.ratchets()) return;
   const RandomKey key = key_of(number_, keys_.of_step());
@@ -99,8 +97,8 @@ bool Client::has_paid_estimates() const {
   return estimate_sampler_ != nullptr && !plan_.beside.empty();
 }
 
-/// The estimates have a sampler instance of their own, so it is asked for its charges like the
-/// sampler of the steps, and its batches are tested against them.
+/// The estimates have a separate sampler instance. Like the steps' sampler, it is asked for its
+/// charges, and its batches are tested against these charges.
 void Client::watch_estimates() {
   const Manifest& manifest = *plan_.manifest;
   if (estimate_charges(manifest, *estimate_sampler_, federated_.estimate_noise) != plan_.beside) {
@@ -179,7 +177,7 @@ bool Client::wants_estimate() const {
   return federated_.estimates && !diverged_ && wish_.estimates != EstimateMode::from_models;
 }
 
-/// Exact estimates, and estimates in runs without noise, are not charged.
+/// Pays for an estimate. Exact estimates, and estimates in runs without noise, are not charged.
 bool Client::pay_for_estimate() {
   Ledger* ledger = trainer_.ledger();
   if (ledger == nullptr || wish_.estimates != EstimateMode::private_sums) return true;
@@ -209,8 +207,8 @@ void Client::estimate(std::span<const float> received, ClientRound& round, Workb
   }
 }
 
-/// Draws numbers of this client's rows. Refuses a batch with an example twice: it would contribute
-/// twice, and the bound holds for one contribution.
+/// Draws numbers of this client's rows. Refuses a batch with an example twice: the example would
+/// contribute twice, but the bound is for one contribution.
 /// \returns false for an empty batch.
 bool Client::draw_estimate_batch() {
   estimate_sampler_->sample(estimates_made_, client_.rows.size(), *estimate_random_,
@@ -238,15 +236,15 @@ std::vector<double> Client::losses(std::vector<float> model, Workbench& bench) c
   return example_losses(*bench.program, data_, estimate_batch_, executor_);
 }
 
-/// An example contributes the change of its own loss along the client's path, and the second
-/// difference there: two numbers that depend only on it and on released models, clipped together to
-/// estimate_bound, and 0 if they are not finite. The batch is drawn like a step's, by a separate
-/// sampler, and each release was planned as one of at most `rounds`.
+/// An example contributes two numbers: the change of its own loss along the client's path, and the
+/// second difference there. Both depend only on the example and on released models; they are
+/// clipped together to estimate_bound, and are 0 if not finite. A separate sampler draws the batch
+/// like a step's, and each release was planned as one of at most `rounds`.
 void Client::estimate_privately(std::span<const float> received, ClientRound& round,
                                 Workbench& bench) {
   std::vector<Receipt> receipts = std::exchange(paid_estimates_, {});
   const bool is_charged = trainer_.ledger() != nullptr || is_paid_elsewhere_;
-  if (is_charged && receipts.empty()) return;  // an estimate is made only if it was paid for
+  if (is_charged && receipts.empty()) return;  // no estimate is made unless it was paid for
   draw_estimate_batch();
   std::vector<float> middle(received.size());
   for (std::size_t j = 0; j < middle.size(); ++j)

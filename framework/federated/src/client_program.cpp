@@ -34,7 +34,7 @@ void ClientProgram::gradient_rows(const Batch& batch, std::span<float> rows) con
   executor_.for_each_chunk(batch.rows(), [&](std::size_t i) {
     const auto number = static_cast<std::size_t>(batch.features[i]);
     const std::span<float> row = rows.subspan(i * parameters_, parameters_);
-    std::fill(row.begin(), row.end(), 0.0f);
+    std::ranges::fill(row, 0.0f);
     ++asked_;
     Client& client = *clients_[number];
     std::optional<ClientRound> made;

@@ -14,10 +14,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Four bytes per value, plus a number of steps.
+/// The size of a model in a message: four bytes per value. A number of steps is sent with it.
 std::uint64_t bytes_of_model(std::size_t parameters) { return 4 * parameters; }
 constexpr std::uint64_t kBytesOfSteps = 8;
-/// Two numbers in double precision.
+/// The size of private estimates: two numbers in double precision.
 constexpr std::uint64_t kBytesOfEstimates = 16;
 
 auto all_of(auto& progress) {

@@ -1,4 +1,4 @@
-// The records of a federated run: rounds, participation and clients, as its files contain them.
+// The records of a federated run in its files: rounds, participation and clients.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct Round {
   LossEstimates estimates;
   std::string sent;  ///< For fed_avg with checkpoints: the hashes of the clients' messages.
 
-  /// Counts the sent bytes: a lost client has received the model, but sent none.
-  /// \param estimates_too  whether each message that arrives has private estimates.
+  /// Counts the bytes of messages: a lost client has received the model, but sent no message.
+  /// \param estimates_too  whether each message that arrives contains private estimates.
   void count_bytes(std::size_t parameters, bool estimates_too);
 };
 
@@ -55,11 +55,11 @@ nlohmann::json to_json(const LossEstimates& estimates);
 nlohmann::json participation_json(const Round& round);
 nlohmann::json participation_json(const RoundTotals& totals);
 
-/// The hash of everything sent by a client that need not trust the server: its model and estimates.
+/// The hash of everything that a client of fed_avg sends: its model and estimates.
 std::string hash_of_sent(const ClientRound& sent);
 
 /// The content of clients.json.
-/// \param shows_participation  whether it may show how often each client took part.
+/// \param shows_participation  whether the content may show how often each client took part.
 nlohmann::json clients_json(const FederatedPlan& federated,
                             std::span<const std::unique_ptr<Client>> clients,
                             bool shows_participation);
@@ -68,11 +68,11 @@ nlohmann::json clients_json(const FederatedPlan& federated,
 std::optional<std::size_t> client_with_fullest_ledger(
     std::span<const std::unique_ptr<Client>> clients);
 
-/// Asks a rule for local iterations. The rule may depend on earlier questions, so a resumed run
-/// repeats them all.
+/// Asks a rule for local iterations. Its answers may depend on earlier questions, so a resumed run
+/// repeats all questions.
 class AskedRule {
  public:
-  /// \param rule  started; outlives this; null if there is no rule.
+  /// \param rule  a started rule, which outlives this; null if there is no rule.
   explicit AskedRule(AdaptiveLocalIterations* rule) : rule_(rule) {}
 
   /// \returns the rule's answer.

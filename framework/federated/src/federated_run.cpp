@@ -1,8 +1,6 @@
 #include "federated_run.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -46,7 +44,8 @@ class FederatedRun final : ResumableRun {
     if (options_.resume) {
       take_up();
     } else {
-      // If the run fails, its whole reservation stays: each client's ledger has its spending.
+      if (options_.clients != nullptr) check_account_of_server(plan_);
+      // If the run fails, its whole reservation stays: what was spent is in the clients' ledgers.
       if (manifest_.account) reservation_.emplace(plan_, options_.directory);
       begin();
     }
@@ -54,7 +53,7 @@ class FederatedRun final : ResumableRun {
     if (reservation_ && !result_.can_be_resumed)
       reservation_->settle({}, std::string(to_text(result_.status)));
     if (processes_) processes_->dismiss();
-    if (remote_) remote_->dismiss(result_.status);
+    if (remote_) remote_->dismiss(result_.status, options_.directory);
     erase_checkpoints();
     return std::move(result_);
   }
@@ -82,7 +81,7 @@ class FederatedRun final : ResumableRun {
 
   /// \throws ConfigError if the rounds cannot be shared, or a process differs from this one.
   void gather_processes() {
-    if (options_.clients != nullptr) remote_.emplace(*options_.clients, plan_, options_.lock);
+    if (options_.clients != nullptr) remote_.emplace(*options_.clients, plan_);
     if ((remote_ || options_.cluster != nullptr) && federated_.at_server)
       server_->tell_batches_to([&](std::span<const std::uint32_t> drawn) { train_ahead(drawn); });
     if (options_.cluster == nullptr) return;
@@ -149,9 +148,9 @@ class FederatedRun final : ResumableRun {
     }
   }
 
-  /// If participation is secret, a checkpoint must not reveal who took part. It does not, because
-  /// clients start each round afresh, and all rounds together have no more local steps than one
-  /// client may make.
+  /// If participation is secret, a checkpoint must not reveal who took part. It need not: clients
+  /// keep no state between rounds, and all rounds together have no more local steps than one client
+  /// may make.
   void save_server(StateWriter& out) const {
     server_->save(out, Trainer::Between::steps);
     if (!shows_participation()) return;
@@ -198,8 +197,8 @@ class FederatedRun final : ResumableRun {
       return ledger != nullptr && ledger->is_behind();
     };
     return rounds_file_->is_behind() || (server_ && is_behind(server_->ledger())) ||
-           std::any_of(clients_.begin(), clients_.end(),
-                       [&](const auto& client) { return is_behind(client->ledger()); });
+           std::ranges::any_of(clients_,
+                               [&](const auto& client) { return is_behind(client->ledger()); });
   }
 
   // ---- the server of dp_fed_avg: a trainer whose examples are clients
@@ -234,7 +233,7 @@ class FederatedRun final : ResumableRun {
     report_progress();
   }
 
-  /// \returns false if it was the last round, or could not be made.
+  /// \returns false if this was the last round, or if it could not be made.
   bool make_round(std::uint64_t number) {
     Round round{.number = number, .estimates = {}, .sent = ""};
     mishaps_ = draw_mishaps(wish_, keys_->lasting(), number);
@@ -280,7 +279,7 @@ class FederatedRun final : ResumableRun {
   void train_ahead(std::span<const std::uint32_t> drawn) {
     std::vector<ClientTask> tasks;
     for (const std::uint32_t client : drawn) {
-      if (client >= clients_.size()) return;  // the server's sum refuses such a batch
+      if (client >= clients_.size()) return;  // the server's sum will refuse such a batch
       if (const std::uint64_t steps = client_program_->steps_of(client); steps > 0)
         tasks.push_back({.client = client, .steps = steps});
     }
@@ -292,7 +291,7 @@ class FederatedRun final : ResumableRun {
     client_program_->know(std::move(known));
   }
 
-  /// Lets other processes, or the clients' own programs, train.
+  /// Trains clients in other processes or in the clients' own programs.
   std::vector<std::optional<ClientRound>> train_elsewhere(std::span<const float> model,
                                                           std::optional<std::uint64_t> first_step,
                                                           const std::vector<ClientTask>& tasks) {
@@ -395,12 +394,12 @@ class FederatedRun final : ResumableRun {
     return steps;
   }
 
-  /// The clients of a round that have steps left, ascending.
+  /// The clients of a round that have steps left, in ascending order.
   std::vector<std::uint32_t> members_of(std::uint64_t round) {
     std::vector<std::uint32_t> drawn, members;
     participation_->sample(round, clients_.size(),
                            *make_random_source(keys_->lasting().derive("participation")), drawn);
-    std::sort(drawn.begin(), drawn.end());
+    std::ranges::sort(drawn);
     for (const std::uint32_t client : drawn) {
       if (client >= clients_.size() || (!members.empty() && members.back() == client)) {
         throw PluginError(wish_.participation.component->full_name() + ": drew client " +
@@ -411,8 +410,8 @@ class FederatedRun final : ResumableRun {
     return members;
   }
 
-  /// Sets the model to the mean of the models that arrived, with their public weights. If none
-  /// arrived, the model stays as it is.
+  /// Sets the model to the mean of the models that arrived, with their public weights. If no model
+  /// arrived, the model does not change.
   void aggregate(std::vector<ClientRound>& arrived, Round& round) {
     estimates_ = {};
     if (arrived.empty()) return;
@@ -435,7 +434,7 @@ class FederatedRun final : ResumableRun {
     });
   }
 
-  // ---- the files that are left
+  // ---- the output files
 
   static std::string ledger_name(std::size_t client) {
     return "ledgers/client-" + std::to_string(client) + ".jsonl";
@@ -453,12 +452,12 @@ class FederatedRun final : ResumableRun {
     return ledger == nullptr ? plan_.epsilon() : ledger->spent();
   }
 
-  /// Null if clients are separate programs, because their ledgers contain the charges.
+  /// Null if clients are separate programs, because the charges are in their ledgers.
   Json charged_json() const {
     return remote_ && !server_ ? Json(nullptr) : json_number(charged().value);
   }
 
-  /// Whether releases decided when the run ended: if they choose its rounds, or if it diverged.
+  /// Whether releases decided when the run ended: by choosing steps, or because it diverged.
   bool is_accounted_in_full() const { return core::is_accounted_in_full(plan_, result_.status); }
 
   PrivacyAnswer proved() const { return is_accounted_in_full() ? of_all_steps(plan_) : charged(); }
@@ -482,7 +481,7 @@ class FederatedRun final : ResumableRun {
     result_.epsilon = charged();
   }
 
-  /// If participation is secret, release mode shows nothing that depends on it.
+  /// Whether the run may show participation: in release mode, only if it is not secret.
   bool shows_participation() const {
     return !federated_.participation_is_secret || manifest_.mode == Mode::research;
   }
@@ -532,6 +531,7 @@ class FederatedRun final : ResumableRun {
                {"partition", wish_.partition.name()},
                {"most_local_iterations", totals_.most_iterations},
                {"charged_epsilon", spent}};
+    if (remote_) facts["remote"] = {{"run", remote_->run()}, {"ground", remote_->ground()}};
     if (shows_participation()) facts.update(participation_json(totals_));
     Json more{{"clip_norm", result_.stated(plan_).clip_norm.front()},
               {"federated", std::move(facts)},
@@ -586,7 +586,7 @@ class FederatedRun final : ResumableRun {
   std::uint64_t first_local_step_ = 0;  // first local step of the next round, with dp_fed_avg
   std::uint64_t last_iterations_ = 0;
   RoundTotals totals_;
-  std::optional<MovingAverage> average_;  // of model_ over the rounds, if one is requested
+  std::optional<MovingAverage> average_;  // of model_ over the rounds, if an average is requested
   bool is_short_ = false;                 // whether the budget did not pay for all steps of a round
   std::optional<LineFile> rounds_file_;
 };

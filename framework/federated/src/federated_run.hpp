@@ -5,9 +5,9 @@
 
 namespace privgrad::core {
 
-/// run() for a plan with clients. In addition to the files of a central run it writes rounds.jsonl,
-/// clients.json, and a ledger for each client under ledgers/ (dp_fed_avg: the server's
-/// ledger.jsonl).
+/// Does the same as run(), for a plan with clients. Besides the files of a central run, writes
+/// rounds.jsonl, clients.json, and a ledger for each client under ledgers/ (dp_fed_avg: the
+/// server's ledger.jsonl).
 RunResult federated_run(const Plan& plan, const RunOptions& options);
 
 }  // namespace privgrad::core

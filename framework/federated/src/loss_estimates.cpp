@@ -90,7 +90,7 @@ void LossEstimator::from_rounds(const Models& models, std::span<const float> bef
   if (distance == 0.0) return;
   const double bend = (along - noise_in_step_) / distance;
   estimates.convexity = bend;
-  // The noise of the last gradient also moved the model, and the move changed the next gradient.
+  // The noise of the last gradient also moved the model, and this move changed the next gradient.
   const double noise = models.noise_of_mean + noise_ + 2.0 * bend * noise_in_step_;
   estimates.smoothness = root((change - noise) / distance);
 }
@@ -99,7 +99,7 @@ LossEstimates LossEstimator::after_round(std::span<const float> before,
                                          const std::vector<ClientRound>& clients) {
   LossEstimates estimates;
   const auto stood_still = [](const ClientRound& client) { return !(client.rates > 0.0); };
-  if (clients.empty() || std::any_of(clients.begin(), clients.end(), stood_still)) return estimates;
+  if (clients.empty() || std::ranges::any_of(clients, stood_still)) return estimates;
   const Models models = look_at(before, clients);
   from_models(models, clients, estimates);
   if (mode_ == EstimateMode::from_models) {

@@ -1,7 +1,6 @@
 #include "privgrad/federated/remote_client.hpp"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -13,12 +12,16 @@
 #include "privgrad/federated/client.hpp"
 #include "privgrad/federated/remote_clients.hpp"
 #include "privgrad/partition.hpp"
+#include "privgrad/plan/account_plan.hpp"
 #include "privgrad/plan/before_reading.hpp"
 #include "privgrad/plan/engines.hpp"
 #include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/policy.hpp"
 #include "privgrad/plan/read_data.hpp"
 #include "privgrad/record/checkpoint_folder.hpp"
 #include "privgrad/record/evidence.hpp"
+#include "privgrad/record/signature.hpp"
+#include "privgrad/record/site_receipt.hpp"
 #include "privgrad/train/run_output.hpp"
 #include "privgrad/train/second_look.hpp"
 #include "privgrad/trust/files.hpp"
@@ -31,7 +34,7 @@ namespace privgrad::core {
 struct OwnPart {
   std::shared_ptr<const FederatedPlan> planned;  // the clients' plans refer to it
   Plan plan;
-  // its instances are started before a row is read for training
+  // started before a row is read for training
   std::unique_ptr<SecondLook> second_look;
   RunData data;
 };
@@ -40,8 +43,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The public facts of a run in which each client has data of its own: facts about that client's
-/// data, and facts that the manifest declares.
+/// The public facts of a run in which each client has its own data: facts about this client's data,
+/// and facts that the manifest declares.
 PublicFacts declared_facts(const Manifest& manifest, const DataInfo& info) {
   const Federated& wish = *manifest.federated;
   if (wish.sizes.empty()) {
@@ -62,38 +65,43 @@ PublicFacts declared_facts(const Manifest& manifest, const DataInfo& info) {
           .shard_sizes = wish.sizes,
           .scales = std::nullopt,
           .order_key = std::nullopt,
-          .account = std::nullopt,
+          .account = account_facts(manifest),
           .weights = std::nullopt,
           .model_files = hashes_of_files(*manifest.model.make<Model>())};
 }
 
 /// The part of a client whose data contains only its own examples.
-/// \param kept  the numbers of a part that is resumed; null if the part begins.
-OwnPart part_of_own_data(const Manifest& manifest, const ComponentUse& own, std::uint32_t number,
-                         std::shared_ptr<KeptNumbers> kept) {
+/// \param kept  the numbers of a part that is resumed; null for a new part.
+OwnPart part_of_own_data(const Manifest& manifest, const ComponentUse& own,
+                         const RemoteClientOptions& wish, std::shared_ptr<KeptNumbers> kept) {
   OwnPart part;
   refuse_before_reading(manifest, own);
+  const auto source = own.make<DataSource>();
+  DataInfo info;
+  PublicFacts facts;
   own.with_position([&] {
-    const auto source = own.make<DataSource>();
-    const DataInfo info = source->info();
-    const PublicFacts facts = declared_facts(manifest, info);
+    info = source->info();
+    facts = declared_facts(manifest, info);
     part.plan = make_plan(manifest, facts, std::move(kept));
+  });
+  obey_policies(manifest, &own, &part.plan, wish.server);
+  own.with_position([&] {
     if (!info.has_targets && part.plan.setting->network.loss != Loss::next_token)
       throw ConfigError("the rows have no targets, so no model can be trained on them");
     part.second_look = std::make_unique<SecondLook>(part.plan);
     part.data.train = source->read(Split::train);
     const std::uint64_t rows = part.data.train.rows();
-    const std::uint64_t declared = facts.shard_sizes.at(number);
+    const std::uint64_t declared = facts.shard_sizes.at(wish.number);
     if (size_is_public(manifest) && rows != declared) {
       throw ConfigError("has " + std::to_string(rows) + " examples, but federated.sizes declares " +
-                        std::to_string(declared) + " for client " + std::to_string(number) +
+                        std::to_string(declared) + " for client " + std::to_string(wish.number) +
                         "; under " + std::string(to_text(manifest.adjacency)) +
                         " the size is public and must be correct");
     }
   });
   part.planned = part.plan.federated;
   auto federated = std::make_shared<FederatedPlan>(*part.planned);
-  std::vector<std::uint32_t>& rows = federated->clients[number].rows;
+  std::vector<std::uint32_t>& rows = federated->clients[wish.number].rows;
   rows.resize(part.data.train.rows());
   std::iota(rows.begin(), rows.end(), std::uint32_t{0});
   part.plan.federated = federated;
@@ -128,7 +136,9 @@ class RemoteClient::Part {
   Part(const Manifest& manifest, const ComponentUse* own, const RemoteClientOptions& options)
       : manifest_(manifest), wish_(options), executor_(make_executor(options.threads)) {
     check_wish();
-    part_ = own != nullptr ? part_of_own_data(manifest, *own, wish_.number, kept())
+    require_account(manifest);
+    obey_policies(manifest, own != nullptr ? own : &manifest.data, nullptr, wish_.server);
+    part_ = own != nullptr ? part_of_own_data(manifest, *own, wish_, kept())
                            : part_of_all_data(manifest, kept());
     if (const std::string why = why_not(Engine::remote_clients, part_.plan); !why.empty())
       throw PrivacyError("a client cannot be a separate program: " + why);
@@ -137,13 +147,13 @@ class RemoteClient::Part {
     options_.lock = wish_.lock;
     options_.threads = wish_.threads;
     options_.state = wish_.state;
-    ground_ = hash_of_ground(part_.plan, wish_.lock);
+    ground_ = hash_of_ground(part_.plan);
     if (CheckpointFolder::is_there(wish_.state, folder_id())) take_up();
   }
 
   Json introduction() const {
-    Json said = common_ground_of(manifest_, wish_.lock);
-    said["facts"] = to_json(facts_of_data(part_.plan));
+    Json said = common_ground_of(manifest_);
+    said["facts"] = shared_facts_of(part_.plan);
     said["client"] = wish_.number;
     return said;
   }
@@ -156,8 +166,8 @@ class RemoteClient::Part {
     const std::string hash = sha256_hex(text);
     if (folder_ && order.run == run_ && hash == last_order_) return last_answer_;
     check_new(order);
-    if (!folder_) begin(order.run);
     is_broken_ = true;  // cleared once everything is on the disk
+    if (!folder_) begin(order.run);
     std::string made = carry_out(order, hash);
     is_broken_ = false;
     return made;
@@ -169,6 +179,7 @@ class RemoteClient::Part {
   const FederatedPlan& federated() const { return *part_.plan.federated; }
 
   void check_wish() const {
+    if (!wish_.key.empty()) (void)sign(Signed::receipt, {}, wish_.key);  // a key that can sign
     if (!manifest_.federated) throw ConfigError("the manifest has no section federated");
     if (wish_.number >= manifest_.federated->clients) {
       throw ConfigError("client is " + std::to_string(wish_.number) + ", allowed is [0, " +
@@ -182,7 +193,11 @@ class RemoteClient::Part {
   }
 
   void check_trust() const {
-    if (!federated().at_server || wish_.trusts_server) return;
+    if (!is_charged() && manifest_.account) {
+      throw PrivacyError(
+          "privacy.account: with federated.aggregation dp_fed_avg this client is not charged");
+    }
+    if (is_charged() || wish_.trusts_server) return;
     throw PrivacyError(
         "with federated.aggregation dp_fed_avg the server sees the exact effect of this client's "
         "examples on the model, and adds the noise; if you trust it with this, set trust_server");
@@ -256,8 +271,8 @@ class RemoteClient::Part {
 
   // ---- beginning and resuming
 
-  /// Two keys: one for draws that need no secret of the round, such as public orders of examples,
-  /// and one that changes with each order.
+  /// Draws two keys: one for draws that need no secret of a round, such as public orders of
+  /// examples, and one that changes with each order.
   void draw_keys() {
     const RandomKey key = run_key(manifest_);
     lasting_ = manifest_.seed ? key : key.derive("lasting");
@@ -266,10 +281,10 @@ class RemoteClient::Part {
 
   /// Noise and coins of a round depend on the whole order, including the server's model, and on
   /// everything that the client contributes. A client that was restored from a copy of its state
-  /// has the key of a round that it has already made. It then gives the same answer to the same
-  /// order. Another order gets other noise and other batches, so no two answers differ only in
-  /// their sums. With a seed the noise stays the same, because everyone with the manifest knows it
-  /// anyway.
+  /// may have the key of a round that it has already made. It then gives the same answer to the
+  /// same order. A different order gets different noise and batches, so no two answers differ only
+  /// in their sums. With a seed the noise stays the same, because everyone with the manifest knows
+  /// it anyway.
   void use_keys_of_round(const std::string& order) {
     if (manifest_.seed) return;
     const std::string bound = ground_ + "\n" + data_.value.value_or("no data") + "\n" + order;
@@ -284,12 +299,22 @@ class RemoteClient::Part {
     pool_.emplace(part_.plan, *executor_);
     client_ = std::make_unique<Client>(wish_.number, federated(), *manifest_.federated,
                                        part_.data.train, *keys_, *executor_);
-    // With at_server the client makes no releases from which components could derive anything
+    // With at_server, the client makes no releases, so its components derive nothing
     // public.
     if (is_charged()) client_->look_again_by(*part_.second_look);
   }
 
   bool is_charged() const { return !federated().at_server; }
+
+  const Plan& own_plan() const { return *federated().clients[wish_.number].plan; }
+
+  /// The hash for the account. The account is less private than the state, so the hash must not
+  /// confirm guesses about rows.
+  std::string bound_for_account() const {
+    return lasting_
+        ->derive("account\n" + run_ + "\n" + ground_ + "\n" + data_.value.value_or("no data"))
+        .public_hex();
+  }
 
   std::filesystem::path ledger_file() const {
     return wish_.directory / "ledgers" / ("client-" + std::to_string(wish_.number) + ".jsonl");
@@ -299,11 +324,18 @@ class RemoteClient::Part {
     Json facts = output_->ledger_facts();
     facts.update(ledger_facts(part_.plan, wish_.number));
     facts["run"] = run_;
+    facts["ground"] = ground_;
+    if (reservation_) facts["account"] = reservation_->facts();
     return facts;
   }
 
   void begin(const std::string& run) {
     run_ = run;
+    // A directory that is not new cannot take part, so nothing is reserved for it.
+    std::error_code none;
+    if (manifest_.account && !std::filesystem::is_empty(wish_.directory, none) && !none)
+      throw ConfigError(wish_.directory.string() + ": is not empty; give a new directory");
+    if (manifest_.account) reservation_.emplace(own_plan(), wish_.directory);
     output_.emplace(part_.plan, options_);
     data_ = commit(manifest_, part_.data.train, wish_.state);
     output_->open(data_);
@@ -311,6 +343,7 @@ class RemoteClient::Part {
     make_client();
     if (is_charged()) {
       make_directories(wish_.directory / "ledgers");
+      if (reservation_) reservation_->begin(bound_for_account());
       client_->open_ledger(ledger_file(), facts_for_ledger());
     }
     folder_.emplace(CheckpointFolder::make(wish_.state, folder_id()));
@@ -326,7 +359,8 @@ class RemoteClient::Part {
   void save(Phase phase) {
     StateWriter out;
     out.begin("a client's part");
-    out.put(run_, ground_, output_->date(), data_.value.value_or(""), phase);
+    out.put(run_, ground_, output_->date(), data_.value.value_or(""),
+            reservation_ ? reservation_->id() : "", phase);
     if (phase == Phase::over) return folder_->write(out.text());
     out.put(*lasting_, *key_);
     if (phase == Phase::leaving) out.bytes(to_text(end_));
@@ -347,7 +381,7 @@ class RemoteClient::Part {
 
   void take_up() {
     folder_.emplace(CheckpointFolder::open(wish_.state, folder_id()));
-    // The checkpoint before the last one is never used, because its steps may have been made.
+    // Never falls back to the checkpoint before the last one, because its steps may have been made.
     const auto found = folder_->read(/*fall_back=*/false);
     const std::string place = wish_.directory.string();
     if (!found) throw IoError(place + ": its private state is empty; give another directory");
@@ -365,6 +399,7 @@ class RemoteClient::Part {
     data_ = commit_again(manifest_, part_.data.train, wish_.state,
                          committed.empty() ? std::nullopt : std::optional(committed));
     output_->reopen(data_, {.bytes = 0, .hash = sha256_hex("")});
+    const std::string reservation = in.bytes();
     const auto phase = static_cast<Phase>(in.word());
     if (phase == Phase::over) {
       is_over_ = true;
@@ -372,7 +407,16 @@ class RemoteClient::Part {
     }
     lasting_ = in.key();
     key_ = in.key();
-    const std::string end = phase == Phase::leaving ? in.bytes() : "";
+    const bool is_leaving = phase == Phase::leaving;
+    const std::string end = is_leaving ? in.bytes() : "";
+    if (manifest_.account.has_value() == reservation.empty()) {
+      throw PrivacyError(place + ": this part began " + (reservation.empty() ? "without" : "with") +
+                         " privacy.account, and continues only so");
+    }
+    if (manifest_.account) {
+      reservation_.emplace(own_plan(), reservation, is_leaving);
+      if (!is_leaving) reservation_->resume(bound_for_account());
+    }
     in.get(progress(*this));
     make_client();
     if (is_charged()) {
@@ -381,31 +425,33 @@ class RemoteClient::Part {
       client_->restore(client);
       client.end();
       // If the state was saved during a round, the ledger's next lines charge for steps that are
-      // never made. If it was saved between rounds, the ledger must have no further lines. If it
-      // does, an older state was restored, and its steps would reuse the noise of released steps.
-      // If the client was leaving, the last line may follow.
+      // never made. If it was saved between rounds, the ledger must have no further lines. If there
+      // are any, an older state was restored, and its steps would reuse the noise of released
+      // steps. If the client was leaving, the last line may follow.
       client_->reopen_ledger(ledger_file(), facts_for_ledger(), phase != Phase::between_rounds);
     }
     in.end();
     output_->write_again();
     if (phase == Phase::in_round) give_up_round();
-    if (phase == Phase::leaving) close(end);
+    if (is_leaving) close(end);
   }
 
   // ---- the end of the run
 
-  /// The end is recorded in the state first: if a ledger is closed, the state on the disk says so.
+  /// Records the end in the state first: if a ledger is closed, the state on the disk shows it.
   std::string take_leave(const RemoteFarewell& word, const std::string& text) {
     check_meant_for_this(word);
     check_is_of_this_run(word.run);
-    // the client never took part, or the farewell is repeated
-    if (!folder_ || is_over_) return text;
-    is_broken_ = true;  // cleared once everything is on the disk
-    end_ = word.status;
-    save(Phase::leaving);
-    close(std::string(to_text(end_)));
-    is_broken_ = false;
-    return text;
+    if (!folder_) return text;  // the client never took part
+    if (!is_over_) {
+      is_broken_ = true;  // cleared once everything is on the disk
+      end_ = word.status;
+      save(Phase::leaving);
+      close(std::string(to_text(end_)));
+      is_broken_ = false;
+    }
+    const RecordDirectory directory(wish_.directory);
+    return directory.has(kReceipt) ? directory.read(kReceipt, kMostReceiptBytes) : text;
   }
 
   void close(const std::string& status) {
@@ -418,7 +464,9 @@ class RemoteClient::Part {
         files[name] = *hash;
       }
       client_->close_ledger(status, files);
+      if (reservation_) reservation_->settle({}, status);
     }
+    const SiteReceipt said = is_charged() ? receipt(status) : SiteReceipt{};
     is_over_ = true;
     lasting_.reset();
     key_.reset();
@@ -426,9 +474,22 @@ class RemoteClient::Part {
     // Overwrites both checkpoint slots, so that the keys no longer exist anywhere.
     save(Phase::over);
     save(Phase::over);
+    if (is_charged() && !wish_.key.empty())
+      write_atomically(wish_.directory / kReceipt, said.signed_by(wish_.key));
   }
 
-  /// Pays for an interrupted round without repeating it. The round may have come to any point, and
+  SiteReceipt receipt(const std::string& status) const {
+    return {.run = run_,
+            .ground = ground_,
+            .client = wish_.number,
+            .status = status,
+            .ledger = client_->ledger()->position().last_hash,
+            .steps = client_->steps_done(),
+            .account = reservation_ ? reservation_->facts() : Json(nullptr),
+            .signer = {}};
+  }
+
+  /// Pays for an interrupted round without repeating it. The round may have reached any point, and
   /// the server may have received a model with its noise.
   void give_up_round() {
     if (is_charged()) {
@@ -479,6 +540,8 @@ class RemoteClient::Part {
     return last_answer_;
   }
 
+  static constexpr const char* kReceipt = "receipt.json";
+
   const Manifest& manifest_;
   RemoteClientOptions wish_;
   RunOptions options_;
@@ -488,9 +551,10 @@ class RemoteClient::Part {
   // Set once a part has begun.
   std::optional<CheckpointFolder> folder_;
   std::string run_;
+  std::optional<Reservation> reservation_;
   std::optional<RunOutput> output_;
   DataCommitment data_;
-  std::optional<RandomKey> lasting_, key_;  // the second is for the next round
+  std::optional<RandomKey> lasting_, key_;  // key_ is for the next round
   std::optional<RunKeys> keys_;
   std::optional<WorkbenchPool> pool_;
   std::unique_ptr<Client> client_;

@@ -1,5 +1,6 @@
 #include "remote_rounds.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -10,19 +11,21 @@
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/plan/engines.hpp"
 #include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/record/site_receipt.hpp"
 #include "privgrad/train/cluster_talk.hpp"
+#include "privgrad/trust/files.hpp"
 
 namespace privgrad::core {
 namespace {
 
 using Json = nlohmann::json;
 
-std::string hash_without_data(const Manifest& manifest) {
-  Value resolved = manifest.resolved;
-  if (auto* members = std::get_if<Value::Object>(&resolved.data()))
-    std::erase_if(*members, [](const Value::Member& member) { return member.key == "data"; });
-  Json agreed = value_to_json(resolved);
-  // The entries of its section that concern all clients.
+/// Leaves out what belongs to one site: its data, and the account of these data.
+std::string hash_of_shared(const Manifest& manifest) {
+  Json agreed = value_to_json(manifest.resolved);
+  agreed.erase("data");
+  agreed.at("privacy").erase("account");
+  // The entries of section `data` that concern all clients.
   agreed["data.size"] = manifest.dataset_size ? Json(*manifest.dataset_size) : Json(nullptr);
   agreed["data.transforms"] = Json::array();
   for (const ComponentUse& use : manifest.transforms) {
@@ -32,27 +35,53 @@ std::string hash_without_data(const Manifest& manifest) {
   return sha256_hex(agreed.dump());
 }
 
-}  // namespace
-
-Json common_ground_of(const Manifest& manifest, const std::string& lock) {
-  return {{"protocol", kRoundProtocol},
-          {"program", common_program().hash},
-          {"plugins", sha256_hex(lock)},
-          {"manifest", hash_without_data(manifest)}};
+/// Leaves out the filter of an account, which each site chooses.
+std::string hash_of_plugins(const Manifest& manifest) {
+  Manifest shared = manifest;
+  shared.account.reset();
+  Json plugins = Json::object();
+  for (const UsedPlugin& used : plugins_of(shared))
+    plugins[used.plugin->name] = used.plugin->sha256;
+  return sha256_hex(plugins.dump());
 }
 
-std::string hash_of_ground(const Plan& plan, const std::string& lock) {
-  Json ground = common_ground_of(*plan.manifest, lock);
-  ground["facts"] = to_json(facts_of_data(plan));
+}  // namespace
+
+Json common_ground_of(const Manifest& manifest) {
+  return {{"protocol", kRoundProtocol},
+          {"program", common_program().hash},
+          {"plugins", hash_of_plugins(manifest)},
+          {"manifest", hash_of_shared(manifest)}};
+}
+
+void check_account_of_server(const Plan& plan) {
+  const Value* const privacy = plan.manifest->resolved.find("privacy");
+  if (privacy == nullptr || privacy->find("account") == nullptr) return;
+  throw PrivacyError(
+      plan.federated->at_server
+          ? "privacy.account: pays for no run of dp_fed_avg whose clients are separate programs"
+          : "privacy.account: the clients are charged, not the server; each client names the "
+            "account of its own examples in its own manifest");
+}
+
+Json shared_facts_of(const Plan& plan) {
+  PublicFacts facts = facts_of_data(plan);
+  facts.account.reset();
+  return to_json(facts);
+}
+
+std::string hash_of_ground(const Plan& plan) {
+  Json ground = common_ground_of(*plan.manifest);
+  ground["facts"] = shared_facts_of(plan);
   return sha256_hex(ground.dump());
 }
 
-RemoteRounds::RemoteRounds(RemoteClients& clients, const Plan& plan, const std::string& lock)
+RemoteRounds::RemoteRounds(RemoteClients& clients, const Plan& plan)
     : remote_(clients),
       plan_(plan),
-      // A random id makes the run unique even if a seed fixes everything else.
+      // A random id makes the run unique even if a seed determines everything else.
       run_(sha256_hex(RandomKey::from_operating_system().public_hex()).substr(0, 32)),
-      ground_(hash_of_ground(plan, lock)) {
+      ground_(hash_of_ground(plan)) {
   if (const std::string why = why_not(Engine::remote_clients, plan); !why.empty())
     throw PrivacyError("clients cannot be separate programs: " + why);
 }
@@ -96,13 +125,27 @@ std::vector<std::optional<ClientRound>> RemoteRounds::train(
   return sent;
 }
 
-void RemoteRounds::dismiss(RunStatus status) {
+void RemoteRounds::dismiss(RunStatus status, const std::filesystem::path& directory) {
   std::vector<OrderToClient> words;
   for (std::uint32_t client = 0; client < plan_.federated->clients.size(); ++client) {
     const RemoteFarewell word{.run = run_, .ground = ground_, .client = client, .status = status};
     words.push_back({.client = client, .order = word.text()});
   }
-  remote_.ask(words);
+  const std::vector<std::optional<std::string>> answers = remote_.ask(words);
+  for (std::uint32_t client = 0; client < std::min(words.size(), answers.size()); ++client) {
+    // Without a key, a client repeats the farewell.
+    if (!answers[client] || *answers[client] == words[client].order) continue;
+    try {
+      const SiteReceipt receipt = SiteReceipt::of(*answers[client]);
+      if (const std::string why = receipt.why_not(run_, ground_, client, to_text(status));
+          !why.empty())
+        throw ConfigError("its receipt " + why);
+      make_directories(directory / "receipts");
+      write_atomically(directory / receipt_of_client(client), *answers[client]);
+    } catch (const ConfigError& problem) {
+      remote_.refused(client, problem.what());
+    }
+  }
 }
 
 /// Checks that an answer belongs to the order: only models from such answers are averaged, or

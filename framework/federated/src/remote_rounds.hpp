@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,27 +18,32 @@
 namespace privgrad::core {
 
 /// At the server of a federated run whose clients are separate programs: sends them orders for
-/// their rounds, and checks their answers. The server's own Client objects hold no examples and no
+/// their rounds, and checks their answers. The server's own Client objects have no examples or
 /// ledgers; they only record the programs' progress.
 class RemoteRounds {
  public:
   /// \param clients, plan outlive this.
   /// \throws PrivacyError if clients cannot be separate programs.
-  RemoteRounds(RemoteClients& clients, const Plan& plan, const std::string& lock);
+  RemoteRounds(RemoteClients& clients, const Plan& plan);
 
   /// \param round  the number of the round.
   /// \param model  the model that the clients receive.
   /// \param first_step  the same as Client::begin_at(); nothing if they continue.
-  /// \returns for each task the client's message; nothing if it is lost, or if its ledger did not
-  ///   pay.
+  /// \returns for each task the client's message; nothing if the client is lost, or if its ledger
+  ///   did not pay.
   std::vector<std::optional<ClientRound>> train(const std::vector<std::unique_ptr<Client>>& clients,
                                                 std::uint64_t round, std::span<const float> model,
                                                 std::optional<std::uint64_t> first_step,
                                                 std::span<const ClientTask> tasks);
 
   /// Tells all clients that the run is finished, with its status, so that they close their ledgers.
-  /// A client that does not receive this keeps an open ledger.
-  void dismiss(RunStatus status);
+  /// The ledger of a client that does not receive this message stays open.
+  /// \param directory  the run's directory, for the clients' receipts.
+  void dismiss(RunStatus status, const std::filesystem::path& directory);
+
+  /// Identifies the run and the facts on which server and clients agree.
+  const std::string& run() const noexcept { return run_; }
+  const std::string& ground() const noexcept { return ground_; }
 
  private:
   RemoteAnswer checked(const std::string& text, std::uint64_t round, const ClientTask& task,
@@ -47,7 +54,15 @@ class RemoteRounds {
   std::string run_, ground_;
 };
 
-/// The hash of common_ground_of() and of the facts of a plan, which orders and answers contain.
-std::string hash_of_ground(const Plan& plan, const std::string& lock);
+/// Checks that the server of clients that are separate programs names no account: each client names
+/// that of its own examples.
+/// \throws PrivacyError
+void check_account_of_server(const Plan& plan);
+
+/// The facts of a plan on which server and clients agree: all but the account of one site.
+nlohmann::json shared_facts_of(const Plan& plan);
+
+/// The hash of common_ground_of() and of a plan's shared facts; orders and answers contain it.
+std::string hash_of_ground(const Plan& plan);
 
 }  // namespace privgrad::core

@@ -12,15 +12,15 @@
 
 namespace privgrad::core {
 
-/// The version of orders and answers. A change that the other side would misunderstand increases
-/// it.
+/// The version of orders and answers. Increased by every change that the other side would
+/// misunderstand.
 inline constexpr std::uint64_t kRoundProtocol = 2;
 
-/// A server's order to a client that is a separate program. Its model is released; the fact that
-/// the client takes part is as private as participation.
+/// A server's order to a client that is a separate program. Its model is released; that the client
+/// takes part is as private as participation.
 struct RemoteOrder {
   std::string run;     ///< 32 hex digits that identify the run.
-  std::string ground;  ///< The hash of the facts on which both agree.
+  std::string ground;  ///< The hash of the facts on which both sides agree.
   std::uint64_t client = 0, round = 0, steps = 0;
   /// The same as Client::begin_at(); nothing if the client continues.
   std::optional<std::uint64_t> first_step;

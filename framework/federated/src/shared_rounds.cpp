@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <tuple>
-#include <utility>
 
 #include "privgrad/data/executor.hpp"
-#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/read_data.hpp"
@@ -48,7 +46,7 @@ struct RoundOrder {
   std::string keys{};
   std::vector<float> model{};
   std::optional<std::uint64_t> first_step{};
-  std::vector<ClientOrder> clients{};  ///< For estimates, the clients that paid for one.
+  std::vector<ClientOrder> clients{};  ///< For estimates: the clients whose estimates are paid for.
 
   static auto state(auto& self) {
     return std::tie(self.wish, self.keys, self.model, self.first_step, self.clients);
@@ -91,25 +89,25 @@ ClientRound restored_sent(StateReader& in, Client& client) {
   return round;
 }
 
-// ---- facts on which they must agree
+// ---- facts on which the processes must agree
 
 std::vector<CommonPart> common_data(const Plan& plan, const RunData& data) {
   return {{"other examples", hash_of_examples(data)},
           {"other examples for its clients", hash_of_shards(*plan.federated)}};
 }
 
-/// The process that makes the rounds of each client: in the order of their numbers of examples,
-/// each client is assigned to the process with the fewest examples so far. The result depends only
-/// on the plan.
+/// The process that makes each client's rounds. Assigns clients, in the order of their numbers
+/// of examples, to the process with the fewest examples so far. The result depends only on the
+/// plan.
 std::vector<std::size_t> owners_of(const FederatedPlan& federated, std::size_t processes) {
   std::vector<std::size_t> order(federated.clients.size()), owners(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
     return federated.clients[a].rows.size() > federated.clients[b].rows.size();
   });
   std::vector<std::uint64_t> rows(processes, 0);
   for (const std::size_t client : order) {
-    const auto least = std::min_element(rows.begin(), rows.end());
+    const auto least = std::ranges::min_element(rows);
     owners[client] = static_cast<std::size_t>(least - rows.begin());
     *least += federated.clients[client].rows.size();
   }

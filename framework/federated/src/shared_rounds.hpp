@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "privgrad/cluster.hpp"
@@ -24,18 +23,18 @@ struct ClientTask {
 };
 
 /// At process 0: the other processes of a federated run. Each client is assigned to one process for
-/// all rounds, which reads its examples, makes its local steps and its estimates, and keeps its
-/// state for them; so the result has the same bits on any number of processes.
+/// all rounds. This process reads the client's examples, makes its local steps and estimates, and
+/// keeps its state for them; so the result has the same bits on any number of processes.
 ///
-/// Process 0 holds all ledgers. Once a round's charges are on its disk, it orders another process
-/// to make a client's round, gives up the receipts for it, and receives the client's message and
-/// state. Process 0 therefore always has the same client states as in a run on one process, and
+/// Process 0 has all ledgers. Once a round's charges are on its disk, it orders another process to
+/// make a client's round, gives up the receipts for the round, and receives the client's message
+/// and state. Process 0 therefore always has the same client states as in a run on one process, and
 /// writes the same checkpoints. Threads: calls never overlap, and come from the thread that made
 /// the cluster.
 class SharedRounds {
  public:
   /// Compares the processes, and lets the others make the same plan.
-  /// \param cluster  outlives this, as do the following arguments.
+  /// \param cluster  outlives this, like the following arguments.
   /// \throws ConfigError naming a process that differs.
   SharedRounds(Cluster& cluster, const Plan& plan, const RunOptions& options, const RunData& data,
                Executor& executor);

@@ -11,7 +11,7 @@ void limit_blas_threads() { ::setenv("OPENBLAS_NUM_THREADS", "1", 1); }
 void choose_blas_kernels() {
 #if defined(__x86_64__)
   if (std::getenv("PRIVGRAD_INSTRUCTIONS") == nullptr) return;
-  const char* kernels = "Prescott";  // the lowest level of OpenBLAS for x86-64
+  const char* kernels = "Prescott";  // OpenBLAS's lowest level for x86-64
   if (instruction_set() >= InstructionSet::avx2) kernels = "Haswell";
   if (instruction_set() >= InstructionSet::avx512) kernels = "SkylakeX";
   ::setenv("OPENBLAS_CORETYPE", kernels, 1);

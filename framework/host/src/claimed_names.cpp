@@ -4,8 +4,8 @@
 #include <sstream>
 #include <string>
 
+#include "privgrad/digest/trusted_path.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/host/trust.hpp"
 
 namespace privgrad::host {
 
@@ -16,7 +16,7 @@ fs::path claims_file(const fs::path& folder) { return folder / "names"; }
 std::vector<ClaimedName> read_claims(const fs::path& folder) {
   std::vector<ClaimedName> claims;
   try {
-    std::ifstream file(resolve_trusted(claims_file(folder)));
+    std::ifstream file(core::resolve_trusted(claims_file(folder)));
     for (std::string line; std::getline(file, line);) {
       std::istringstream words(line);
       std::string id, plugin;

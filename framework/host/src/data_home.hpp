@@ -1,4 +1,4 @@
-// Reads the environment and the user's data folder only where they can be trusted.
+// Reads the environment and finds the user's data folder, only where they can be trusted.
 #pragma once
 
 #include <filesystem>
@@ -6,11 +6,11 @@
 
 namespace privgrad::host {
 
-/// A variable of the environment; empty in a set-user-id program, whose caller must not choose its
-/// code.
+/// Returns a variable of the environment; empty in a set-user-id program, whose caller must not
+/// choose its code.
 std::string_view environment(const char* name);
 
-/// The user's data folder: XDG_DATA_HOME, or ~/.local/share; empty if neither is known.
+/// Returns the user's data folder: XDG_DATA_HOME, or ~/.local/share; empty if neither is known.
 std::filesystem::path data_home();
 
 }  // namespace privgrad::host

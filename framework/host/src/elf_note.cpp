@@ -68,8 +68,8 @@ std::vector<OfferedComponent> read_components(const OpenFile& file, const Elf64_
 
 }  // namespace
 
-// Does not use library_info of Boost.DLL 1.74: with binutils >= 2.40 it mistakes .shstrtab for the
-// symbol names, and in a stripped library it finds nothing.
+// Does not use Boost.DLL's library_info (1.74): with binutils >= 2.40 it mistakes .shstrtab for the
+// symbol names, and in stripped libraries it finds nothing.
 PluginNote read_plugin_note(const OpenFile& file) {
   const Sections sections(file);
   const Elf64_Shdr* const abi = sections.find(".privgrad.abi");
@@ -82,7 +82,7 @@ PluginNote read_plugin_note(const OpenFile& file) {
     throw PluginError("its plugin note is malformed: too short");
   PluginNote note{.abi = read_at<AbiNote>(file, abi->sh_offset), .components = {}};
   check(note.abi);
-  // In another version, the notes may have another form.
+  // In other versions of the ABI, the notes may have a different form.
   if (std::string_view(note.abi.abi_tag) != PRIVGRAD_ABI_TAG) return note;
   const Elf64_Shdr* const components = sections.find(".privgrad.components");
   if (components == nullptr)

@@ -32,8 +32,8 @@ Elf64_Ehdr read_header(const OpenFile& file) {
 
 Sections::Sections(const OpenFile& file) {
   const Elf64_Ehdr header = read_header(file);
-  // The number of sections is below 2^16 (e_shnum has 16 bits), and read() refuses sections that
-  // are not in the file.
+  // There are fewer than 2^16 sections (e_shnum has 16 bits), and read() refuses sections that are
+  // not in the file.
   all_.resize(header.e_shnum);
   file.read(header.e_shoff, all_.data(), all_.size() * sizeof(Elf64_Shdr));
   names_ = content_of(file, all_[header.e_shstrndx]);
@@ -43,13 +43,13 @@ const Elf64_Shdr* Sections::find(std::string_view name) const {
   const auto is_it = [&](const Elf64_Shdr& section) {
     return section.sh_name < names_.size() && names_.c_str() + section.sh_name == name;
   };
-  const auto found = std::find_if(all_.begin(), all_.end(), is_it);
+  const auto found = std::ranges::find_if(all_, is_it);
   return found == all_.end() ? nullptr : &*found;
 }
 
 const Elf64_Shdr* Sections::find(std::uint32_t type) const {
-  const auto found = std::find_if(all_.begin(), all_.end(),
-                                  [&](const Elf64_Shdr& one) { return one.sh_type == type; });
+  const auto found =
+      std::ranges::find_if(all_, [&](const Elf64_Shdr& one) { return one.sh_type == type; });
   return found == all_.end() ? nullptr : &*found;
 }
 

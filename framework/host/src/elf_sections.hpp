@@ -22,7 +22,7 @@ class Sections {
   const Elf64_Shdr* find(std::string_view name) const;
   /// \returns null if no section has this type (SHT_...).
   const Elf64_Shdr* find(std::uint32_t type) const;
-  /// The section that `section` refers to, such as its string table.
+  /// Returns the section that `section` refers to, such as its string table.
   /// \throws PluginError
   const Elf64_Shdr& linked(const Elf64_Shdr& section) const;
 

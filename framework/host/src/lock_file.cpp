@@ -55,7 +55,7 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-/// The rest of a line after a value may only be blank or a comment.
+/// Whether the rest of a line, after a value, is blank or only a comment.
 bool only_comment(std::string_view rest) {
   rest = trim(rest);
   return rest.empty() || rest.front() == '#';
@@ -137,8 +137,8 @@ class Reader {
   }
 
   void read_field(std::string_view name, std::string_view value) {
-    const auto key = std::find_if(kKeys.begin(), kKeys.end(),
-                                  [&](const Key& candidate) { return candidate.name == name; });
+    const auto key =
+        std::ranges::find_if(kKeys, [&](const Key& candidate) { return candidate.name == name; });
     if (key == kKeys.end()) {
       fail("unknown key '" + printable(name) +
            "'; there are name, version, file, sha256, abi and traits");
@@ -167,12 +167,12 @@ class Reader {
     if (!names_.insert(name).second) fail("plugin '" + name + "' is listed twice");
   }
 
-  /// Limits the text of a hostile file in an error message.
+  /// Shortens and cleans a hostile file's text for an error message.
   static std::string printable(std::string_view text) {
     constexpr std::size_t kMost = 80;
     std::string shown(text.substr(0, kMost));
-    std::replace_if(
-        shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+    std::ranges::replace_if(
+        shown, [](char c) { return c < ' ' || c > '~'; }, '?');
     return text.size() > kMost ? shown + "..." : shown;
   }
 
@@ -181,7 +181,7 @@ class Reader {
   std::set<std::string> names_;
   int line_ = 0;
   bool versioned_ = false;
-  // the count as written; without it, a file that is truncated between sections would be accepted
+  // the count as written, which detects a file that is truncated between two sections
   std::optional<std::string> count_;
 };
 

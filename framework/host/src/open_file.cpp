@@ -19,7 +19,7 @@ bool same_moment(const timespec& a, const timespec& b) {
 }  // namespace
 
 OpenFile::OpenFile(const std::filesystem::path& file)
-    // Without O_NONBLOCK, opening a named pipe would wait for a writer.
+    // O_NONBLOCK, because otherwise opening a named pipe would wait for a writer.
     : descriptor_(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {
   if (descriptor_ < 0) {
     throw PluginError(std::string("cannot be opened: ") + std::strerror(errno));

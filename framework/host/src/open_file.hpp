@@ -24,7 +24,7 @@ class OpenFile {
   ino_t inode() const noexcept { return info_.st_ino; }
 
   /// Fills `to` with `count` bytes from `offset`.
-  /// \throws PluginError if they are not all inside the file.
+  /// \throws PluginError if some of these bytes are outside the file.
   void read(std::uint64_t offset, void* to, std::size_t count) const;
 
   /// True if `file` still names this inode, and the file has not been written since it was opened.

@@ -15,10 +15,10 @@
 
 #include "elf_note.hpp"
 #include "open_file.hpp"
+#include "privgrad/digest/trusted_path.hpp"
 #include "privgrad/host/loading.hpp"
 #include "privgrad/host/sha256.hpp"
 #include "privgrad/host/test_record.hpp"
-#include "privgrad/host/trust.hpp"
 #include "text.hpp"
 #include "version_needs.hpp"
 
@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Restores the floating-point state after a plugin was loaded: a plugin linked with -ffast-math
-/// runs crtfastmath.o on load, which sets the whole process to flush subnormal numbers to zero, but
+/// runs crtfastmath.o on load, which makes the whole process flush subnormal numbers to zero, but
 /// accountants compute with tails of that size.
 class FloatingPointGuard {
  public:
@@ -41,17 +41,17 @@ class FloatingPointGuard {
   std::fenv_t before_;
 };
 
-// A copy of the name, because it must be readable in any state of the process.
+// The memory of loading_now(), because the name must be readable in any state of the process.
 char own_memory[kMostLoading] = "";
 char* loading = own_memory;
 void (*told_of_loading)(bool begins) = nullptr;
 
-/// During its lifetime, loading_now() is this file.
+/// During this object's lifetime, loading_now() is this file.
 class Loading {
  public:
   explicit Loading(const fs::path& file) {
     const std::string text = one_line(file.string()).substr(0, kMostLoading - 1);
-    std::copy(text.begin(), text.end(), loading);
+    std::ranges::copy(text, loading);
     loading[text.size()] = '\0';
     if (told_of_loading != nullptr) told_of_loading(true);
   }
@@ -64,7 +64,7 @@ class Loading {
 };
 
 /// Restores the locale of C and of C++. The framework's output does not depend on the locale, but
-/// the output of other plugins may.
+/// other plugins' output may.
 class LocaleGuard {
  public:
   LocaleGuard() {
@@ -127,13 +127,13 @@ struct Pinned {
 /// thread_local destructors and exceptions in flight may still need its code.
 std::shared_ptr<const Library> map_forever(const fs::path& path, const OpenFile& file,
                                            const std::string& sha256) {
-  static auto* const all = new std::vector<Pinned>;  // also not destroyed at exit
+  static auto* const all = new std::vector<Pinned>;  // never destroyed, not even at exit
   const auto same_file = [&](const Pinned& other) {
     return other.device == file.device() && other.inode == file.inode();
   };
-  const auto known = std::find_if(all->begin(), all->end(), same_file);
+  const auto known = std::ranges::find_if(*all, same_file);
   if (known != all->end()) {
-    // The dynamic linker would return the old code, which does not have the new hash.
+    // The dynamic linker would return the old code, which does not match the new hash.
     if (known->sha256 != sha256) {
       throw PluginError("was written to after this process loaded it; start the process again");
     }
@@ -155,7 +155,7 @@ std::vector<fs::path> resolved(const std::vector<fs::path>& directories) {
 }
 
 bool is_below(const fs::path& path, const std::vector<fs::path>& directories) {
-  return std::any_of(directories.begin(), directories.end(), [&](const fs::path& directory) {
+  return std::ranges::any_of(directories, [&](const fs::path& directory) {
     return std::mismatch(directory.begin(), directory.end(), path.begin(), path.end()).first ==
            directory.end();
   });
@@ -169,8 +169,8 @@ bool same_notes(const PluginNote& a, const PluginNote& b) {
   return key(a) == key(b) && a.components == b.components;
 }
 
-/// A plugin must register what its file lists; otherwise it could take a name that was given to
-/// another plugin.
+/// Checks that a plugin registers exactly what its file lists; otherwise it could take a name that
+/// was given to another plugin.
 void check_registered(const std::vector<Factory>& factories,
                       const std::vector<OfferedComponent>& listed) {
   const auto lists = [&](const Factory& factory) {
@@ -202,7 +202,7 @@ const char* loading_now() noexcept { return loading; }
 void keep_loading_in(char* memory) noexcept { loading = memory; }
 void tell_of_loading(void (*told)(bool begins)) noexcept { told_of_loading = told; }
 
-/// The common state of a host's offers.
+/// The state that all offers of a host share.
 class PluginHost::Loader {
  public:
   explicit Loader(TrustPolicy policy) : policy_(std::move(policy)) {
@@ -223,7 +223,7 @@ class PluginHost::Loader {
     if (!name.ends_with(kPluginSuffix) || !is_plain_text(name)) {
       throw PluginError("not named like a plugin; expected NAME.privgrad.so in printable ASCII");
     }
-    const fs::path path = resolve_trusted(file);
+    const fs::path path = core::resolve_trusted(file);
     if (!is_below(path, policy_.directories)) {
       throw PluginError("leads to " + path.string() +
                         ", which is not in a trusted plugin directory; name its directory with "
@@ -233,7 +233,7 @@ class PluginHost::Loader {
     if (refused != policy_.refused.end()) throw PluginError(refused->second);
     const OpenFile opened(path);
     PluginNote note = read_plugin_note(opened);
-    // If several plugins have the same name, only the locked one may claim it.
+    // If several plugins have the same name, only the locked plugin may claim that name.
     if (policy_.pins) check_pinned(name, sha256_of_file(opened), *policy_.pins);
     if (std::string_view(note.abi.abi_tag) != PRIVGRAD_ABI_TAG) {
       throw PluginError(std::string("built for ") + note.abi.abi_tag + "; this framework is " +
@@ -254,10 +254,10 @@ class PluginHost::Loader {
   /// \throws PluginError
   const PluginIdentity& load(const Checked& checked, Catalog& into) {
     // Only root and this user can replace the file, so the remaining risk is an accident: a build
-    // that writes it right now. Hash and notes come from one open file, which is compared with the
-    // path before and after mapping. Mapping /proc/self/fd/N instead would close the gap
-    // completely, but then a plugin could not find libraries beside it, because $ORIGIN would mean
-    // /proc/self/fd.
+    // that is writing the file at this moment. Hash and notes come from one open file, which is
+    // compared with the path before and after mapping. Mapping /proc/self/fd/N instead would close
+    // the gap completely, but then a plugin could not find libraries beside it, because $ORIGIN
+    // would mean /proc/self/fd.
     const OpenFile opened(checked.path);
     const auto check_unchanged = [&] {
       if (!opened.is_still(checked.path)) {
@@ -292,7 +292,7 @@ class PluginHost::Loader {
     return *plugins_.back();
   }
 
-  /// Forgets that a plugin of this name was found.
+  /// Forgets that a plugin of this name was offered.
   void forget(const Checked& checked) { files_.erase(checked.note.abi.plugin_name); }
 
   const std::vector<std::shared_ptr<const PluginIdentity>>& plugins() const noexcept {
@@ -301,7 +301,7 @@ class PluginHost::Loader {
 
  private:
   TrustPolicy policy_;
-  std::map<std::string, std::string> files_;  // the files of the plugins found, by name
+  std::map<std::string, std::string> files_;  // the plugins' files, by plugin name
   std::vector<std::shared_ptr<const PluginIdentity>> plugins_;
 };
 

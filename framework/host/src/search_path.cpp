@@ -6,9 +6,9 @@
 #include <system_error>
 
 #include "data_home.hpp"
+#include "privgrad/digest/trusted_path.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/host/claimed_names.hpp"
-#include "privgrad/host/trust.hpp"
 #include "text.hpp"
 
 namespace privgrad::host {
@@ -22,7 +22,7 @@ void add_environment(std::vector<SearchDirectory>& to) {
   std::string_view rest = environment("PRIVGRAD_PLUGIN_PATH");
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find(':'), rest.size());
-    // An empty element is ignored here, although in PATH it means the working directory.
+    // Ignores empty elements, although in PATH they mean the working directory.
     if (end > 0) to.push_back({rest.substr(0, end), SearchDirectory::Origin::environment});
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
@@ -33,10 +33,10 @@ void add_beside_program(std::vector<SearchDirectory>& to, fs::path program) {
   if (program.empty()) program = fs::read_symlink("/proc/self/exe", unknown);
   if (unknown) return;
   fs::path prefix = program.parent_path().parent_path();
-  // A program that the command starts is itself in lib/privgrad/.
+  // Programs that the command starts are themselves in lib/privgrad/.
   if (program.parent_path().filename() == "privgrad") prefix = prefix.parent_path();
-  // "lib" is for the build tree. PRIVGRAD_INSTALL_LIBDIR is the installation's directory, which on
-  // Debian may be lib/x86_64-linux-gnu, elsewhere lib64, or an absolute path.
+  // "lib" is for the build tree. PRIVGRAD_INSTALL_LIBDIR is for installations: on Debian it may be
+  // lib/x86_64-linux-gnu, elsewhere lib64 or an absolute path.
   for (const char* libdir : {"lib", PRIVGRAD_INSTALL_LIBDIR}) {
     const fs::path path = prefix / libdir / "privgrad/plugins";
     if (to.empty() || to.back().path != path) {
@@ -45,11 +45,11 @@ void add_beside_program(std::vector<SearchDirectory>& to, fs::path program) {
   }
 }
 
-/// The state of a search through several directories.
+/// The state of a search through a list of directories.
 struct Search {
   PluginHost& host;
   const std::optional<std::multimap<std::string, std::string>>& pins;
-  std::set<fs::path> seen = {};  // their resolved paths
+  std::set<fs::path> seen = {};  // resolved paths of the files seen
   std::size_t left_out = 0;
 };
 
@@ -57,7 +57,7 @@ void load_directory(Search& search, const fs::path& directory) {
   for (const fs::path& file : find_plugin_files(directory)) {
     std::error_code broken;
     const fs::path resolved = fs::canonical(file, broken);
-    // A file that is found twice (nested directories, links) counts as one plugin.
+    // A file that is found twice (by nested directories or links) counts as one plugin.
     if (!broken && !search.seen.insert(resolved).second) continue;
     if (search.pins && !search.pins->contains(file.filename().string())) {
       ++search.left_out;
@@ -67,8 +67,8 @@ void load_directory(Search& search, const fs::path& directory) {
   }
 }
 
-/// Applies the consequence that the origin of a missing directory requires. \returns whether the
-/// directory exists.
+/// If the directory is missing, does what its origin requires. \returns whether the directory
+/// exists.
 bool exists_or_consequence(PluginHost& host, const SearchDirectory& directory) {
   std::error_code failure;
   if (fs::is_directory(directory.path, failure)) return true;
@@ -85,13 +85,13 @@ bool exists_or_consequence(PluginHost& host, const SearchDirectory& directory) {
   return false;
 }
 
-/// Checks that every plugin of the lock was found unchanged; otherwise throws an error that says
-/// why.
+/// Checks that every plugin of the lock was found unchanged; otherwise throws an error that gives
+/// the reason.
 void check_complete(const PluginHost& host, const LockFile& lock) {
   for (const LockedPlugin& locked : lock.plugins) {
     const auto is_it = [&](const auto& plugin) { return plugin->sha256 == locked.sha256; };
     const auto& plugins = host.plugins();
-    const auto found = std::find_if(plugins.begin(), plugins.end(), is_it);
+    const auto found = std::ranges::find_if(plugins, is_it);
     const std::string who =
         lock.path.string() + ": plugin " + locked.name + " " + locked.version + ": ";
     if (found != plugins.end()) {
@@ -146,7 +146,7 @@ fs::path user_plugin_directory() {
 std::vector<fs::path> find_plugin_files(const fs::path& directory, std::size_t most_entries) try {
   std::vector<fs::path> files;
   std::size_t entries = 0;
-  // Directories without permission are skipped: nothing in them could be loaded.
+  // Skips directories without read permission, because nothing in them could be loaded.
   fs::recursive_directory_iterator walk(directory, fs::directory_options::skip_permission_denied);
   for (; walk != fs::recursive_directory_iterator(); ++walk) {
     if (++entries > most_entries) {
@@ -156,12 +156,12 @@ std::vector<fs::path> find_plugin_files(const fs::path& directory, std::size_t m
     }
     if (walk.depth() + 1 >= kDeepest) walk.disable_recursion_pending();
     const fs::path& file = walk->path();
-    std::error_code unknown;  // for a circular link; loading the file reports the problem
+    std::error_code unknown;  // ignores circular links; loading the file reports them
     if (file.filename().string().ends_with(kPluginSuffix) && !walk->is_directory(unknown)) {
       files.push_back(file);
     }
   }
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   return files;
 } catch (const fs::filesystem_error& problem) {
   throw ConfigError(one_line(directory.string() + ": " + problem.code().message()));
@@ -184,8 +184,8 @@ PluginHost plugins_in(const std::vector<SearchDirectory>& directories,
   for (const SearchDirectory& directory : directories) {
     if (!exists_or_consequence(host, directory)) continue;
     try {
-      // gives one refusal instead of one for each file in the directory
-      resolve_trusted(directory.path);
+      // refuses the directory once, instead of refusing each file in it
+      core::resolve_trusted(directory.path);
     } catch (const PluginError& problem) {
       host.refuse(directory.path, problem.what());
       continue;

@@ -1,6 +1,5 @@
 #include "privgrad/host/test_record.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -9,8 +8,8 @@
 
 #include "data_home.hpp"
 #include "open_file.hpp"
+#include "privgrad/digest/trusted_path.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/host/trust.hpp"
 #include "text.hpp"
 
 namespace privgrad::host {
@@ -72,7 +71,7 @@ TestRecord find_test_record(const PluginIdentity& plugin, const std::vector<Fact
     if (!fs::exists(fs::symlink_status(place, failure))) continue;
     std::string why;
     try {
-      check(parse(resolve_trusted(place)), plugin, offered);
+      check(parse(core::resolve_trusted(place)), plugin, offered);
       return {place, ""};
     } catch (const PluginError& problem) {
       why = problem.what();

@@ -16,7 +16,7 @@ bool is_plain_text(std::string_view text) noexcept;
 /// True for 1 or more letters, digits, '.', '_' and '-'; ':' would make "plugin:name" ambiguous.
 bool is_plugin_name(std::string_view text) noexcept;
 
-/// The text with every control character replaced by a space, so that every error is one line.
+/// Returns the text with each control character replaced by a space, so that errors are one line.
 std::string one_line(std::string text);
 
 }  // namespace privgrad::host

@@ -32,7 +32,7 @@ std::string text_at(const std::string& texts, std::size_t at) {
   return text;
 }
 
-/// The versions that a shared object provides.
+/// Returns the versions that a shared object provides.
 std::vector<std::string> versions_in(const OpenFile& file) {
   const Sections sections(file);
   const Elf64_Shdr* const section = sections.find(SHT_GNU_verdef);

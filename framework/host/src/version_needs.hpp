@@ -13,12 +13,12 @@ struct VersionNeed {
   std::string library, version;
 };
 
-/// The library versions without which a shared object cannot be loaded.
+/// Returns the library versions without which a shared object cannot be loaded.
 /// \throws PluginError if the file's list of them is malformed.
 std::vector<VersionNeed> read_version_needs(const OpenFile& file);
 
-/// Compares these versions with the libraries of this process. Libraries that are not loaded yet
-/// are left to the dynamic linker.
+/// Compares these versions with the versions in this process's libraries. Libraries that are not
+/// loaded yet are left to the dynamic linker.
 /// \throws PluginError, with a remedy, if a library lacks a version.
 void check_version_needs(const OpenFile& file);
 

@@ -2,8 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <utility>
-
 #include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/host/search_path.hpp"
@@ -14,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The plugins of the package that contains this library; the program that links it is elsewhere.
+/// Adds this library's own package's plugins; the program that links the library may be elsewhere.
 void add_own_plugins(std::vector<host::SearchDirectory>& directories) {
   static const char here = 0;
   Dl_info found{};

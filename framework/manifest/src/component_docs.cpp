@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kColumns = 80;
 
-/// One parameter with its dotted name: "train.images", "layers[].width".
+/// Receives one parameter with its dotted name: "train.images", "layers[].width".
 using Visitor = std::function<void(const std::string& name, const ParamSpec& spec)>;
 
 void visit_params(const std::vector<ParamSpec>& specs, const std::string& prefix,
@@ -59,7 +59,7 @@ std::string cell(std::string_view text) {
   return out;
 }
 
-/// Breaks lines at spaces; every line gets the indent.
+/// Breaks lines at spaces, and indents every line.
 std::string wrapped(std::string_view text, std::size_t indent) {
   const std::string margin(indent, ' ');
   std::string out;
@@ -98,7 +98,7 @@ Value number_in_range(const ParamSpec& spec) {
   return number;
 }
 
-/// A valid value: the example or the default, otherwise one made from the members of an object.
+/// Returns a valid value: the example or the default, or a value made from an object's members.
 Value sample_of(const ParamSpec& spec) {
   if (spec.example_value) return *spec.example_value;
   if (spec.default_value) return *spec.default_value;
@@ -127,7 +127,7 @@ std::string title_of(const Component& component) {
   return component.factory.kind + "/" + component.factory.info.name;
 }
 
-/// The traits that engines must support, each between quotes.
+/// Returns the traits that engines must support, each between quotes.
 std::string trait_words(const ComponentInfo& info, const std::string& quote) {
   std::string words;
   for (const std::string& name : info.traits) {
@@ -183,8 +183,12 @@ std::string default_text(const ParamSpec& spec) {
 std::string component_example(const Component& component) {
   Value node{Value::Object{}};
   node.set("kind", component.factory.info.name);
+  // A sampler needs a batch size. If several parameters may set it, each is optional, and one of
+  // them has an example.
+  const bool needs_batches = component.factory.kind == "sampler";
   for (const ParamSpec& spec : component.factory.info.params) {
-    if (spec.required) node.set(spec.name, sample_of(spec));
+    if (spec.required || (needs_batches && spec.example_value))
+      node.set(spec.name, sample_of(spec));
   }
   return to_yaml(node);
 }

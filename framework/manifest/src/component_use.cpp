@@ -19,8 +19,8 @@ ManifestError::ManifestError(std::vector<std::string> lines)
     : ConfigError(join_lines(lines)), lines_(std::move(lines)) {}
 
 std::string ComponentUse::place(std::string_view what) const {
-  // During the calibration of one component's schedule, another component may fail, and its error
-  // already names the right place.
+  // During the calibration of one component's schedule, a different component may fail, and its
+  // error already names the right place.
   if (what.find(": error: ") != what.npos) return std::string(what);
   return position + ": error: " + where + ": " + std::string(what);
 }

@@ -27,8 +27,7 @@ Value as_root(Value given) {
 
 bool takes(const Component& component, const std::string& key) {
   const std::vector<ParamSpec>& params = component.factory.info.params;
-  return std::any_of(params.begin(), params.end(),
-                     [&](const ParamSpec& param) { return param.name == key; });
+  return std::ranges::any_of(params, [&](const ParamSpec& param) { return param.name == key; });
 }
 
 /// Adds known parameters that the section does not give. Columns declared for one kind of table

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "manifest_keys.hpp"
@@ -43,8 +41,8 @@ std::string description_of(const ParamSpec& spec) {
   return text;
 }
 
-/// Selects the schema by the form of the value, because for `anyOf` a validator reports only that
-/// nothing fits, without a reason.
+/// Selects a schema by the form of the value. (With `anyOf`, a validator would report only that no
+/// schema fits, without a reason.)
 Json choose(Json condition, Json fits, Json otherwise) {
   return {{"if", std::move(condition)}, {"then", std::move(fits)}, {"else", std::move(otherwise)}};
 }
@@ -52,7 +50,7 @@ Json of_type(const char* type) { return {{"type", type}}; }
 Json has_kind(const Json& ids) {
   return {{"required", {"kind"}}, {"properties", {{"kind", {{"enum", ids}}}}}};
 }
-/// A schema that also allows the word `auto`.
+/// Returns a schema that also allows the word `auto`.
 Json or_auto(Json schema) {
   return choose(of_type("string"), {{"enum", {"auto"}}}, std::move(schema));
 }
@@ -104,7 +102,7 @@ class Builder {
     return schema;
   }
 
-  /// A bare number has the bounds that `constant` sets for its value.
+  /// Returns the schema of a bare number, with the bounds that `constant` sets for its value.
   Json number_schema(const Slot& slot) const {
     Json schema = {{"type", "number"}, {"description", "The same value at every step."}};
     for (const Component* component : catalog_.components_of(slot.kind, "constant")) {
@@ -127,8 +125,7 @@ class Builder {
       variants.push_back({{"if", has_kind(ids)}, {"then", component_schema(slot, component, ids)}});
       // A name is sufficient if no parameter is required.
       const auto& specs = component.factory.info.params;
-      const bool needs_more =
-          std::any_of(specs.begin(), specs.end(), [](const auto& s) { return s.required; });
+      const bool needs_more = std::ranges::any_of(specs, [](const auto& s) { return s.required; });
       if (!needs_more) names.insert(names.end(), ids.begin(), ids.end());
     }
     Json object = of_type("object");
@@ -140,14 +137,14 @@ class Builder {
       own["required"].push_back(aggregator_section().params.front().name);
       object = choose({{"required", {"kind"}}}, std::move(object), std::move(own));
     }
-    // If there is no component, no value is valid.
+    // Without components, no value is valid.
     definitions_[slot.kind] = kinds.empty()
                                   ? Json(false)
                                   : choose(of_type("string"), {{"enum", names}}, std::move(object));
   }
 
-  /// The names of a component: the full name, and the bare name if it means this plugin's
-  /// component.
+  /// Returns the names of a component: the full name, and the bare name if it refers to this
+  /// plugin's component.
   Json ids_of(const Component& component) const {
     Json ids = Json::array();
     const std::string& name = component.factory.info.name;
@@ -202,7 +199,7 @@ class Builder {
     weights["description"] = description;
   }
 
-  /// Adds a schema for a number, or an object in its place.
+  /// Adds a schema for a size, which is a number or an object in its place.
   static void add_private_size(Json& schema) {
     Json released = param_schema(private_size_spec());
     released.update(choose({{"required", {"share"}}},
@@ -303,7 +300,7 @@ Json param_schema(const ParamSpec& spec) {
   if (!description.empty()) schema["description"] = description;
   if (spec.default_value) schema["default"] = value_to_json(*spec.default_value);
   if (spec.example_value) {
-    // In braces, JSON would read a list of two texts as an object.
+    // Json::array, because in braces, JSON would read a list of two texts as an object.
     schema["examples"] = Json::array({value_to_json(*spec.example_value)});
   }
   return schema;

@@ -82,7 +82,7 @@ PrivacyError privacy_error_at(const Manifest& manifest, std::string_view key,
 }
 
 std::string read_yaml_file(const fs::path& file) {
-  // One byte more than the limit is enough to show that the file is too long.
+  // One byte more than the limit is enough to detect that the file is too long.
   return read_beginning(file, kMaxYamlBytes + 1);
 }
 

@@ -7,13 +7,14 @@
 #include "manifest_values.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/removed_components.hpp"
+#include "privgrad/names.hpp"
 #include "privgrad/trust/certified_accountant.hpp"
 
 namespace privgrad::core {
 namespace {
 
-/// Suggests a key of the manifest for another program's name, which is more likely than a typing
-/// error. A component itself knows only its own parameters.
+/// Suggests a key of the manifest for another program's name, which is a likelier mistake than a
+/// typing error. Components know only their own parameters.
 std::string with_own_name(const Problem& problem, const std::vector<ParamSpec>& specs,
                           const std::vector<std::string_view>& reserved) {
   if (!problem.what.starts_with("is unknown")) return problem.what;
@@ -24,8 +25,8 @@ std::string with_own_name(const Problem& problem, const std::vector<ParamSpec>& 
   std::vector<std::string> names{"kind"};
   for (const ParamSpec& spec : specs) names.push_back(spec.name);
   for (const std::string_view name : reserved) names.emplace_back(name);
-  const std::string nearest = nearest_name(problem.where, names);
-  return nearest.empty() ? problem.what : "is unknown; did you mean '" + nearest + "'?";
+  const std::string nearest = did_you_mean(problem.where, names);
+  return nearest.empty() ? problem.what : "is unknown" + nearest;
 }
 
 /// If only the manifest's own keys are given (`{arithmetic: float}`), adds the slot's default
@@ -34,10 +35,10 @@ void add_default_kind(const Slot& slot, const std::vector<std::string_view>& res
                       Value& node) {
   const auto& members = std::get<Value::Object>(node.data());
   const auto is_own = [&](const Value::Member& member) {
-    return std::find(reserved.begin(), reserved.end(), member.key) != reserved.end();
+    return std::ranges::find(reserved, member.key) != reserved.end();
   };
   if (slot.default_name.empty() || members.empty()) return;
-  if (!std::all_of(members.begin(), members.end(), is_own)) return;
+  if (!std::ranges::all_of(members, is_own)) return;
   Value kind{std::string(slot.default_name)};
   kind.mark = node.mark;
   node.set("kind", std::move(kind));
@@ -45,7 +46,7 @@ void add_default_kind(const Slot& slot, const std::vector<std::string_view>& res
 
 std::string article(const Slot& slot) {
   std::string kind(slot.kind);
-  std::replace(kind.begin(), kind.end(), '_', ' ');
+  std::ranges::replace(kind, '_', ' ');
   const bool vowel = std::string_view("aeiou").find(kind.front()) != std::string_view::npos;
   return (vowel ? "an " : "a ") + kind;
 }
@@ -58,7 +59,7 @@ Value ManifestReader::read_slot(const Slot& slot, std::string_view section, cons
   const Value* given = parent.find(slot.key);
   if (given != nullptr) return read_component(slot, where, *given, use, reserved);
   if (!slot.default_name.empty()) {
-    // Problems with the default are shown at the section that lacks the component.
+    // Problems with the default are reported at the section that lacks the component.
     Value left_out{std::string(slot.default_name)};
     if (!section.empty()) left_out.mark = parent.mark;
     return read_component(slot, where, left_out, use, reserved);
@@ -165,8 +166,7 @@ Params ManifestReader::check_params(const Component& component, const std::strin
                                     const std::vector<std::string_view>& reserved) {
   const std::vector<ParamSpec>& specs = component.factory.info.params;
   for (const ParamSpec& spec : specs) {
-    if (spec.name == "kind" ||
-        std::find(reserved.begin(), reserved.end(), spec.name) != reserved.end()) {
+    if (spec.name == "kind" || std::ranges::find(reserved, spec.name) != reserved.end()) {
       throw PluginError(component.full_name() + ": declares the parameter '" + spec.name +
                         "', a name that manifests keep for themselves here");
     }

@@ -52,7 +52,7 @@ void ManifestReader::read_federated(Manifest& manifest) {
   }
   manifest.resolved.set(section.key, std::move(resolved));
   if (at_server) {
-    // Clients add no noise, so `aggregator`, which arranges the noise, does not apply to them.
+    // Clients add no noise, so `aggregator`, which determines the noise, does not apply to them.
     read_slot(client_aggregator_slot(), section.key, empty_object(node.mark),
               federated.client_aggregator);
   }

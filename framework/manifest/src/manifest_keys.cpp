@@ -1,8 +1,7 @@
-// File length: one list of every key of a manifest, in the order of the pages.
+// File length: one list of all keys of a manifest, in the order of the pages.
 
 #include "manifest_keys.hpp"
 
-#include <cstdint>
 #include <initializer_list>
 
 #include "privgrad/accountant.hpp"
@@ -178,7 +177,7 @@ ParamSpec deployment_key() {
       .optional();
 }
 
-/// The components of every run.
+/// Returns the components of every run.
 std::vector<Slot> component_slots() {
   return {
       slot<DataSource>("data", "Where examples come from, and what is done to them first."),
@@ -203,7 +202,7 @@ std::vector<Slot> component_slots() {
 }  // namespace
 
 // Each section below is one declaration with a row for each key. Long parts, such as nested objects
-// and keys that belong together, come before it.
+// and groups of keys, are defined before their section.
 
 const Section& root_section() {
   static const Section section{
@@ -784,7 +783,7 @@ std::string_view own_name_for(std::string_view foreign, std::string_view section
   return "";
 }
 
-/// More advice about some unknown keys; otherwise "".
+/// Returns further advice about some unknown keys; "" for other keys.
 std::string_view advice_for(std::string_view foreign) {
   if (foreign == "epochs" || foreign == "num_epochs" || foreign == "n_epochs") {
     return "write steps: epochs times examples over batch size";

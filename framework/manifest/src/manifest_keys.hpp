@@ -9,7 +9,7 @@
 
 namespace privgrad::core {
 
-/// A key of the manifest that holds a component.
+/// A key of the manifest whose value is a component.
 struct Slot {
   std::string_view key;
   std::string_view kind;  ///< The component's kind.
@@ -23,8 +23,8 @@ struct Slot {
   std::string_view doc;
 };
 
-/// The manifest's own keys, declared once for both checking and the JSON Schema. One `Section` per
-/// object that the framework itself reads.
+/// One object of a manifest that the framework itself reads, with its own keys, which are declared
+/// once for both checking and the JSON Schema.
 struct Section {
   std::string_view key;  ///< "" for the manifest as a whole.
   std::string_view doc;
@@ -39,7 +39,7 @@ const Section& aggregator_section();  ///< The keys besides the parameters of th
 const Section& schedules_section();
 const Section& privacy_section();
 const Section& federated_section();  ///< May be missing.
-/// The keys of the section federated that only one aggregation has.
+/// Return the keys of the section federated that only one kind of aggregation has.
 const std::vector<ParamSpec>& fed_avg_keys();
 const std::vector<ParamSpec>& dp_fed_avg_keys();
 const Section& allow_section();       ///< May be missing.
@@ -51,15 +51,15 @@ const Slot& client_aggregator_slot();
 /// released. The object's members are checked against these fields.
 const ParamSpec& private_size_spec();
 
-/// A member of model.weights.map that says how the file orders a tensor.
+/// A member of model.weights.map that describes how the file orders a tensor.
 const ParamSpec& tensor_source_spec();
 
-/// The names of a section's parameters and slots.
+/// Returns the names of a section's parameters and slots.
 std::vector<std::string_view> section_names(const Section& section);
 
-/// A hint to append to "is unknown", for another program's name of a key that has another name or
-/// place here: "; here it is called schedules.learning_rate" for "lr"; "" if there is none.
-/// \param section  in which the key was found.
+/// Returns a hint to append to "is unknown", if other programs use this name for a key with another
+/// name here: "; here it is called schedules.learning_rate" for "lr"; "" if there is no hint.
+/// \param section  the section in which the key was found.
 std::string unknown_hint(std::string_view key, std::string_view section);
 
 }  // namespace privgrad::core

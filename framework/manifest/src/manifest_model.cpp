@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,11 +10,11 @@
 namespace privgrad::core {
 namespace {
 
-/// The key whose members have arbitrary names, which parameter declarations cannot describe, so
-/// they are read by hand.
+/// A key whose members have arbitrary names. Parameter declarations cannot describe these, so the
+/// reader handles them itself.
 constexpr std::string_view kNames = "map";
 
-/// The model's node without model.weights.map, which own_params() would report as a typing error.
+/// Returns the model's node without model.weights.map, which own_params() would refuse.
 Value without_names(const Value& node) {
   Value changed = node;
   Value* weights = changed.find("weights");
@@ -24,7 +23,7 @@ Value without_names(const Value& node) {
   return changed;
 }
 
-/// The class weights that a model takes as numbers; the word `balanced` is the manifest's.
+/// A model accepts class weights as numbers; the manifest also accepts the word `balanced`.
 constexpr std::string_view kClassWeights = "class_weights";
 
 }  // namespace

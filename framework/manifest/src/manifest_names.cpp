@@ -20,8 +20,8 @@ bool is_name(std::string_view text) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
   };
   return !text.empty() && text.size() <= 64 && is_word(text.front()) &&
-         std::all_of(text.begin(), text.end(),
-                     [&](char c) { return is_word(c) || c == '.' || c == '_' || c == '-'; });
+         std::ranges::all_of(
+             text, [&](char c) { return is_word(c) || c == '.' || c == '_' || c == '-'; });
 }
 
 }  // namespace privgrad::core

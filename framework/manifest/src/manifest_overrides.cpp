@@ -29,14 +29,14 @@ std::optional<std::size_t> index_into(const Value::List& items, const std::strin
   return index;
 }
 
-/// One `--set`, applied from the top of the manifest downwards.
+/// Applies one `--set`, from the top of the manifest downwards.
 class Override {
  public:
   Override(Mark mark, ManifestProblems& problems) : mark_(mark), problems_(problems) {}
 
   void apply(Value& manifest, std::string_view key, Value value) {
     const std::vector<std::string> elements = split(key);
-    if (std::find(elements.begin(), elements.end(), "") != elements.end()) {
+    if (std::ranges::find(elements, "") != elements.end()) {
       return report("the key is not of the form a.b.c");
     }
     if (elements.size() > static_cast<std::size_t>(kMaxYamlDepth)) {
@@ -52,7 +52,7 @@ class Override {
 
   void report(std::string_view what) { problems_.add(mark_, "", what); }
 
-  /// \returns the value of a `--set`; nothing if it is not YAML, after reporting that.
+  /// \returns the value of a `--set`; nothing, after reporting the problem, if it is not YAML.
   std::optional<Value> parse(std::string_view text) {
     if (text.empty()) {
       report("the value is empty; write null to remove the key, '' for an empty text");
@@ -113,8 +113,8 @@ class Override {
     }
   }
 
-  /// Turns the node into an object: a name into {kind: NAME}, and a missing node into an empty
-  /// object.
+  /// Turns the node into an object: a name becomes {kind: NAME}, and a missing node becomes an
+  /// empty object.
   bool prepare(Value& node, const std::vector<std::string>& elements, std::size_t at) {
     if (const auto* name = std::get_if<std::string>(&node.data()); name != nullptr && at > 0) {
       Value kind(*name);

@@ -19,7 +19,7 @@ namespace privgrad::core {
 void apply_overrides(const std::vector<std::string>& overrides, Value& manifest,
                      ManifestProblems& problems);
 
-/// Applies the changes from another file in the same way; they keep their places in that file.
+/// Applies changes from another file in the same way. Values keep their places in that file.
 void apply_changes(const std::vector<ManifestChange>& changes, Value& manifest,
                    ManifestProblems& problems);
 

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "manifest_values.hpp"
+#include "privgrad/names.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -29,8 +30,8 @@ Value stand_ins(const Section& section, Value given, const std::vector<Problem>&
 Value ManifestReader::section_node(const Section& section) {
   const Value* given = root_.find(section.key);
   if (given == nullptr) {
-    // Each required key of the section is then reported as missing, at the beginning of the
-    // manifest.
+    // With this, each required key of the section is reported as missing at the manifest's
+    // beginning.
     return empty_object(root_.mark);
   }
   if (std::holds_alternative<Value::Object>(given->data())) return *given;
@@ -41,7 +42,7 @@ Value ManifestReader::section_node(const Section& section) {
 
 namespace {
 
-/// The reason for a limit, if the meaning of the key does not make it obvious.
+/// Returns the reason for a limit, if it does not follow from the key's meaning.
 std::string reason(const Section& section, const Value& given, const Problem& problem) {
   if (!section.key.empty() || problem.where != "steps") return "";
   const Value* steps = given.find("steps");
@@ -57,7 +58,7 @@ Params ManifestReader::own_params(const Section& section, const Value& node) {
   Value::Object own;
   for (const Value::Member& member : members) {
     const auto is_own = [&](const ParamSpec& spec) { return spec.name == member.key; };
-    if (std::any_of(section.params.begin(), section.params.end(), is_own)) own.push_back(member);
+    if (std::ranges::any_of(section.params, is_own)) own.push_back(member);
   }
   Value given(std::move(own));
   given.mark = node.mark;
@@ -75,17 +76,12 @@ void ManifestReader::check_unknown(const Section& section, const Value& node,
                                    std::initializer_list<std::string_view> more) {
   std::vector<std::string> known(more.begin(), more.end());
   for (const std::string_view name : section_names(section)) known.emplace_back(name);
-  std::sort(known.begin(), known.end());
+  std::ranges::sort(known);
   known.erase(std::unique(known.begin(), known.end()), known.end());
-  std::string all;
-  for (const std::string& name : known) all += (all.empty() ? "" : ", ") + name;
   for (const Value::Member& member : std::get<Value::Object>(node.data())) {
-    if (std::binary_search(known.begin(), known.end(), member.key)) continue;
+    if (std::ranges::binary_search(known, member.key)) continue;
     std::string hint = unknown_hint(member.key, section.key);
-    if (hint.empty()) {
-      const std::string nearest = nearest_name(member.key, known);
-      hint = nearest.empty() ? "; there are " + all : "; did you mean '" + nearest + "'?";
-    }
+    if (hint.empty()) hint = nearest_or_all(member.key, known);
     problems_.add(member.key_mark, dotted(section.key, member.key), "is unknown" + hint);
   }
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -47,7 +46,7 @@ class Resolver {
     return failure ? fs::path(".") : folder;
   }
 
-  /// Whether a file of the folder has a name that matches the pattern's last part.
+  /// Whether the pattern's folder contains a file whose name matches the pattern's last part.
   static bool fits_some(const fs::path& pattern) {
     std::error_code failure;
     for (const auto& entry : fs::directory_iterator(pattern.parent_path(), failure)) {
@@ -86,7 +85,7 @@ class Resolver {
       const bool absent = status.type() == fs::file_type::not_found;
       const std::string place = candidate.string() + (absent ? "" : " (" + error.message() + ")");
       // Two folders may be the same.
-      if (std::find(tried.begin(), tried.end(), place) == tried.end()) tried.push_back(place);
+      if (std::ranges::find(tried, place) == tried.end()) tried.push_back(place);
       if (fs::path(given).is_absolute()) break;
     }
     std::string hint, places;

@@ -13,8 +13,7 @@ std::vector<UsedPlugin> plugins_of(const Manifest& manifest) {
   const auto add = [&](const Component* component, const ComponentUse& use) {
     if (component == nullptr) return;
     const auto is_it = [&](const UsedPlugin& other) { return other.plugin == component->plugin; };
-    if (std::none_of(plugins.begin(), plugins.end(), is_it))
-      plugins.push_back({component->plugin, &use});
+    if (std::ranges::none_of(plugins, is_it)) plugins.push_back({component->plugin, &use});
   };
   const auto add_use = [&](const ComponentUse& use) {
     add(use.component, use);
@@ -28,8 +27,7 @@ std::vector<UsedPlugin> plugins_of(const Manifest& manifest) {
 
 bool is_allowed_by_hash(const Manifest& manifest, const PluginIdentity& plugin) {
   const std::vector<std::string>& allowed = manifest.allowed_plugins;
-  return !plugin.is_tested() &&
-         std::find(allowed.begin(), allowed.end(), plugin.sha256) != allowed.end();
+  return !plugin.is_tested() && std::ranges::find(allowed, plugin.sha256) != allowed.end();
 }
 
 std::vector<std::string> allowed_for_nothing(const Manifest& manifest) {

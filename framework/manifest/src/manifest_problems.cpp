@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t kMaxLines = 100;
 
-/// The sorting key of a place: defaults, which have no place, come first, then places in the file,
-/// then places elsewhere.
+/// Returns the sorting key of a place: defaults, which have no place, come first, then places in
+/// the file, then places elsewhere.
 auto place_of(Mark mark) {
   return std::tuple(mark.line < 0, mark.line < 0 ? -mark.line : mark.line, mark.column);
 }
@@ -32,7 +32,7 @@ void append_escaped(std::string& out, char c) {
   }
 }
 
-/// The last position up to `at` at which a cut does not split a multibyte character.
+/// Returns the last position up to `at` at which a cut splits no multibyte character.
 std::size_t boundary_before(std::string_view text, std::size_t at) {
   while (at > 0 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;
   return at;
@@ -65,9 +65,9 @@ Mark ManifestProblems::new_origin(std::string_view place) {
 }
 
 void ManifestProblems::add(Mark mark, std::string_view where, std::string_view what, Fault fault) {
-  const bool is_consequence =
-      mark.line != 0 && std::any_of(yaml_marks_.begin(), yaml_marks_.end(),
-                                    [&](Mark other) { return same_place(mark, other); });
+  const bool is_consequence = mark.line != 0 && std::ranges::any_of(yaml_marks_, [&](Mark other) {
+                                return same_place(mark, other);
+                              });
   if (is_consequence) return;
   std::string text = one_line(where, 200);
   if (!text.empty()) text += ": ";
@@ -78,7 +78,7 @@ void ManifestProblems::add_yaml(const std::vector<Problem>& problems) {
   std::vector<Mark> marks;
   for (const Problem& problem : problems) {
     add(problem.mark, problem.where, problem.what);
-    // Only this many lines are printed, so further marks have no visible effect.
+    // Only kMaxLines lines are printed, so further marks have no visible effect.
     if (marks.size() < kMaxLines) marks.push_back(problem.mark);
   }
   yaml_marks_.insert(yaml_marks_.end(), marks.begin(), marks.end());
@@ -93,9 +93,8 @@ std::string ManifestProblems::position(Mark mark) const {
 void ManifestProblems::throw_if_any() const {
   if (entries_.empty()) return;
   std::vector<Entry> sorted = entries_;
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Entry& a, const Entry& b) {
-    return place_of(a.mark) < place_of(b.mark);
-  });
+  std::ranges::stable_sort(
+      sorted, [](const Entry& a, const Entry& b) { return place_of(a.mark) < place_of(b.mark); });
   std::vector<std::string> lines;
   Fault fault = Fault::missing_file;
   for (const Entry& entry : sorted) {

@@ -94,7 +94,7 @@ void ManifestReader::read_root(Manifest& manifest) {
     const Params given = params.object("augmentation");
     const std::vector<std::string> kinds = given.texts("kinds");
     const auto has = [&](const char* kind) {
-      return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+      return std::ranges::find(kinds, kind) != kinds.end();
     };
     manifest.augmentation = {.copies = static_cast<std::size_t>(given.integer("copies")),
                              .flip = has("flip"),
@@ -190,8 +190,8 @@ Value ManifestReader::with_steps(const Value& root, Manifest& manifest) {
   if (utility == nullptr) return root;  // the aggregator's theorem chooses the number
   manifest.steps_minimise_bound = true;
   std::vector<Problem> found;
-  const auto spec = std::find_if(root_section().params.begin(), root_section().params.end(),
-                                 [](const ParamSpec& one) { return one.name == "utility"; });
+  const auto spec = std::ranges::find_if(
+      root_section().params, [](const ParamSpec& one) { return one.name == "utility"; });
   const Params facts = Params::check(spec->fields, *utility, found);
   if (!found.empty()) return with(1);  // reported with the manifest's other keys
   const BestSteps best = best_steps(
@@ -295,8 +295,8 @@ Value ManifestReader::read_private_size(Manifest& manifest, const Value& given) 
   return resolved;
 }
 
-/// Refuses a released size under the other adjacencies: the number is public then, and noise would
-/// waste budget.
+/// Refuses a released size unless the adjacency is add/remove: otherwise the number of rows is
+/// public, and noise would waste budget.
 void ManifestReader::check_private_size(const Manifest& manifest) {
   if (!manifest.size_noise || manifest.adjacency == Adjacency::add_or_remove_one) return;
   problems_.add(root_.find("data")->find("size")->mark, "data.size",

@@ -23,8 +23,8 @@ namespace privgrad::core {
 /// Checks a manifest against its own keys and the components' declarations, and adds defaults.
 /// Continues after a problem, so that all problems are reported at once.
 ///
-/// The entry point is load() in manifest_reader.cpp; each group of functions below has a file of
-/// its own.
+/// The entry point is load() in manifest_reader.cpp; each group of functions below has its own
+/// file.
 class ManifestReader {
  public:
   ManifestReader(const Value& root, const std::filesystem::path& file, const Catalog& catalog,
@@ -42,16 +42,16 @@ class ManifestReader {
 
  private:
   // The manifest as a whole: manifest_reader.cpp.
-  /// A manifest of another version has other keys, so no other check makes sense.
+  /// A manifest of a different version has different keys, so no other check makes sense.
   bool check_version();
   void read_root(Manifest& manifest);
-  /// The manifest with a number for steps. If `utility` has the facts, auto becomes the number with
-  /// the smallest utility bound: for dynamic noise if the schedule divides the budget by an
-  /// influence, otherwise for uniform noise. This needs no data.
+  /// Returns the manifest with a number for steps. If `utility` provides the facts, auto becomes
+  /// the number with the smallest utility bound: the bound for dynamic noise if the schedule
+  /// divides the budget by an influence, otherwise for uniform noise. This needs no data.
   Value with_steps(const Value& root, Manifest& manifest);
   /// Whether the noise schedule is derived from an influence (Schedule::influence()).
   bool divides_noise_by_influence() const;
-  /// The final number of the progress line.
+  /// Returns the number of steps or rounds at which the progress line ends.
   std::uint64_t steps_or_rounds(const Manifest& manifest) const;
   void read_data(Manifest& manifest);
   /// Reads a `size` that is released instead of declared.
@@ -63,18 +63,18 @@ class ManifestReader {
   void read_accuracy_report(Manifest& manifest, const Params& given);
   /// \param where  the key whose object has `share` or `noise_multiplier`.
   /// \param mark  the mark for errors.
-  /// \returns their content; nothing, after reporting it, unless exactly one is given.
+  /// \returns the noise; nothing, after reporting the problem, unless exactly one key is given.
   std::optional<StatisticNoise> read_noise(const Params& given, Mark mark, std::string_view where);
   /// Reads `model`, including the keys that the core reads for every model: manifest_model.cpp.
   Value read_model(Manifest& manifest, const Slot& slot);
   void read_tensor_names(const Value& given, WeightsUse& use);
-  /// Refuses `model.class_weights: balanced` where the counts are not released.
+  /// Refuses `model.class_weights: balanced` if the class counts are not released.
   void check_class_weights(const Manifest& manifest, const Value* word);
   /// \param where  the key, for problems.
   TensorSource read_source(const Value& given, const std::string& where);
   /// Reads `aggregator`, including the key that the core reads for every aggregator.
   Value read_aggregator(Manifest& manifest, const Slot& slot);
-  /// Makes those refusals of release mode that follow from the manifest.
+  /// Makes the refusals of release mode that depend only on the manifest.
   void check_release(const Manifest& manifest);
   /// Refuses untested plugins in release mode. Samplers, accountants, backends and others vouch for
   /// privacy, but for simplicity the rule is the same for all components.
@@ -85,7 +85,7 @@ class ManifestReader {
 
   // schedules, privacy, allow and checkpoint: manifest_sections.cpp.
   void read_schedules(Manifest& manifest);
-  /// Adds the default noise only with a target, without which it could not be scaled.
+  /// Adds the default noise, but only if there is a target by which to scale it.
   Slot with_default_noise(Slot slot);
   void read_privacy(Manifest& manifest);
   /// \returns the account's file as an absolute path; if there is no such file, reports this, and
@@ -100,11 +100,11 @@ class ManifestReader {
   void read_federated(Manifest& manifest);
   void read_separation(Federated& federated, const Params& params, const Value& node);
   void read_sizes(Federated& federated, const Params& params, const Value& node);
-  /// The section's own keys without the keys of the other aggregation; reports these if they are
-  /// given.
+  /// The section's own keys, without the keys of the other kind of aggregation; reports those other
+  /// keys if they are given.
   Value of_one_aggregation(Value own, const Value& node, bool at_server);
 
-  // Reads a component at any place: manifest_components.cpp.
+  // Components at any place: manifest_components.cpp.
   Value read_slot(const Slot& slot, std::string_view section, const Value& parent,
                   ComponentUse& use, const std::vector<std::string_view>& reserved = {});
   Value read_list(const Slot& slot, std::string_view section, const Value& parent,
@@ -130,7 +130,7 @@ class ManifestReader {
 
   const Value& root_;
   const std::filesystem::path& file_;
-  std::vector<std::filesystem::path> folders_;  // empty: paths stay as they are written
+  std::vector<std::filesystem::path> folders_;  // empty: paths remain as written
   const Catalog& catalog_;
   ManifestProblems& problems_;
 };

@@ -88,10 +88,10 @@ void ManifestReader::read_privacy(Manifest& manifest) {
 
 Value ManifestReader::read_account(Manifest& manifest, const Section& section, const Value& node) {
   constexpr const char* kWhere = "privacy.account";
-  // a manifest that is not run: nothing is charged
+  // the manifest is not run, so nothing is charged
   if (folders_.empty()) return *node.find("account");
-  const auto spec = std::find_if(section.params.begin(), section.params.end(),
-                                 [](const ParamSpec& one) { return one.name == "account"; });
+  const auto spec = std::ranges::find_if(
+      section.params, [](const ParamSpec& one) { return one.name == "account"; });
   Value object = Value(Value::Object{});
   object.set("account", *node.find("account"));
   ManifestProblems with_missing = problems_;  // discarded: the problem below has a better hint

@@ -10,15 +10,15 @@
 
 namespace privgrad::core {
 
-/// "section.key", or "key" of the manifest as a whole.
+/// Returns "section.key", or "key" for a key outside of sections.
 std::string dotted(std::string_view section, std::string_view key);
 
 Value empty_object(Mark mark);
 
-/// `value` with the place of `given`, unless that is null.
+/// Returns `value` with the place of `given`, unless `given` is null.
 Value marked(Value value, const Value* given);
 
-/// The object without this key.
+/// Returns the object without this key.
 Value without(Value object, std::string_view key);
 
 /// Copies the given values into the resolved manifest, in the order of their declarations.

@@ -3,8 +3,8 @@
 namespace privgrad::core {
 namespace {
 
-/// Bidirectional formatting characters (Unicode, UAX #9) and zero-width characters: with them, a
-/// line displays something other than its content.
+/// Bidirectional formatting characters (Unicode, UAX #9) and zero-width characters: characters that
+/// make a line look different from its content.
 bool misleads(std::uint32_t code) {
   constexpr struct {
     std::uint32_t first, last;

@@ -97,7 +97,7 @@ struct Event {
   yaml_event_t raw{};
 };
 
-/// The text cannot be parsed any further; the reason is among the problems.
+/// Thrown if the text cannot be parsed any further; the reason is among the problems.
 struct Unreadable {};
 
 class Reader {
@@ -268,7 +268,7 @@ class Reader {
   }
 
   void report(Mark mark, std::string what) {
-    // A long key above many mistakes must not be copied for each of them.
+    // A long key that contains many mistakes must not be copied for each mistake.
     problems_.push_back({mark, one_line(path_, 200), std::move(what)});
   }
 

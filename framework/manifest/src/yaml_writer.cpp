@@ -17,7 +17,7 @@ bool is_scalar(const Value& value) {
          !std::holds_alternative<Value::Object>(value.data());
 }
 
-/// A real always reads back as a real: "4.0", not "4".
+/// Returns a text of a real that is always read as a real: "4.0", not "4".
 std::string real_text(double value) {
   const std::string text = format_number(value);
   if (text == "nan" || text == "inf") return "." + text;
@@ -26,11 +26,10 @@ std::string real_text(double value) {
   return whole ? text + ".0" : text;
 }
 
-/// Quotes texts that would be read as another type, either by this reader or by a reader of YAML
-/// 1.1, in which `yes`, `no`, `on` and `off` are booleans.
+/// Quotes texts that would be read as a different type, by this reader or by a reader of YAML 1.1,
+/// in which `yes`, `no`, `on` and `off` are booleans.
 yaml_scalar_style_t text_style(const std::string& text) {
-  const bool plain_ascii =
-      std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  const bool plain_ascii = std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
   if (!plain_ascii) return YAML_DOUBLE_QUOTED_SCALAR_STYLE;
   std::string problem;
   if (!std::holds_alternative<std::string>(plain_scalar(text, problem).data())) {
@@ -92,7 +91,7 @@ class Writer {
   void write(const std::string& value) { scalar(value, text_style(value)); }
 
   void write(const Value::List& items) {
-    const bool on_one_line = std::all_of(items.begin(), items.end(), is_scalar);
+    const bool on_one_line = std::ranges::all_of(items, is_scalar);
     yaml_event_t event;
     emit(yaml_sequence_start_event_initialize(
              &event, nullptr, nullptr, 1,

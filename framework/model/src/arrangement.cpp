@@ -7,18 +7,18 @@
 namespace privgrad::core {
 namespace {
 
-/// A file's shape without extents of 1 in front, as far as it has more extents than are wanted.
+/// Returns a file's shape without leading extents of 1, if it has more extents than wanted.
 Shape without_ones(Shape shape, std::size_t wanted) {
   while (shape.size() > wanted && shape.front() == 1) shape.erase(shape.begin());
   return shape;
 }
 
-/// The shape [height, width, channels] whose values a layer reads in this order, if what enters it
-/// is an image, flattened or not.
+/// Returns the shape [height, width, channels] in whose order a layer reads values, if the layer's
+/// input is an image, flattened or not.
 std::optional<Shape> image_read_by(const Network& network, std::size_t node) {
   const std::vector<Shape> shapes = value_shapes(network);
   std::size_t value = inputs_of(network, node).front();
-  // Activations keep the order, so the image may lie further back.
+  // Looks for the image in earlier values, too, because activations keep the order.
   while (shapes[value].size() == 1 && value > 0) {
     const Layer& layer = network.nodes[value - 1].layer;
     if (!std::holds_alternative<Flatten>(layer) && !std::holds_alternative<Activation>(layer))
@@ -29,7 +29,7 @@ std::optional<Shape> image_read_by(const Network& network, std::size_t node) {
   return shapes[value];
 }
 
-/// The extents [rows, height, width, channels] of a tensor that reads images.
+/// Returns the extents [rows, height, width, channels] of a tensor that reads images.
 std::optional<Shape> extents_over_images(const Network& network, const ParameterBlock& block) {
   const Layer& layer = network.nodes[block.node].layer;
   if (std::holds_alternative<Conv2d>(layer) && block.shape.size() == 4) return block.shape;
@@ -39,13 +39,13 @@ std::optional<Shape> extents_over_images(const Network& network, const Parameter
   return Shape{block.shape[0], (*image)[0], (*image)[1], (*image)[2]};
 }
 
-/// The number that the model adds to an element of the file's tensor; -0 changes nothing, not even
-/// a sign.
+/// Returns the number that the model adds to an element of the file's tensor; -0 for none, because
+/// adding -0 changes nothing, not even the sign of 0.
 float added_to(const Match& match, std::size_t element) {
   return match.added == nullptr ? -0.0f : match.added->values[element % match.block->shape.back()];
 }
 
-/// Whether a source is more than another name.
+/// Whether a source changes more than the tensor's name.
 bool is_arranged(const TensorSource& source) {
   return source != TensorSource{.block = source.block, .name = source.name};
 }
@@ -62,7 +62,7 @@ std::optional<Arrangement> arrangement_of(const Network& network, const Paramete
     if (!images) return std::nullopt;
     extents = *images;
   }
-  // The tensors are seen as rows: the first extent, or the file's last if it is transposed.
+  // Views the tensors as rows along the first extent, or along the file's last if transposed.
   const Shape row(extents.begin() + 1, extents.end());
   Shape row_in_file = row;
   if (how.channels_first) {
@@ -81,7 +81,7 @@ std::optional<Arrangement> arrangement_of(const Network& network, const Paramete
   if (file != row_in_file || !has_rows) return std::nullopt;
 
   const std::size_t row_size = element_count(row);
-  const std::size_t step = how.transposed ? rows : 1;  // between neighbours in a row
+  const std::size_t step = how.transposed ? rows : 1;  // the distance of neighbours in a row
   Arrangement result{.extents = extents,
                      .strides = std::vector<std::size_t>(extents.size()),
                      .first = begin * (how.transposed ? 1 : row_size)};

@@ -1,5 +1,5 @@
-// A model's tensors beside those of a file of weights, and the rearrangements between them, for
-// both ways.
+// Matches a model's tensors with the tensors of a weights file, and rearranges their elements in
+// both directions.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@
 
 namespace privgrad::core {
 
-/// Where the elements of a model's tensor lie in a tensor of a file: element (i, j, ..) at
-/// `first` + i strides[0] + j strides[1] + .. No two lie at the same place.
+/// The places of the elements of a model's tensor in a tensor of the file: element (i, j, ..) is at
+/// place `first` + i strides[0] + j strides[1] + .. No two elements have the same place.
 struct Arrangement {
-  Shape extents;  ///< The model's, row-major; a flattened image has three.
+  Shape extents;  ///< The model's extents, row-major; a flattened image has three.
   std::vector<std::size_t> strides;
   std::size_t first = 0;
 
@@ -41,9 +41,9 @@ struct Arrangement {
   }
 };
 
-/// \param source  of the block; nothing: the file's tensor has the block's shape and order.
+/// \param source  the block's source; if absent, the tensor has the block's shape and order.
 /// \param stored  the shape of the file's tensor.
-/// \returns nothing if a tensor of this shape cannot be the source of the block.
+/// \returns the arrangement; nothing if a tensor of this shape cannot be the source of the block.
 std::optional<Arrangement> arrangement_of(const Network& network, const ParameterBlock& block,
                                           const std::optional<TensorSource>& source,
                                           const Shape& stored);
@@ -52,11 +52,11 @@ std::optional<Arrangement> arrangement_of(const Network& network, const Paramete
 struct Match {
   const ParameterBlock* block = nullptr;
   std::string name;                             ///< Its name in the file.
-  const StoredTensor* found = nullptr;          ///< Null if the model initializes it.
-  std::optional<TensorSource> source = {};      ///< Nothing: it has the model's order.
-  const StoredTensor* added = nullptr;          ///< The table whose first row is added; null: none.
-  std::optional<Arrangement> arrangement = {};  ///< Nothing if what is found does not fit.
-  bool is_anew = false;                         ///< Whether map says that the model initializes it.
+  const StoredTensor* found = nullptr;          ///< Null if the model initializes the tensor.
+  std::optional<TensorSource> source = {};      ///< Nothing: the tensor has the model's order.
+  const StoredTensor* added = nullptr;          ///< The table whose first row is added, or null.
+  std::optional<Arrangement> arrangement = {};  ///< Nothing if the found tensor does not fit.
+  bool is_anew = false;  ///< Whether `map` requests that the model itself initializes the tensor.
 
   bool fits() const { return found == nullptr || (arrangement && can_be_added()); }
 
@@ -70,18 +70,18 @@ struct Match {
 using StoredByName = std::map<std::string, const StoredTensor*>;
 StoredByName by_name(const StoredTensors& file);
 
-/// \param names  model.weights.map; its entries come before the model's own sources.
-/// \param blocks  of the network.
-/// \param there  must live as long as the result, as must the blocks.
+/// \param names  model.weights.map; its entries take precedence over the model's own sources.
+/// \param blocks  the blocks of the network.
+/// \param there  must outlive the result; so must the blocks.
 std::vector<Match> matches_of(const TensorNames& names, const Network& network,
                               const std::vector<ParameterBlock>& blocks,
                               const std::vector<TensorSource>& sources, const StoredByName& there);
 
-/// The values of a tensor that fits and can be read, in the model's order.
+/// Returns the values of a tensor that fits and can be read, in the model's order.
 std::vector<float> arranged(const Match& match);
 
-/// The inverse of arranged(), for other values of the tensor.
-/// \param in_file  out: the bytes of the file's tensor, F32; those of other tensors stay.
+/// The inverse of arranged(): writes new values of the tensor.
+/// \param in_file  out: the bytes of the file's tensor, F32; other tensors' bytes do not change.
 void arrange_back(const Match& match, std::span<const float> values, char* in_file);
 
 }  // namespace privgrad::core

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kMostShift = 4;
 
 /// The number of copies that the program processes together, which bounds the memory for their rows
-/// and lets it read its weights once for all of them.
+/// and lets the program read its weights once for all of them.
 constexpr std::size_t kCopiesAtOnce = 16;
 
 /// The differences of one copy from the example.
@@ -37,9 +37,9 @@ Alteration draw(const Augmentation& how, RandomStream& random) {
 /// \param from, to [height, width, channels]; `to` is zero where the moved image leaves gaps.
 void alter(std::span<const float> from, std::size_t height, std::size_t width, std::size_t channels,
            const Alteration& how, std::span<float> to) {
-  std::fill(to.begin(), to.end(), 0.0f);
+  std::ranges::fill(to, 0.0f);
   for (std::size_t i = 0; i < height; ++i) {
-    const std::size_t y = i + how.down;  // both numbers have kMostShift added
+    const std::size_t y = i + how.down;  // y and how.down include kMostShift
     if (y < kMostShift || y >= height + kMostShift) continue;
     for (std::size_t j = 0; j < width; ++j) {
       const std::size_t x = j + how.right;
@@ -77,7 +77,7 @@ void AugmentedProgram::gradient_rows(const Batch& batch, std::span<float> rows) 
 
 void AugmentedProgram::mean_of_copies(std::span<const float> features, float target,
                                       std::span<float> row) const {
-  // A keyed hash of the example, so that only the example and the key determine its copies.
+  // The copies' key is a keyed hash of the example, so only the example and the key determine them.
   const auto bytes = std::as_bytes(features);
   const RandomKey key = step_key_->derive(
       std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
@@ -99,8 +99,8 @@ void AugmentedProgram::mean_of_copies(std::span<const float> features, float tar
       sum[i % row.size()] += static_cast<double>(rows[i]);
   }
   const auto number = static_cast<double>(how_.copies);
-  std::transform(sum.begin(), sum.end(), row.begin(),
-                 [number](double total) { return static_cast<float>(total / number); });
+  std::ranges::transform(sum, row.begin(),
+                         [number](double total) { return static_cast<float>(total / number); });
 }
 
 const Program& plain_program(const Program& program) {

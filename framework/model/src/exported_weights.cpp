@@ -5,7 +5,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <utility>
 
 #include "arrangement.hpp"
 #include "privgrad/manifest/manifest_problems.hpp"
@@ -15,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// A tensor of the file that is written.
+/// A tensor in the file to be written.
 struct Written {
   std::string name, type;
   Shape shape;
@@ -47,8 +46,8 @@ std::string file_of(const std::vector<Written>& tensors,
   return file;
 }
 
-/// \throws IoError if two tensors of the model come from one place of the file, which cannot hold
-///   both once they are trained.
+/// \throws IoError if two tensors of the model come from the same place in the file, which cannot
+///   store both of them after training.
 void refuse_shared_places(const std::vector<Match>& matches) {
   std::map<const StoredTensor*, std::vector<bool>> taken;
   const auto take = [&](const StoredTensor* tensor, std::size_t place) {

@@ -15,9 +15,9 @@ namespace {
 constexpr const char* kTrainKey = "model.train";
 constexpr const char* kTargetsKey = "model.lora.targets";
 
-/// Whether a text matches a pattern in which * stands for any characters.
+/// Whether a text matches a pattern in which * matches any characters.
 bool matches_pattern(std::string_view pattern, std::string_view text) {
-  // The rest of the pattern after the last star, and the place in the text where it was tried.
+  // The place after the pattern's last star, and the place in the text where the rest was tried.
   std::size_t p = 0, t = 0, star = pattern.npos, tried = 0;
   while (t < text.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
@@ -61,7 +61,7 @@ void mark(const Manifest& manifest, const std::string& pattern,
   bool names_any = false;
   for (TrainableLayer& layer : layers) {
     const auto is_named = [&](const std::string& name) { return matches_pattern(pattern, name); };
-    const auto named = std::count_if(layer.tensors.begin(), layer.tensors.end(), is_named);
+    const auto named = std::ranges::count_if(layer.tensors, is_named);
     const bool is_whole =
         is_named(layer.name) || named == static_cast<std::ptrdiff_t>(layer.tensors.size());
     if (named > 0 && !is_whole) {
@@ -78,19 +78,19 @@ void mark(const Manifest& manifest, const std::string& pattern,
                      listed(layers) + ", and last");
 }
 
-/// The first node whose parameters another node shares; the number of nodes if there is none.
+/// Returns the first node whose parameters another node shares; the number of nodes if none.
 std::size_t first_shared(const Network& network) {
   std::size_t first = network.nodes.size();
   for (const Node& node : network.nodes) first = std::min(first, node.shares.value_or(first));
   return first;
 }
 
-/// Whether the layer is linear in a weight matrix of its own, which an adapter can then change. (If
-/// weights are shared, an adapter would change only one of the nodes that use them.)
+/// Whether the layer is linear in its own weight matrix, so that an adapter can change the matrix.
+/// (If weights are shared, an adapter would change only one of the nodes that use them.)
 bool can_be_adapted(const Network& network, std::size_t i) {
   const Layer& layer = network.nodes[i].layer;
-  const bool is_shared = std::any_of(network.nodes.begin(), network.nodes.end(),
-                                     [=](const Node& node) { return node.shares == i; });
+  const bool is_shared =
+      std::ranges::any_of(network.nodes, [=](const Node& node) { return node.shares == i; });
   return !is_shared &&
          (std::holds_alternative<Dense>(layer) || std::holds_alternative<Conv2d>(layer) ||
           std::holds_alternative<Embedding>(layer));
@@ -128,7 +128,7 @@ void mark_targets(const Manifest& manifest, const Network& network, const std::s
 }
 
 /// Appends node i of a network to a part of the network, under the same name.
-/// \param now  for each value of the network, its number in the part.
+/// \param now  for each value of the network, the value's number in the part.
 /// \returns the number in the part of the node's output.
 std::size_t append_node(const Network& network, std::size_t i, const std::vector<std::size_t>& now,
                         Network& part) {
@@ -142,9 +142,9 @@ std::size_t append_node(const Network& network, std::size_t i, const std::vector
   return part.nodes.size();
 }
 
-/// Whether the part after the first `layers` contains each node: it contains all later nodes, and
-/// those earlier nodes that it uses and that depend on no parameters, so that their outputs need
-/// not be stored.
+/// Returns for each node whether the part after the first `layers` contains it: the part contains
+/// all later nodes, and the earlier nodes that it uses, if these depend on no parameters, so that
+/// their outputs need not be stored.
 std::vector<bool> nodes_behind(const Network& network, std::size_t layers) {
   std::vector<bool> has_parameters(network.nodes.size() + 1, false), is_used(has_parameters);
   for (const ParameterBlock& block : parameter_blocks(network))
@@ -166,7 +166,7 @@ std::vector<bool> nodes_behind(const Network& network, std::size_t layers) {
 void check_frozen(const Manifest& manifest, const TrainableLayer& layer,
                   const std::vector<std::string>& loaded) {
   for (const std::string& tensor : layer.tensors) {
-    if (std::find(loaded.begin(), loaded.end(), tensor) != loaded.end()) continue;
+    if (std::ranges::find(loaded, tensor) != loaded.end()) continue;
     throw error_at(manifest, manifest.train.empty() ? kTargetsKey : kTrainKey,
                    (layer.is_adapted ? "adapts " : "freezes ") + tensor +
                        ", whose weights are untrained: " +
@@ -194,9 +194,8 @@ std::size_t frozen_layers(const Manifest& manifest, const Network& network,
                           const std::vector<std::string>& loaded) {
   if (manifest.train.empty() && !manifest.lora) return 0;
   const std::vector<TrainableLayer> layers = trained_layers(manifest, network);
-  const auto first = std::find_if(layers.begin(), layers.end(), [](const TrainableLayer& layer) {
-    return layer.is_trained || layer.is_adapted;
-  });
+  const auto first = std::ranges::find_if(
+      layers, [](const TrainableLayer& layer) { return layer.is_trained || layer.is_adapted; });
   for (const TrainableLayer& layer : layers) {
     if (!layer.is_trained) check_frozen(manifest, layer, loaded);
   }
@@ -205,7 +204,7 @@ std::size_t frozen_layers(const Manifest& manifest, const Network& network,
 
 bool trains_in_part(const Manifest& manifest, const Network& network, std::size_t frozen_layers) {
   const std::vector<TrainableLayer> layers = trained_layers(manifest, network);
-  return std::any_of(layers.begin(), layers.end(), [&](const TrainableLayer& layer) {
+  return std::ranges::any_of(layers, [&](const TrainableLayer& layer) {
     return layer.index >= frozen_layers && !layer.is_trained;
   });
 }
@@ -237,7 +236,7 @@ Network part_up_to(const Network& network, std::size_t value) {
   for (std::size_t i = 0; i < value; ++i) {
     if (is_needed[i + 1]) now[i + 1] = append_node(network, i, now, part);
   }
-  // A valid network needs a loss that fits its outputs; the loss of this network is never computed.
+  // A valid network needs a loss that fits its outputs, although this loss is never computed.
   const std::size_t outputs = output_count(part);
   part.input.classes = outputs > 1 ? outputs : 0;
   if (outputs > 1) part.loss = Loss::cross_entropy;
@@ -255,7 +254,7 @@ Network last_part(const Network& network, std::size_t layers) {
   const auto is_used = [&](std::size_t value) {
     for (std::size_t i = 0; i < network.nodes.size(); ++i) {
       const std::vector<std::size_t> in = inputs_of(network, i);
-      if (is_behind[i] && std::find(in.begin(), in.end(), value) != in.end()) return true;
+      if (is_behind[i] && std::ranges::find(in, value) != in.end()) return true;
     }
     return false;
   };
@@ -266,7 +265,7 @@ Network last_part(const Network& network, std::size_t layers) {
     for (const std::size_t value : values) {
       const std::size_t size = element_count(shapes[value]), begin = first;
       first += size;
-      if (!is_used(value)) continue;  // a value that only the loss reads, as tokens
+      if (!is_used(value)) continue;  // only the loss reads this value, as tokens
       part.nodes.emplace_back(PartOf{.first = begin, .size = size}, std::vector<std::size_t>{0});
       if (shapes[value].size() != 1) part.nodes.emplace_back(Reshape{shapes[value]});
       now[value] = part.nodes.size();

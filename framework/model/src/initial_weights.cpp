@@ -4,11 +4,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <utility>
 
 #include "arrangement.hpp"
 #include "privgrad/manifest/manifest_problems.hpp"
 #include "privgrad/manifest/utf8.hpp"
+#include "privgrad/names.hpp"
 #include "privgrad/params.hpp"
 
 namespace privgrad::core {
@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 constexpr const char* kWeightsKey = "model.weights";
 constexpr std::size_t kLongestText = 200;
 
-/// The rearrangements in words: " as transposed".
+/// Returns the rearrangements in words: " as transposed".
 std::string words_of(const TensorSource& source) {
   std::string words;
   if (source.transposed) words += " as transposed";
@@ -28,16 +28,11 @@ std::string words_of(const TensorSource& source) {
   return words;
 }
 
-std::string with_nearest(const std::string& name, const std::vector<std::string>& there) {
-  const std::string nearest = nearest_name(name, there);
-  return nearest.empty() ? "" : "; did you mean '" + one_line(nearest, 80) + "'?";
-}
-
 std::string words_of(const Match& match, const std::vector<std::string>& in_file) {
   std::string line = "  " + match.block->name + ", " + privgrad::to_text(match.block->shape) + ": ";
   if (match.found == nullptr) {
     line += "begins anew";
-    return match.is_anew ? line : line + with_nearest(match.name, in_file);
+    return match.is_anew ? line : line + did_you_mean(match.name, in_file);
   }
   line +=
       "'" + one_line(match.name, 80) + "', " + one_line(privgrad::to_text(match.found->shape), 80);
@@ -49,8 +44,8 @@ std::string words_of(const Match& match, const std::vector<std::string>& in_file
   return line + ", which does not fit" + (match.source ? words_of(*match.source) : "");
 }
 
-/// A table of all tensors of the model and of the file, because an error seldom concerns a single
-/// tensor.
+/// Returns a table of all tensors of the model and of the file, because an error seldom concerns a
+/// single tensor.
 std::string table_of(const std::vector<Match>& matches, const StoredTensors& file) {
   constexpr std::size_t kMostUnused = 20;
   std::string table;
@@ -87,8 +82,8 @@ void check_names(const Manifest& manifest, const std::vector<ParameterBlock>& bl
   for (const auto& [name, tensor] : there) in_file.push_back(name);
   for (const auto& [name, source] : manifest.weights->names) {
     const std::string key = std::string(kWeightsKey) + ".map." + name;
-    if (std::find(own.begin(), own.end(), name) == own.end())
-      throw error_at(manifest, key, "is not a tensor of the model" + with_nearest(name, own));
+    if (std::ranges::find(own, name) == own.end())
+      throw error_at(manifest, key, "is not a tensor of the model" + did_you_mean(name, own));
     if (!source) continue;
     std::vector<std::string> all{source->name};
     if (!source->plus_first_row_of.empty()) all.push_back(source->plus_first_row_of);
@@ -96,19 +91,19 @@ void check_names(const Manifest& manifest, const std::vector<ParameterBlock>& bl
       if (there.count(named) != 0) continue;
       throw error_at(manifest, key,
                      "is '" + one_line(named, 80) + "', which the file does not contain" +
-                         with_nearest(named, in_file));
+                         did_you_mean(named, in_file));
     }
   }
 }
 
-/// The metadata is not trusted: it is shortened, put on one line, and proves nothing.
+/// Reads metadata, which is not trusted and proves nothing; texts are shortened to one line.
 std::optional<WeightsOrigin> origin_of(const std::map<std::string, std::string>& metadata) {
   const auto said = [&](const char* key) {
     const auto found = metadata.find(key);
     return found == metadata.end() ? std::string()
                                    : one_line(shown_line(found->second), kLongestText);
   };
-  // Exported files have the format name of their folder.
+  // Exported files keep the `format` of the weights file that they replace.
   if (said("format") != "privgrad" && said("trained_by") != "privgrad") return std::nullopt;
   WeightsOrigin origin{.name = said("name"),
                        .mode = said("mode"),
@@ -138,8 +133,7 @@ std::optional<WeightsOrigin> origin_of(const std::map<std::string, std::string>&
 
 void InitialWeights::put_into(std::span<float> parameters) const {
   for (const LoadedBlock& block : blocks) {
-    std::copy(block.values.begin(), block.values.end(),
-              parameters.begin() + static_cast<std::ptrdiff_t>(block.offset));
+    std::ranges::copy(block.values, parameters.begin() + static_cast<std::ptrdiff_t>(block.offset));
   }
 }
 
@@ -199,7 +193,7 @@ InitialWeights fit_weights(const Manifest& manifest, const Network& network,
 bool saw_protected_rows(const WeightsOrigin& origin) {
   const auto& listed = origin.unaccounted;
   return origin.epsilon != "inf" || origin.account ||
-         std::find(listed.begin(), listed.end(), "initial_weights") != listed.end();
+         std::ranges::find(listed, "initial_weights") != listed.end();
 }
 
 WeightsClaim claim_of(const Manifest& manifest, const WeightsFacts& weights) {
@@ -208,11 +202,10 @@ WeightsClaim claim_of(const Manifest& manifest, const WeightsFacts& weights) {
   };
   const bool is_charged = weights.origin && weights.origin->account && manifest.account &&
                           *weights.origin->account == manifest.account->opened &&
-                          std::all_of(weights.origin->unaccounted.begin(),
-                                      weights.origin->unaccounted.end(), is_shown_only);
+                          std::ranges::all_of(weights.origin->unaccounted, is_shown_only);
   if (is_charged) return WeightsClaim::charged_in_account;
   // If the file states that it is not public, the manifest's declaration does not count, because
-  // its author may have forgotten the origin of the model.
+  // the manifest's author may have forgotten the model's origin.
   const bool is_public =
       manifest.weights->is_public && !(weights.origin && saw_protected_rows(*weights.origin));
   return is_public ? WeightsClaim::declared_public : WeightsClaim::unaccounted;

@@ -12,7 +12,7 @@
 namespace privgrad::core {
 namespace {
 
-/// The places of the element (row, r) of B and of the element (r, column) of A in an adapter.
+/// The places in an adapter of element (row, r) of B and of element (r, column) of A.
 struct Factors {
   explicit Factors(const TrainedTensor& one) : tensor(one) {}
 
@@ -97,7 +97,7 @@ class Rewriting {
 
   const Network& network_;
   double scale_;
-  std::vector<std::size_t> now_;     // for each value of the network, its number in the result
+  std::vector<std::size_t> now_;     // for each value of the network, number in the result
   std::vector<std::size_t> placed_;  // for each node of the network, its number in the result
   Network result_;
 };

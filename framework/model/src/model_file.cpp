@@ -26,13 +26,13 @@ constexpr std::size_t kMostClasses = 1'000'000;
 constexpr std::size_t kMostTransforms = 1000;
 constexpr int kDeepestMetadata = 64;
 
-/// The N of a tensor named "preprocessing.N.NAME"; nothing for other names.
+/// Returns the N of a tensor named "preprocessing.N.NAME"; nothing for other names.
 std::optional<std::size_t> transform_of(std::string_view name) {
   if (!name.starts_with(kFittedPrefix)) return std::nullopt;
   name.remove_prefix(kFittedPrefix.size());
   const std::string digits(name.substr(0, name.find('.')));
   if (digits.empty() || digits.size() > 4 ||
-      !std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
+      !std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; }))
     return std::nullopt;
   const std::size_t number = std::stoul(digits);
   return digits == std::to_string(number) ? std::optional(number) : std::nullopt;

@@ -1,13 +1,10 @@
 #include "privgrad/model/model_use.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <numeric>
 #include <span>
 #include <utility>
-#include <variant>
 
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/utf8.hpp"
@@ -16,7 +13,7 @@
 namespace privgrad::core {
 namespace {
 
-constexpr std::size_t kBlockRows = 4096;  // rows between two progress reports
+constexpr std::size_t kBlockRows = 4096;  // the number of rows between two progress reports
 constexpr std::size_t kTaskRows = 64;
 
 /// Makes a component that a file names. Errors about its parameters name the file.
@@ -62,7 +59,7 @@ void TrainedModel::add_transform(const SavedTransform& saved, const Catalog& cat
     if (!stage.transform->is_restorable())
       throw ConfigError("this version of the transform refuses the learnt values");
     stage.transform->restore(saved.fitted.values);
-    // A row of zeros shows now, and not in the middle of the data, whether all parts accept
+    // Tries a row of zeros first, to learn before reading the data whether all parts accept
     // examples of this shape.
     Dataset zero(shape, std::vector<float>(element_count(shape.features)), {0.0f});
     if (stage.transform->is_by_row()) {

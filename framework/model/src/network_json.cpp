@@ -1,7 +1,6 @@
 #include "privgrad/model/network_json.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -58,7 +57,7 @@ class Members {
     return *found;
   }
   bool has(const char* key) const { return json_.contains(key); }
-  /// False if it is missing.
+  /// Reads a boolean; false if it is missing.
   bool flag(const char* key) {
     if (!has(key)) return false;
     const Json& value = at(key);
@@ -131,7 +130,7 @@ struct MemberReader {
   void operator()(const char* name, Shape& shape) const { shape = members.shape(name); }
 };
 
-/// A layer of the kind with this name; nothing for an unknown kind.
+/// Reads a layer of this kind; nothing for an unknown kind.
 template <std::size_t... Kinds>
 std::optional<Layer> layer_of_kind(std::string_view kind, Members& members,
                                    std::index_sequence<Kinds...>) {
@@ -166,7 +165,7 @@ Node node_from(const Json& json, const std::string& where) {
   return node;
 }
 
-/// A layer of format 1, in which residual blocks end with layers of the kind "shortcut".
+/// Reads a layer of format 1, in which residual blocks end with layers of the kind "shortcut".
 ChainLink link_from(const Json& json, const std::string& where) {
   Members members(json, where);
   if (members.text("layer") == "shortcut") {
@@ -195,7 +194,7 @@ Json node_json(const Node& node) {
 
 constexpr std::size_t kMostValues = std::size_t{1} << 26, kMostOfAll = std::size_t{1} << 28;
 
-/// Checks that a network with untrusted sizes fits into memory.
+/// Checks that a network with untrusted sizes fits in memory.
 void check_network_sizes(const Network& network) {
   std::size_t all = 0;
   for (const Shape& shape : value_shapes(network)) {
@@ -229,7 +228,7 @@ std::string_view model_format_of(const Network& network) {
     if (const auto* conv = std::get_if<Conv2d>(&node.layer)) return !conv->no_bias;
     return node.layer.index() <= Layer(Embedding{}).index();
   };
-  const bool is_chain = std::all_of(network.nodes.begin(), network.nodes.end(), is_of_format_1);
+  const bool is_chain = std::ranges::all_of(network.nodes, is_of_format_1);
   return is_chain && network.class_weights.empty() && network.loss != Loss::next_token ? "1" : "2";
 }
 
@@ -244,7 +243,7 @@ Network network_from_json(const Json& json) {
   if (!layers.is_array() || layers.size() > kMostLayers)
     throw ConfigError("network.layers is not a list of at most 10000 layers");
   const auto where = [](std::size_t i) { return "network.layers." + std::to_string(i); };
-  if (std::any_of(layers.begin(), layers.end(), is_shortcut)) {
+  if (std::ranges::any_of(layers, is_shortcut)) {
     std::vector<ChainLink> chain;
     for (std::size_t i = 0; i < layers.size(); ++i) chain.push_back(link_from(layers[i], where(i)));
     network.nodes = nodes_of(network.input, chain);

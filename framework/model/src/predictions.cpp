@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "privgrad/finite.hpp"
 #include "privgrad/manifest/manifest_problems.hpp"
 #include "privgrad/trust/event_json.hpp"
 
@@ -21,12 +22,8 @@ constexpr std::size_t kMostConfusedClasses = 100;
 constexpr std::size_t kCurvePoints = 201;
 constexpr std::size_t kBins = 15;
 
-bool all_are_finite(std::span<const float> values) {
-  return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
-}
-
 double cross_entropy(std::span<const float> out, std::size_t label) {
-  const auto top = std::max_element(out.begin(), out.end());
+  const auto top = std::ranges::max_element(out);
   double others = 0.0;
   for (auto x = out.begin(); x != out.end(); ++x) {
     if (x != top) others += std::exp(static_cast<double>(*x) - static_cast<double>(*top));
@@ -36,7 +33,7 @@ double cross_entropy(std::span<const float> out, std::size_t label) {
 
 double ratio(double a, double b) { return b == 0.0 ? 0.0 : a / b; }
 
-/// Rows by decreasing score, and whether each has the class in question.
+/// Rows by decreasing score, each with a flag: whether the row has the class in question.
 struct Ranked {
   std::vector<std::pair<double, bool>> rows;
   double of_class = 0.0, others = 0.0;
@@ -50,8 +47,7 @@ Ranked ranked(const std::vector<double>& scores, const std::vector<std::size_t>&
     result.rows.emplace_back(scores[row], is_it);
     (is_it ? result.of_class : result.others) += 1.0;
   }
-  std::sort(result.rows.begin(), result.rows.end(),
-            [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::ranges::sort(result.rows, [](const auto& a, const auto& b) { return a.first > b.first; });
   return result;
 }
 
@@ -66,7 +62,7 @@ void for_each_threshold(const Ranked& ranked, const Visit& visit) {
   }
 }
 
-/// The area under the curve by trapezoids, which equals the area by mid-ranks.
+/// Returns the area under the curve by trapezoids, which equals the area by mid-ranks.
 Json auc(const Ranked& ranked) {
   if (ranked.of_class == 0.0 || ranked.others == 0.0) return nullptr;
   double area = 0.0, last_hits = 0.0, last_misses = 0.0;
@@ -155,11 +151,11 @@ class OfClasses {
     json["confusion"] = confusion;
   }
 
-  /// Each example's score for a class; the lowest score if it has no prediction.
+  /// Returns each example's score for a class: the lowest score if an example has no prediction.
   std::vector<double> scores(std::size_t of) const {
     std::vector<double> all;
     for (std::size_t row = 0; row < truth_.size(); ++row) {
-      // For the logistic loss, the output itself, because its probability may round to 1.
+      // For the logistic loss, uses the output itself, because its probability may be rounded to 1.
       const auto out = predictions_.of(row);
       const double score = predictions_.loss == Loss::logistic ? static_cast<double>(out[0])
                            : predictions_.has_probabilities()  ? predictions_.probabilities(row)[of]
@@ -195,7 +191,7 @@ class OfClasses {
     for (std::size_t row = 0; row < truth_.size(); ++row) {
       if (predicted_[row] >= predictions_.classes) continue;
       const double most = predictions_.probabilities(row)[predicted_[row]];
-      // (0, 1/15], (1/15, 2/15], ...
+      // The bins are (0, 1/15], (1/15, 2/15], ...
       const auto bin = static_cast<std::size_t>(
           std::clamp(std::ceil(most * kBins) - 1.0, 0.0, static_cast<double>(kBins - 1)));
       confident[bin] += most;
@@ -237,7 +233,7 @@ struct NextTokens {
       }
       const auto next = static_cast<std::size_t>(token);
       sum += cross_entropy(out, next);
-      if (std::max_element(out.begin(), out.end()) - out.begin() == std::ptrdiff_t(next)) ++hits;
+      if (std::ranges::max_element(out) - out.begin() == std::ptrdiff_t(next)) ++hits;
     }
     losses += ratio(sum, static_cast<double>(count));
     of_tokens += sum;
@@ -257,8 +253,7 @@ void put_regression(const Predictions& predictions, std::span<const float> targe
     magnitudes += std::abs(difference);
     spread += (target - mean) * (target - mean);
   }
-  const bool varies =
-      std::adjacent_find(targets.begin(), targets.end(), std::not_equal_to<>()) != targets.end();
+  const bool varies = std::ranges::adjacent_find(targets, std::not_equal_to<>()) != targets.end();
   json["mse"] = json_number(squares / rows);
   json["mae"] = json_number(magnitudes / rows);
   json["r2"] = varies ? json_number(1.0 - squares / spread) : Json(nullptr);
@@ -268,13 +263,13 @@ void put_regression(const Predictions& predictions, std::span<const float> targe
 
 std::vector<double> Predictions::probabilities(std::size_t row) const {
   const auto out = of(row);
-  if (!all_are_finite(out))
+  if (!all_finite(out))
     return std::vector<double>(classes, std::numeric_limits<double>::quiet_NaN());
   if (loss == Loss::logistic) {
     const auto x = static_cast<double>(out[0]);
     return {1.0 / (1.0 + std::exp(x)), 1.0 / (1.0 + std::exp(-x))};
   }
-  const auto top = static_cast<double>(*std::max_element(out.begin(), out.end()));
+  const auto top = static_cast<double>(*std::ranges::max_element(out));
   std::vector<double> result;
   for (const float x : out) result.push_back(std::exp(static_cast<double>(x) - top));
   const double sum = std::accumulate(result.begin(), result.end(), 0.0);
@@ -284,14 +279,14 @@ std::vector<double> Predictions::probabilities(std::size_t row) const {
 
 std::optional<std::size_t> Predictions::predicted(std::size_t row) const {
   const auto out = of(row);
-  if (classes == 0 || !all_are_finite(out)) return std::nullopt;
+  if (classes == 0 || !all_finite(out)) return std::nullopt;
   if (loss == Loss::logistic) return out[0] > 0.0f ? 1 : 0;
-  return static_cast<std::size_t>(std::max_element(out.begin(), out.end()) - out.begin());
+  return static_cast<std::size_t>(std::ranges::max_element(out) - out.begin());
 }
 
 double Predictions::loss_of(std::size_t row, float target) const {
   const auto out = of(row);
-  if (!all_are_finite(out)) return std::numeric_limits<double>::quiet_NaN();
+  if (!all_finite(out)) return std::numeric_limits<double>::quiet_NaN();
   const auto label = static_cast<std::size_t>(std::max(0.0f, target));
   if (loss == Loss::logistic) {
     const double margin = static_cast<double>(out[0]) * (label == 1 ? 1.0 : -1.0);
@@ -356,7 +351,7 @@ Json evaluation_json(const Predictions& predictions, std::span<const float> targ
   std::size_t lost = 0;
   for (std::size_t row = 0; row < rows; ++row) {
     loss += predictions.loss_of(row, targets[row]);
-    if (!all_are_finite(predictions.of(row))) ++lost;
+    if (!all_finite(predictions.of(row))) ++lost;
   }
   json["loss"] = json_number(loss / static_cast<double>(rows));
   if (lost > 0) json["not_finite"] = lost;

@@ -21,7 +21,7 @@ static_assert(std::endian::native == std::endian::little,
 constexpr int kDeepestHeader = 4;  // {NAME: {"shape": [...]}} has three levels
 constexpr std::size_t kMostExtents = 16;
 
-/// A tensor's name in a form that a message can contain.
+/// Returns a tensor's name in a form that is safe in messages.
 std::string shown_name(std::string_view name) { return "'" + shown_line(name.substr(0, 80)) + "'"; }
 
 template <class Number>
@@ -87,11 +87,11 @@ TensorEntry tensor_from(const Json& json, const std::string& where, std::size_t 
   return entry;
 }
 
-/// Refuses gaps and overlaps of tensors: readers may disagree about the bytes there.
+/// Refuses gaps between tensors and overlaps, because readers may disagree about the bytes there.
 void check_cover(const TensorHeader& header, std::size_t data_bytes) {
   std::vector<std::pair<std::size_t, std::size_t>> parts;
   for (const auto& [name, entry] : header.tensors) parts.emplace_back(entry.begin, entry.end);
-  std::sort(parts.begin(), parts.end());
+  std::ranges::sort(parts);
   std::size_t end = 0;
   for (const auto& [begin, next] : parts) {
     if (begin < end) throw IoError("its header describes tensors that overlap");
@@ -145,8 +145,8 @@ std::string to_safetensors(const Network& network, std::span<const float> parame
 
 namespace {
 
-/// torch.save writes a ZIP archive or, before PyTorch 1.6, a pickle. A pickle contains code, which
-/// is never run here.
+/// Recognises files of torch.save: a ZIP archive or, before PyTorch 1.6, a pickle. A pickle
+/// contains code, which is never run here.
 bool is_of_torch_save(std::string_view beginning) {
   return beginning.starts_with("PK\x03\x04") || beginning.starts_with("\x80\x02");
 }

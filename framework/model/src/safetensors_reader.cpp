@@ -21,25 +21,25 @@ constexpr std::size_t kMostTensorFile = std::size_t{1} << 36;
 
 using NamedEntry = std::pair<std::string, TensorEntry>;
 
-/// The parameters of the file, in the order of their data.
+/// Returns the file's parameters, in the order of their data.
 std::vector<NamedEntry> parameters_of(const TensorHeader& header) {
   std::vector<NamedEntry> entries;
   for (const auto& [name, entry] : header.tensors) {
     if (!name.starts_with(kFittedPrefix)) entries.emplace_back(name, entry);
   }
-  std::sort(entries.begin(), entries.end(), [](const NamedEntry& a, const NamedEntry& b) {
+  std::ranges::sort(entries, [](const NamedEntry& a, const NamedEntry& b) {
     return std::pair(a.second.begin, a.second.end) < std::pair(b.second.begin, b.second.end);
   });
   return entries;
 }
 
-/// IEEE 754 binary16: 1 sign bit, 5 exponent bits (15 stands for 2^0), 10 fraction bits.
+/// Converts IEEE 754 binary16: 1 sign bit, 5 exponent bits (15 means 2^0), 10 fraction bits.
 float from_half(std::uint16_t half) {
   const int exponent = (half >> 10) & 31;
   const auto fraction = static_cast<float>(half & 1023);
   float value = 0.0f;
   if (exponent == 31) {
-    // Stands for infinity or NaN, neither of which is finite.
+    // Replaces both infinity and NaN by infinity: callers only test whether a value is finite.
     value = std::numeric_limits<float>::infinity();
   } else if (exponent == 0) {
     value = std::ldexp(fraction, -24);
@@ -68,8 +68,7 @@ void read_numbers(const TensorEntry& entry, std::string_view data, StoredTensor&
                       : std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
     }
   }
-  const auto bad =
-      std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
+  const auto bad = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
   if (bad == values.end()) {
     tensor.values = std::move(values);
   } else {

@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kKey = "privacy.account";
 
-/// The most that the plan may cost: one event for its own steps, or one for each client.
+/// The largest possible cost of the plan: one event for its own steps, or one for each client.
 std::vector<Event> costs(const Plan& plan) {
   if (!plan.federated || plan.federated->at_server) return {plan.event};
   std::vector<Event> events;
@@ -31,7 +31,7 @@ Event largest(const std::vector<Event>& events, Accountant& filter, const Accoun
   });
 }
 
-/// An account's statement assumes that noise is secret and that all outputs are paid for.
+/// Refuses public noise and unpaid outputs, because an account's statement excludes them.
 void refuse_what_is_not_secret(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
   const std::string pays = "privacy.account pays only for runs ";
@@ -85,6 +85,12 @@ void check_account(const Plan& plan) {
   }
 }
 
+void require_account(const Manifest& manifest) {
+  const Value* const privacy = manifest.resolved.find("privacy");
+  if (manifest.account || privacy == nullptr || privacy->find("account") == nullptr) return;
+  throw IoError(std::string(kKey) + ": the account could not be read, and nothing else may pay");
+}
+
 std::optional<AccountFacts> account_facts(const Manifest& manifest) {
   if (!manifest.account) return std::nullopt;
   const AccountUse& use = *manifest.account;
@@ -109,7 +115,7 @@ Reservation::Reservation(const Plan& plan, const std::filesystem::path& director
                           {"begun", utc_now()}});
 }
 
-Reservation::Reservation(const Plan& plan, std::string id)
+Reservation::Reservation(const Plan& plan, std::string id, bool may_be_settled)
     : use_(*plan.manifest->account),
       account_(use_.file),
       filter_(make_guard(use_.filter)),
@@ -118,10 +124,10 @@ Reservation::Reservation(const Plan& plan, std::string id)
   if (account_.first_hash() != use_.opened)
     throw PrivacyError(use_.file.string() + ": the account was replaced since it was read");
   const auto is_mine = [&](const AccountEntry& entry) {
-    return entry.id == id_ && !entry.settled && entry.reserved == cost_;
+    return entry.id == id_ && (!entry.settled || may_be_settled) && entry.reserved == cost_;
   };
   const auto& entries = account_.entries();
-  if (std::none_of(entries.begin(), entries.end(), is_mine)) {
+  if (std::ranges::none_of(entries, is_mine)) {
     throw PrivacyError(use_.file.string() + ": holds no open reservation " + id_ +
                        " for this run's cost");
   }

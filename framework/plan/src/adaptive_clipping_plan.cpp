@@ -14,9 +14,9 @@ void check_adaptive_clipping(const Manifest& manifest, const StepSchedules& sche
   if (made.adaptive_clip_norm == nullptr) return;
   manifest.clip_norm.with_position([&] {
     const std::vector<double>& values = schedules.clip_norm.at;
-    const bool is_one_number = !schedules.clip_norm.is_shape &&
-                               std::all_of(values.begin(), values.end(),
-                                           [&](double value) { return value == values.front(); });
+    const bool is_one_number =
+        !schedules.clip_norm.is_shape &&
+        std::ranges::all_of(values, [&](double value) { return value == values.front(); });
     if (is_one_number) return;
     throw ConfigError("changes over the steps, but " + manifest.clipping.name() +
                       " decides about the clip norm after the first step; give one number");
@@ -57,7 +57,7 @@ CountRelease plan_count(const Manifest& manifest, const StepPlan& steps, const C
   manifest.clipping.with_position([&] {
     for (std::size_t step = 0; step < steps.batch_size.size(); ++step) {
       const double multiplier = steps.values.noise_multiplier[step];
-      // Without noise the count is exact, and any share of the vector is suitable.
+      // Without noise the count is exact, and its share of the vector does not matter.
       const bool noised = multiplier > 0.0;
       count.noise.push_back(
           noised ? made.adaptive_clip_norm->count_noise(steps.batch_size[step], multiplier) : 0.0);

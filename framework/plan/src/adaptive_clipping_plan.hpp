@@ -1,5 +1,5 @@
-// Planning for adaptive clip norms, which follow a released count: the checks, and the noise of the
-// count.
+// Plans adaptive clip norms, which follow a released count: makes the checks, and plans the noise
+// of the count.
 #pragma once
 
 #include <vector>
@@ -9,9 +9,9 @@
 namespace privgrad::core {
 
 /// Checks an adaptive clipping. A clip norm that follows a released count must begin with a single
-/// number, on which the noise depends. A clipping that scales coordinates must be resumable, and
-/// because its noise is in units of scaled gradients, no other value of the plan may be in units of
-/// gradients.
+/// number, because the noise depends on it. A clipping that scales coordinates must be resumable,
+/// and no other value of the plan may be in units of gradients, because the noise is then in units
+/// of scaled gradients.
 /// \throws ManifestError if the schedules contradict this; PluginError for a clipping that breaks
 ///   the contract of CoordinateScaling.
 void check_clipping(const Manifest& manifest, const StepSchedules& schedules,
@@ -22,7 +22,7 @@ struct CountRelease {
   std::vector<double> noise, share;
 };
 
-/// Empty if the clip norm is not adaptive.
+/// Plans the release of the count; empty if the clip norm is not adaptive.
 CountRelease plan_count(const Manifest& manifest, const StepPlan& steps, const Components& made);
 
 }  // namespace privgrad::core

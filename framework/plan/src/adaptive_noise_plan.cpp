@@ -94,8 +94,8 @@ void check_measurement(const Measurement& measurement, const Manifest& manifest,
   }
 }
 
-/// The zcdp event that costs as much as the budget. A run that the filter allows is rho-zCDP with
-/// this rho: no larger sum of rhos meets the target.
+/// The zcdp event that costs as much as the budget. Any run that the filter allows is rho-zCDP with
+/// this rho, because no larger sum of rhos meets the target.
 Event event_of_budget(const Manifest& manifest) {
   const auto fits = [&](double rho) {
     const Event event = Event::zcdp(rho);
@@ -151,8 +151,8 @@ void check_adaptive_noise(const Manifest& manifest, const StepPlan& steps) {
           name + " chooses it during the run; use aggregator gaussian");
     });
   }
-  const bool in_full = std::all_of(steps.charges.begin(), steps.charges.end(),
-                                   [](const Charge& one) { return one.cost == one.release; });
+  const bool in_full =
+      std::ranges::all_of(steps.charges, [](const Charge& one) { return one.cost == one.release; });
   if (in_full) return;
   manifest.sampler.with_position([&] {
     throw PrivacyError("charges steps for noise that is known beforehand, but " + name +

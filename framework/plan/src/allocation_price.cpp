@@ -5,7 +5,6 @@
 #include <limits>
 #include <set>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "privgrad/error.hpp"
@@ -18,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMostNoises = 8;
 
-/// 0 if the sampler has no epochs to compare.
+/// The number of steps per epoch; 0 if the sampler has no epochs to compare.
 std::uint64_t steps_of_epoch(const Plan& plan) {
   const SamplingLaw law = sampling_law(plan.charges, 0);
   const bool has_epochs = law.kind == SamplingLaw::Kind::once;
@@ -27,7 +26,7 @@ std::uint64_t steps_of_epoch(const Plan& plan) {
   return static_cast<std::uint64_t>(has_epochs ? std::ceil(epoch) : std::round(epoch));
 }
 
-/// The smallest noise multiplier of the steps; nothing if a step releases something else.
+/// The smallest noise multiplier of the steps; nothing if a step's release is not a Gaussian.
 std::optional<double> least_noise(std::span<const Charge> steps) {
   double least = std::numeric_limits<double>::infinity();
   for (const Charge& step : steps) {
@@ -38,11 +37,11 @@ std::optional<double> least_noise(std::span<const Charge> steps) {
   return least;
 }
 
-/// Replaces the noises of epochs by at most kMostNoises values, none above the epoch's own, because
-/// the accountant takes seconds for each different value.
+/// Replaces the noise multipliers of epochs by at most kMostNoises values, each at most the epoch's
+/// own, because the accountant takes seconds for each different value.
 void round_down(std::span<double> noises) {
   if (std::set<double>(noises.begin(), noises.end()).size() <= kMostNoises) return;
-  const auto [least, most] = std::minmax_element(noises.begin(), noises.end());
+  const auto [least, most] = std::ranges::minmax_element(noises);
   const double begin = *least, part = std::log(*most / begin) / kMostNoises;
   for (double& noise : noises)
     noise = std::min(noise, begin * std::exp(part * std::floor(std::log(noise / begin) / part)));

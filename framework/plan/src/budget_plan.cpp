@@ -14,7 +14,7 @@
 namespace privgrad::core {
 namespace {
 
-/// \returns the number of charges, counted from the first, that the budget pays for.
+/// Finds how many charges, counted from the first, the budget pays for.
 class Affordable {
  public:
   Affordable(const Manifest& manifest, std::span<const Charge> charges, const BesideCharges& beside,
@@ -57,8 +57,8 @@ class Affordable {
   double target_;
 };
 
-/// If one accountant's lower bound exceeds another's upper bound, one of their proofs is wrong, and
-/// it is unknown which.
+/// If one accountant's lower bound exceeds another's upper bound, one of the two proofs is wrong,
+/// but it is unknown which one.
 void refuse_contradictions(const Manifest& manifest,
                            const std::vector<AccountantReport>& accountants) {
   constexpr double kRounding = 1e-9;

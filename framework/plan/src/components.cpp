@@ -14,7 +14,7 @@ namespace privgrad::core {
 namespace {
 
 void refuse_batches_above(std::uint64_t size, const std::vector<double>& batch_sizes) {
-  const auto most = std::max_element(batch_sizes.begin(), batch_sizes.end());
+  const auto most = std::ranges::max_element(batch_sizes);
   if (*most <= static_cast<double>(size)) return;
   throw ConfigError("is " + format_number(*most) + " at step " +
                     std::to_string(most - batch_sizes.begin()) + ", allowed are at most the " +
@@ -88,7 +88,7 @@ std::vector<double> start_sampler(const Manifest& manifest, Sampler& sampler, co
     for (std::uint64_t step = 0; step < facts.steps; ++step) {
       expected.push_back(sampler.expected_batch_size(step));
       if (batch_sizes.empty()) continue;
-      // A sampler that only has whole sizes may use the next smaller one.
+      // A sampler that supports only whole sizes may use the next smaller size.
       if (expected[step] <= batch_sizes[step] && expected[step] > batch_sizes[step] - 1.0) continue;
       throw ConfigError(manifest.sampler.name() +
                         " decides about its batch sizes itself and does not follow "

@@ -51,7 +51,7 @@ RhoOfExamples DrawnOrder::rho(const PublicOrder* order, std::uint64_t rows, std:
     result.fewest_steps = std::min(result.fewest_steps, counts[group]);
     result.most_steps = std::max(result.most_steps, counts[group]);
   }
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const auto quantile = [&](double q) {
     return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1))];
   };
@@ -95,7 +95,7 @@ CorrelatedPart part_of(const UsesGradientDifferences& differences, GradientDiffe
       first_step};
   for (std::uint64_t step = first_step; step < steps; ++step) {
     const double bound = differences.difference_bound(kind, step);
-    // Two gradients clipped to the clip norm differ by at most twice that.
+    // Two gradients clipped to the clip norm differ by at most twice the clip norm.
     if (!(bound >= 0.0 && bound <= 2.0)) {
       throw PluginError("the aggregator bounds differences of gradients of step " +
                         std::to_string(step) + " by " + format_number(bound) +
@@ -106,8 +106,8 @@ CorrelatedPart part_of(const UsesGradientDifferences& differences, GradientDiffe
   return part;
 }
 
-/// The smallest factor of any part, if the parts have the same bounds and their noise differs by a
-/// common factor.
+/// The smallest factor of the noise over all parts, if the parts have the same bounds and the noise
+/// of each part differs by a common factor.
 std::optional<double> noise_relative_to(std::span<const CorrelatedPart> parts,
                                         std::span<const CorrelatedPart> others) {
   if (parts.size() != others.size()) return std::nullopt;
@@ -163,8 +163,8 @@ CorrelatedPlan CorrelatedPlanner::plan(std::vector<CorrelatedPart> parts,
   return {std::move(parts), DrawnOrder{random_, nullptr, separation, std::move(cost)}};
 }
 
-/// The cost of these parts, derived from the cost of the last ones if only a factor of the noise
-/// differs.
+/// The cost of these parts, derived from the cost of the previous parts if only a factor of the
+/// noise differs.
 CorrelatedCost CorrelatedPlanner::cost_with(const std::vector<CorrelatedPart>& parts,
                                             const std::function<CorrelatedCost()>& computed) {
   if (const auto factor = noise_relative_to(parts, parts_)) return with_noise_times(cost_, *factor);

@@ -45,8 +45,8 @@ void refuse_other_than_sums(const StepSetting& setting, std::span<const Correlat
   });
 }
 
-/// Reused noise of earlier steps is drawn again with the same bits, and is subtracted from releases
-/// that must have the same coordinates.
+/// Refuses settings in which a window cannot work: noise of earlier steps is drawn again with the
+/// same bits, and is subtracted from releases that must have the same coordinates.
 void refuse_unfit_for_windows(const StepSetting& setting) {
   const Manifest& manifest = setting.manifest;
   const std::string who = "aggregator " + manifest.aggregator.name();
@@ -65,14 +65,13 @@ void refuse_unfit_for_windows(const StepSetting& setting) {
   });
 }
 
-/// Noise of earlier steps matches only sums with the same bound and the same divisor.
+/// Refuses changing sums: noise of earlier steps fits only sums with the same bound and divisor.
 void refuse_changing_sums(const StepSetting& setting, const StepPlan& steps) {
   const Manifest& manifest = setting.manifest;
   const std::string why =
       ", but aggregator " + manifest.aggregator.name() + " releases sums over many steps";
   const auto refuse_changes = [&](const std::vector<double>& values, const ComponentUse& use) {
-    const bool changes =
-        std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) != values.end();
+    const bool changes = std::ranges::adjacent_find(values, std::not_equal_to<>()) != values.end();
     if (!changes) return;
     use.with_position(
         [&] { throw ConfigError("changes over the steps" + why + "; give one number"); });
@@ -102,8 +101,8 @@ void refuse_changing_sums(const StepSetting& setting, const StepPlan& steps) {
                      "sampler cyclic_poisson");
 }
 
-/// An example's steps must be at least as far apart as the strategy has bands, and in each of them
-/// it must have a separate coin.
+/// Checks that an example's steps are at least as far apart as the strategy has bands, and that it
+/// has a separate coin in each of them.
 void require_cycles(const Manifest& manifest, std::span<const Charge> charges, std::size_t bands) {
   const SamplingLaw law = sampling_law(charges, 0);
   if (law.kind != SamplingLaw::Kind::poisson) refuse_secret_batches(manifest);
@@ -127,9 +126,9 @@ bool draws_units_apart(const StepSetting& setting) {
   return true;
 }
 
-/// The rule concerns each client separately, so the other clients must not affect a client's
-/// rounds: under add_or_remove_one, removing one client would otherwise change the rounds of the
-/// others.
+/// The rule concerns each client separately, so other clients must not affect a client's rounds:
+/// otherwise, under add_or_remove_one, removing one client would change the other clients'
+/// rounds.
 void require_separable(const StepSetting& setting, std::span<const CorrelatedPart> parts) {
   const Manifest& manifest = setting.manifest;
   if (parts.size() != 1 || parts.front().recipes.window() == 0) {
@@ -148,14 +147,14 @@ void require_separable(const StepSetting& setting, std::span<const CorrelatedPar
           "adjacency zero_out or replace_one");
 }
 
-/// Gradients of one epoch are combined with differences to those of the next epoch at the same
-/// place, which belong to the same examples only if the order is the same.
+/// Gradients of one epoch are combined with their differences from the gradients at the same place
+/// in the next epoch. Both belong to the same examples only if the order stays the same.
 void refuse_changing_order(const StepSetting& setting, const Participation& order) {
   const std::uint64_t epoch = setting.made.differences->epoch_steps();
   for (std::uint64_t step = epoch; step < setting.facts.steps; ++step) {
     const auto now = order.at(step);
     const auto before = order.at(step - epoch);
-    if (std::equal(now.begin(), now.end(), before.begin(), before.end())) continue;
+    if (std::ranges::equal(now, before)) continue;
     throw ConfigError(setting.manifest.sampler.name() +
                       " draws other batches in each epoch, but aggregator " +
                       setting.manifest.aggregator.name() +

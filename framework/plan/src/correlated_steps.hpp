@@ -1,4 +1,4 @@
-// Plans steps whose releases share data or noise: the checks, and the correlated part of the plan.
+// Plans steps whose releases share data or noise: makes the checks and the plan's correlated part.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace privgrad::core {
 /// The correlated part of the plan, if the started aggregator's releases share data or noise
 /// between steps; otherwise null. It contains the cost in the order of the started sampler, if the
 /// sampler has a public order.
-/// \param steps  their values and batch sizes.
+/// \param steps  the steps' values and batch sizes.
 /// \throws ManifestError, PrivacyError with the place, for anything that cannot be combined with
 ///   such releases.
 std::shared_ptr<const CorrelatedPlan> plan_correlated_steps(const StepSetting& setting,

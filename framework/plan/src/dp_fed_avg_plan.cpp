@@ -68,8 +68,8 @@ std::optional<Separation> separation_of(const Federated& wish) {
   return Separation{wish.max_participations.value_or(wish.rounds), *wish.min_separation};
 }
 
-/// Whether participation reveals which clients exist, which is private if a client may be absent,
-/// because its rounds would then be missing.
+/// Whether participation reveals which clients exist. Their existence is private if a neighbouring
+/// data set may lack a client, because that client's rounds are then missing.
 bool shows_who_is_there(const Plan& plan) {
   return plan.public_order() != nullptr && plan.public_order()->separation &&
          plan.manifest->adjacency == Adjacency::add_or_remove_one;
@@ -77,8 +77,8 @@ bool shows_who_is_there(const Plan& plan) {
 
 bool is_amplified(const Plan& plan) {
   return plan.public_order() == nullptr &&
-         std::any_of(plan.charges.begin(), plan.charges.end(),
-                     [](const Charge& charge) { return !(charge.cost == charge.release); });
+         std::ranges::any_of(plan.charges,
+                             [](const Charge& charge) { return !(charge.cost == charge.release); });
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "privgrad/error.hpp"
-#include "privgrad/model.hpp"
+#include "privgrad/names.hpp"
 #include "privgrad/params.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/plan.hpp"
@@ -54,7 +54,7 @@ constexpr TraitFacts kTraits[] = {
      "gradients are means over changed copies of an example"},
     {adapters, "adapters", "yyyyyyy", "low-rank adapters of the weights are trained"},
     {initial_weights, "initial_weights", "yyyyyy-", "training begins from weights in a file"},
-    {account, "account", "yyyyyy-", "an account file pays for the run"},
+    {account, "account", "yyyyyyy", "an account file pays for the run"},
     {streamed_rows, "streamed_rows", "-yyyyyy", "rows are read from a file as they are needed"},
     {clients, "clients", "-y--yyy", "the rows are shared out among clients"},
     {client_unit, "client_unit", "yy--yyy", "the steps sum up what whole clients contribute"},
@@ -81,7 +81,7 @@ static_assert(std::ranges::all_of(kTraits, [](const TraitFacts& facts) {
   return facts.engines.size() == std::size(kEngines);
 }));
 
-/// The reason, in words, for which an engine does not support a trait.
+/// Why an engine does not support a trait, in words.
 struct Refusal {
   Engine engine;
   Trait trait;
@@ -115,7 +115,6 @@ constexpr Refusal kRefusals[] = {
      "federated.estimates: unaccounted are exact values of private examples, which stay with "
      "their client"},
     {Engine::remote_clients, initial_weights, "model.weights are not sent to clients"},
-    {Engine::remote_clients, account, "privacy.account is a file of one machine"},
     {Engine::remote_clients, gradient_norms,
      "gradient_norm is measured on examples, and the server has none"},
     {Engine::remote_clients, unreleased_statistics,
@@ -275,28 +274,12 @@ void check_traits_are_known(const Manifest& manifest) {
   for (const ComponentUse* use : components_of(manifest)) {
     for (const std::string& name : use->component->factory.info.traits) {
       if (contains(known, name)) continue;
-      const std::string near = nearest_name(name, known);
       use->with_position([&] {
         throw ConfigError(use->name() + " declares the trait '" + name +
-                          "', which no engine of this version knows" +
-                          (near.empty() ? "" : "; the nearest known one is '" + near + "'"));
+                          "', which no engine of this version knows" + did_you_mean(name, known));
       });
     }
   }
-}
-
-std::string engines_table() {
-  std::string head = "| trait | meaning |", rule = "|---|---|", rows;
-  for (const Engine engine : all_engines()) {
-    head += " " + std::string(to_text(engine)) + " |";
-    rule += ":-:|";
-  }
-  for (const Trait trait : all_traits()) {
-    rows += "| `" + std::string(to_text(trait)) + "` | " + std::string(meaning_of(trait)) + " |";
-    for (const Engine engine : all_engines()) rows += supports(engine, trait) ? " yes |" : " |";
-    rows += "\n";
-  }
-  return head + "\n" + rule + "\n" + rows;
 }
 
 }  // namespace privgrad::core

@@ -32,7 +32,7 @@ double most_noise(const PlanNumbers& plan, const CorrelatedPlan* correlated) {
 
 /// Twice the expected size, for samplers whose batches vary a little.
 std::uint64_t planned_rows(const PlanNumbers& plan) {
-  const double largest = *std::max_element(plan.batch_size.begin(), plan.batch_size.end());
+  const double largest = *std::ranges::max_element(plan.batch_size);
   const double most = std::min(std::ceil(2.0 * largest), static_cast<double>(kMostBatchRows));
   return static_cast<std::uint64_t>(std::max(1.0, most));
 }
@@ -42,8 +42,8 @@ constexpr const char* kRemedy = "; use arithmetic: float, which is listed as una
 }  // namespace
 
 std::uint64_t most_rows(const Manifest& manifest, const PlanNumbers& plan) {
-  // If examples may be added or removed, their number is private, and so may be the size of a
-  // batch.
+  // If examples may be added or removed, their number is private, and so may be the sizes of
+  // batches.
   if (manifest.adjacency == Adjacency::add_or_remove_one) return kMostBatchRows;
   return planned_rows(plan);
 }

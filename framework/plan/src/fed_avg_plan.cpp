@@ -15,10 +15,10 @@
 namespace privgrad::core {
 namespace {
 
-/// The plans that clients of the same size share, by the number of a client's examples.
+/// Plans by the number of a client's examples; clients with the same number share a plan.
 using PlansBySize = std::map<std::uint64_t, std::shared_ptr<const Plan>>;
 
-/// Records the fewest and the most steps that a client's budget pays for.
+/// Records the fewest and the most steps that any client's budget pays for.
 void note_affordable(const PlansBySize& sizes, FederatedPlan& federated) {
   federated.affordable_steps = sizes.begin()->second->affordable_steps;
   federated.most_affordable_steps = 0;
@@ -50,8 +50,8 @@ void refuse_epochs(const Manifest& manifest, const Plan& plan) {
   });
 }
 
-/// Each accountant's answer about all clients is its largest answer, because accountants disagree
-/// about which client costs most.
+/// Keeps the largest answer of each accountant as its answer about all clients, because accountants
+/// disagree about which client costs most.
 void take_larger(const std::vector<AccountantReport>& of_client,
                  std::vector<AccountantReport>& of_all) {
   for (std::size_t i = 0; i < of_all.size(); ++i) {
@@ -69,7 +69,7 @@ std::vector<double> estimate_batch_size(const Manifest& manifest, std::uint64_t 
   return std::vector<double>(manifest.federated->rounds, all.at.front());
 }
 
-/// The plans of clients, and of the estimates that choose their local iterations.
+/// Plans the clients, and the estimates that choose their local iterations.
 class ClientPlanner {
  public:
   ClientPlanner(const Manifest& manifest, std::shared_ptr<const Setting> setting,
@@ -92,7 +92,7 @@ class ClientPlanner {
   }
 
  private:
-  /// Checked before planning: each shard size has a plan with values for all steps.
+  /// Refuses too many steps in total: each shard size gets its own plan with values for all steps.
   void check_size() const {
     const std::set<std::uint64_t> sizes(sizes_.begin(), sizes_.end());
     if (most_steps_ <= kMostSteps / sizes.size()) return;
@@ -135,8 +135,8 @@ class ClientPlanner {
     return chooser.start_rounds(wish_.rounds, federated_.paced_steps(wish_));
   }
 
-  /// Plans no estimates, because the budget would pay for at most one step per round after them,
-  /// and no rule requests estimates then.
+  /// Plans no estimates, because after estimates the budget would pay for at most one step per
+  /// round, and no rule requests estimates then.
   void leave_out_estimates(PlansBySize& plans) {
     federated_.estimates = false;
     federated_.estimate_noise = 0.0;
@@ -144,7 +144,7 @@ class ClientPlanner {
     plans = plans_with({});
   }
 
-  /// The smallest noise for which no client pays more than its share; the same for all clients.
+  /// The smallest noise, equal for all clients, with which no client pays more than its share.
   double estimate_noise() const {
     if (wish_.estimate_noise) return *wish_.estimate_noise;
     if (!manifest_.target_epsilon) {
@@ -152,7 +152,7 @@ class ClientPlanner {
                      "private estimates have their share of privacy.target_epsilon, which is "
                      "missing; give it, or federated.estimate_noise");
     }
-    const std::uint64_t smallest = *std::min_element(sizes_.begin(), sizes_.end());
+    const std::uint64_t smallest = *std::ranges::min_element(sizes_);
     return setting_->kept->scale([&] {
       return calibrated_scale(
           manifest_, [&](double candidate) { return charges_of_estimates(smallest, candidate); },
@@ -207,7 +207,7 @@ std::vector<Charge> estimate_charges(const Manifest& manifest, const Sampler& sa
 
 Plan plan_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setting>& setting,
                   const Shards& shards, const LocalSteps& steps, FederatedPlan& federated) {
-  start_participation(manifest);  // to check that it can be started
+  start_participation(manifest);  // checks that it can be started
   const PlansBySize plans = ClientPlanner(manifest, setting, shards, steps, federated).plans();
   for (std::size_t i = 0; i < shards.sizes.size(); ++i)
     federated.clients[i].plan = plans.at(shards.sizes[i]);

@@ -22,7 +22,7 @@ std::vector<Unaccounted> unaccounted(const Manifest& manifest, const Shards& sha
   std::vector<Unaccounted> list;
   const std::string& position = wish.partition.position;
   // If one example is removed, later examples move to other shards. With clients as units,
-  // neighbours have the same shards except one.
+  // neighbours differ in only one shard.
   if (!wish.shards_are_given &&
       (shards.looks_at_examples || (manifest.adjacency == Adjacency::add_or_remove_one &&
                                     wish.aggregation == Aggregation::fed_avg))) {
@@ -39,7 +39,7 @@ std::vector<Unaccounted> unaccounted(const Manifest& manifest, const Shards& sha
     list.push_back({"label histograms of the clients",
                     manifest.position_of("federated.label_histograms"), Reach::shown_values});
   }
-  // Release mode publishes neither of the two.
+  // Release mode publishes neither of them.
   if (participation_is_secret && manifest.mode == Mode::research) {
     list.push_back(
         {"who takes part in which round", wish.participation.position, Reach::shown_values});

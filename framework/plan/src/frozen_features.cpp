@@ -1,7 +1,6 @@
 #include "frozen_features.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -13,7 +12,7 @@
 #include "privgrad/data/executor.hpp"
 #include "privgrad/data/kept_features.hpp"
 #include "privgrad/digest/sha256.hpp"
-#include "privgrad/error.hpp"
+#include "privgrad/finite.hpp"
 #include "privgrad/model/network_json.hpp"
 #include "privgrad/plan/initial_values.hpp"
 #include "privgrad/trust/program_around.hpp"
@@ -23,12 +22,8 @@ namespace {
 
 constexpr const char* kFrozenKey = "model.train";
 
-/// A number that is large enough to read the weights rarely, and small enough for a cache.
+/// Large enough that weights are rarely read, and small enough that the rows' outputs fit a cache.
 constexpr std::size_t kRowsOfFeatures = 256;
-
-bool all_numbers(std::span<const float> values) {
-  return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
-}
 
 /// Consecutive examples of a data set.
 struct RowsInTurn {
@@ -44,8 +39,8 @@ struct RowsInTurn {
   }
 };
 
-/// \returns the values of the front side by side, [rows, after]; NaN throughout for an example that
-///   was NaN, or became NaN.
+/// \returns the front's values side by side, [rows, after]; all NaN for an example that was NaN or
+///   became NaN.
 std::vector<float> outputs_of(const FrozenFront& front, std::size_t after, const Dataset& data) {
   const std::size_t before = data.row_size();
   std::vector<float> result(data.rows() * after), value;
@@ -68,15 +63,15 @@ std::vector<float> outputs_of(const FrozenFront& front, std::size_t after, const
     }
     for (std::size_t i = 0; i < count; ++i) {
       const auto out = std::span(result).subspan((first + i) * after, after);
-      if (all_numbers(std::span(some.features).subspan(i * before, before)) && all_numbers(out))
+      if (all_finite(std::span(some.features).subspan(i * before, before)) && all_finite(out))
         continue;
-      std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
+      std::ranges::fill(out, std::numeric_limits<float>::quiet_NaN());
     }
   }
   return result;
 }
 
-/// The parameters of the whole model, with the loaded ones in their places and zeros elsewhere.
+/// The parameters of the whole model, with loaded values in their places and zeros elsewhere.
 std::vector<float> loaded_parameters(const Setting& setting) {
   std::vector<float> whole(parameter_count(setting.whole));
   put_initial_values(setting, whole);
@@ -105,7 +100,7 @@ std::string hash_of(std::span<const float> values) {
   return hash.hex();
 }
 
-/// Everything except the data that determines the outputs: the layers of each value with their
+/// Everything that determines the outputs, except the data: the layers of each value with their
 /// weights, and the code that computes them.
 nlohmann::json key_of_layers(const Manifest& manifest, const Setting& setting,
                              const FrozenFront& front, std::span<const float> whole) {
@@ -208,7 +203,7 @@ std::vector<float> whole_parameters(const Setting& setting, std::span<const floa
   if (setting.lora) {
     setting.lora->merge(trained, network);
   } else {
-    std::copy(trained.begin(), trained.end(), network.begin());
+    std::ranges::copy(trained, network.begin());
   }
   return whole;
 }

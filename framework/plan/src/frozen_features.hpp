@@ -11,7 +11,7 @@
 
 namespace privgrad::core {
 
-/// The programs that compute the values which the trained layers read from the frozen layers.
+/// The programs that compute the frozen layers' values from which the trained layers continue.
 struct FrozenFront {
   struct Value {
     /// The layers that compute it; no nodes if the value is the features.
@@ -20,7 +20,7 @@ struct FrozenFront {
     std::size_t size = 0;              ///< Numbers per example.
   };
 
-  ComponentPtr<Backend> backend;  ///< The backend of the programs, which it outlives.
+  ComponentPtr<Backend> backend;  ///< The programs' backend, which outlives them.
   std::vector<Value> values;
 };
 
@@ -32,10 +32,10 @@ FrozenFront compile_frozen_layers(const Manifest& manifest, const Setting& setti
 /// layer is frozen.
 ///
 /// Privacy: an example's outputs are a function only of that example and the weights, bit for bit
-/// (Outputs promises it, the conformance suite tests it), as with a transform by row. Data sets
-/// that differ in one example therefore still differ in one example, and the proofs about the later
-/// layers hold. An example that overflows, or was NaN before, becomes NaN; its gradient then counts
-/// as zero.
+/// (Outputs promises this, and the conformance suite tests it), as for a transform by row. Data
+/// sets that differ in one example therefore still differ in one example, and the proofs about the
+/// later layers remain valid. An example that overflows, or was NaN before, becomes NaN; its
+/// gradient then counts as zero.
 /// \param cache  provides and stores the outputs; null: no cache. Cached outputs have the same
 ///   bits: everything that determines them is compared by its hash.
 void apply_frozen_layers(const Manifest& manifest, const Setting& setting, RunData& data,

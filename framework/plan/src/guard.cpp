@@ -25,7 +25,7 @@ bool is_epoch(const Event& cost) {
 bool hides_epoch(const Event& cost) {
   const auto has = [](const Event& part) { return is_epoch(part) || hides_epoch(part); };
   if (const auto* all = std::get_if<ComposedEvent>(&cost.kind()))
-    return std::any_of(all->of.begin(), all->of.end(), has);
+    return std::ranges::any_of(all->of, has);
   if (const auto* many = std::get_if<SelfComposedEvent>(&cost.kind())) return has(*many->of);
   return false;
 }
@@ -35,23 +35,23 @@ bool hides_epoch(const Event& cost) {
 /// noise.
 bool covers(const Event& paid, std::span<const Charge> steps) {
   const auto* own = std::get_if<GaussianEvent>(&paid.kind());
-  return std::all_of(steps.begin(), steps.end(), [&](const Charge& step) {
+  return std::ranges::all_of(steps, [&](const Charge& step) {
     const auto* noise = std::get_if<GaussianEvent>(&step.release.kind());
     return step.release == paid || step.release.is_nothing() ||
            (own != nullptr && noise != nullptr && noise->noise_multiplier >= own->noise_multiplier);
   });
 }
 
-/// Whether the steps that are charged together form a whole epoch or cycle. Only the last one of a
-/// run may be shorter; in any other, examples would draw from fewer steps than are charged.
+/// Whether the steps that are charged together form a whole epoch or cycle. Only the run's last one
+/// may be shorter; in others, examples would draw from fewer steps than are charged.
 bool is_whole(const SamplingLaw& law, std::size_t charges) {
   const std::uint64_t steps = law.last - law.first + 1;
   return steps == law.steps || (law.last + 1 == charges && steps < law.steps);
 }
 
-/// A poisson_sampled that pays for several steps is for a cycle of them (Sampler::charges()). If
-/// there is one, all steps must be in cycles: a step of another kind could use rows of any group,
-/// although the cycles rely on a distance between the steps of a row.
+/// A poisson_sampled event that pays for several steps is for a cycle of steps
+/// (Sampler::charges()). If there is one, all steps must be in cycles: any other step could use
+/// rows of any group, although the cycles rely on a distance between the steps of a row.
 void check_cycles(const std::string& sampler, std::span<const Charge> charges,
                   Adjacency adjacency) {
   const SamplingLaw first = charges.empty() ? SamplingLaw{} : sampling_law(charges, 0);
@@ -81,8 +81,8 @@ void check_cycles(const std::string& sampler, std::span<const Charge> charges,
   }
 }
 
-/// The run keeps the coins of epochs of random allocation, and tests the batches against the charge
-/// (SamplingWatch), if each epoch is charged separately, at its first step.
+/// Checks that each epoch of random allocation is charged separately, at its first step: the run
+/// then keeps the epoch's coins, and tests the batches against the charge (SamplingWatch).
 void check_epochs(const std::string& sampler, std::span<const Charge> charges) {
   for (const Charge& charge : charges) {
     if (hides_epoch(charge.cost)) {
@@ -155,7 +155,7 @@ PrivacyAnswer answer_of(const ComponentUse& accountant, const Manifest& manifest
   const auto made = accountant_after(make_accountant(accountant), accountant, manifest.adjacency,
                                      beside, charges);
   PrivacyAnswer answer = checked(made->epsilon(manifest.target_delta), accountant.name());
-  // An accountant's claim about its own error is no proof, even if the claimed error is small.
+  // An accountant's claim about its own error proves nothing, even if the claimed error is small.
   if (accountant.certifier != nullptr && answer.bound == BoundKind::exact)
     answer.bound = BoundKind::estimate;
   return answer;

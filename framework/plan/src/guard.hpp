@@ -1,4 +1,4 @@
-// The accountant that guards a plan's budget: its answers, its calibration, and checks of charges.
+// The accountant that guards a plan's budget: its answers, calibration, and checks of charges.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,20 @@ using BesideCharges = std::function<std::vector<Charge>(std::uint64_t steps)>;
 
 /// The sampler's charges for these releases, one for each.
 /// \param what  the charges' name; "" for steps.
-/// \throws PluginError if the sampler returns another number of charges, or charges nothing for the
+/// \throws PluginError if the sampler returns a wrong number of charges, or charges nothing for the
 ///   first release.
 std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sampler,
                                     std::span<const Event> releases, const std::string& what = {});
 
-/// An accountant's answer about the charges, composed one by one in this order: the ledger will
-/// make the same additions, so a run cannot differ from its plan by a rounding.
-/// \throws PrivacyError if it refuses one of them.
+/// An accountant's answer about the charges, composed one by one in this order. The ledger makes
+/// the same additions, so a run cannot differ from its plan by a rounding error.
+/// \throws PrivacyError if the accountant refuses one of the charges.
 PrivacyAnswer answer_of(const ComponentUse& accountant, const Manifest& manifest,
                         std::span<const Charge> beside, std::span<const Charge> charges);
 
 /// The proved answer about the charges from the manifest's accountant, which guards the budget, or
 /// from the accountant that certifies it.
-/// \throws PrivacyError if it refuses one, or if its answer is an estimate.
+/// \throws PrivacyError if the accountant refuses a charge, or if its answer is an estimate.
 PrivacyAnswer guard_answer(const Manifest& manifest, std::span<const Charge> beside,
                            std::span<const Charge> charges);
 PrivacyAnswer guard_answer(const Manifest& manifest, const std::vector<Charge>& charges);
@@ -39,15 +39,15 @@ PrivacyAnswer guard_answer(const Manifest& manifest, const std::vector<Charge>& 
 /// The charges of steps whose noise, or any other open quantity of the plan, is scaled by `scale`.
 using ChargesAtScale = std::function<std::vector<Charge>(double scale)>;
 
-/// The smallest scale at which the guard proves that the charges cost at most the target, as
-/// smallest_scale(). If the manifest's own accountant only estimates, it finds the scale, which is
-/// then raised until the proof of its certifier meets the target.
+/// The smallest scale at which the guard proves that the charges cost at most the target
+/// (smallest_scale()). If the manifest's own accountant only estimates, it finds a first scale,
+/// which is then raised until its certifier's proof meets the target.
 ///
-/// The search stays below the target by a relative 1e-10, so that another processor that reuses the
-/// scale does not exceed the budget by its roundings: the accountants' answers differ by 1e-13
-/// between processors that multiply and add in one instruction and those that do not.
-/// \param noise  the largest noise multiplier at a scale of 1, which scales with it; 0 if the scale
-///   does not apply to noise.
+/// The search stays below the target by a relative 1e-10, so that reusing the scale on another
+/// processor does not exceed the budget through rounding errors: the accountants' answers differ by
+/// 1e-13 between processors that multiply and add in one instruction and other processors.
+/// \param noise  the largest noise multiplier at a scale of 1; 0 if the scale does not apply to
+///   noise.
 /// \throws PrivacyError as guard_answer(), if no scale meets the target, or if every scale does.
 double calibrated_scale(const Manifest& manifest, const ChargesAtScale& charges_at, double target,
                         std::span<const Charge> beside = {}, double noise = 1.0);
@@ -55,9 +55,9 @@ double calibrated_scale(const Manifest& manifest, const ChargesAtScale& charges_
 /// Checks the sampler's charges against a lower bound on each step's cost. However a sampler draws
 /// batches of these expected sizes, some example is in the batch of step t with probability at
 /// least batch_size[t] / dataset_size, the mean over examples. If all other examples contribute
-/// zeros, that step's release has the law of a Poisson-sampled release.
+/// zeros, step t's release has the distribution of a Poisson-sampled release.
 /// \param epsilon  the stated cost of the paid steps.
-/// \throws PluginError if a single step costs more than that, which means that the sampler's
+/// \throws PluginError if a single step costs more than `epsilon`, which means that the sampler's
 ///   charges are too small.
 void check_sampler_charges(const Manifest& manifest, std::uint64_t dataset_size,
                            std::span<const double> batch_size, std::span<const Charge> paid,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <utility>
 
@@ -12,7 +11,7 @@
 namespace privgrad::core {
 namespace {
 
-/// The least exact values are least-squares fits, of which half of the digits are exact.
+/// The least exact values are least-squares fits, in which half of the digits are exact.
 constexpr double kRoundings = 1e-6;
 
 /// The relative difference; 0 for equal numbers.
@@ -25,7 +24,7 @@ double distance(double a, double b) {
 KeptNumbers::Schedule KeptNumbers::Schedule::of(const std::string& slot,
                                                 const std::vector<double>& values) {
   const bool is_constant =
-      std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end();
+      std::ranges::adjacent_find(values, std::not_equal_to<>()) == values.end();
   return {slot, values.size(), is_constant ? std::vector{values.front()} : values};
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <utility>
 #include <variant>
 
 namespace privgrad::core {
@@ -16,8 +15,8 @@ struct Knot {
 
 double slope(const Knot& a, const Knot& b) { return (a.cost - b.cost) / (b.square - a.square); }
 
-/// The marginal cost as a convex, decreasing function of the squared noise: the lower hull of
-/// knots.
+/// The marginal cost as a convex, decreasing function of the squared noise: the knots' lower
+/// hull.
 class MarginalCost {
  public:
   /// \param knots  the knots by increasing noise.
@@ -34,20 +33,19 @@ class MarginalCost {
 
   bool is_known() const { return hull_.size() > 1; }
 
-  /// Between knots, and beyond the last one, a power of the noise; constant below the first.
+  /// The cost: a power of the noise between knots and beyond the last, constant below the first.
   double at(double square) const {
     if (square >= hull_.back().square) return hull_.back().cost * hull_.back().square / square;
     if (square <= hull_.front().square) return hull_.front().cost;
-    const auto next = std::upper_bound(hull_.begin(), hull_.end(), square,
-                                       [](double x, const Knot& knot) { return x < knot.square; });
+    const auto next = std::ranges::upper_bound(hull_, square, {}, &Knot::square);
     const Knot& a = *(next - 1);
     const double power = std::log(next->cost / a.cost) / std::log(next->square / a.square);
     return a.cost * std::pow(square / a.square, power);
   }
 
-  /// The squared noise at which the cost decreases by `weight` per unit. A chord's slope is taken
-  /// as the slope at the geometric mean of its ends, which is exact for a cost of c/square; between
-  /// two such points, a power is used.
+  /// The squared noise at which the cost decreases by `weight` per unit. A chord's slope is used as
+  /// the slope at the geometric mean of its ends, which is exact for a cost of c/square; between
+  /// two such points, interpolates with a power.
   double square_at_slope(double weight) const {
     const std::size_t chords = hull_.size() - 1;
     const auto slope_of = [&](std::size_t i) { return slope(hull_[i], hull_[i + 1]); };
@@ -73,12 +71,12 @@ class MarginalCost {
   std::vector<Knot> hull_;  // cost and slope decrease
 };
 
-/// The marginal cost of one charge. It is measured with several copies of the charge if one does
-/// not change the accountant's answer.
+/// The marginal cost of one charge. It is measured with several copies of the charge if one copy
+/// does not change the accountant's answer.
 /// \param copies  in: the initial number; out: the number that was needed.
 double cost_of_one(const Charge& charge, std::vector<Charge> beside, double without,
                    const CostOfCharges& cost_of, std::size_t& copies) {
-  constexpr double kRise = 0.01;  // rise of epsilon; far above any accountant's roundings
+  constexpr double kRise = 0.01;  // rise of epsilon; far above any accountant's rounding errors
   const std::size_t most = beside.size();
   beside.insert(beside.end(), copies, charge);
   for (;;) {
@@ -110,8 +108,8 @@ MarginalCost marginal_cost(double uniform, std::size_t steps, const std::vector<
   return MarginalCost(knots);
 }
 
-/// The first step of each block. It also pays for the block's other steps, whose charges are
-/// nothing.
+/// The first step of each block, whose charge also pays for the block's other
+/// steps.
 std::vector<std::size_t> blocks_of(std::span<const Charge> charges) {
   std::vector<std::size_t> firsts;
   for (std::size_t t = 0; t < charges.size(); ++t) {

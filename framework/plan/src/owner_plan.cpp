@@ -20,7 +20,7 @@ BesideCharges charges_beside(const std::optional<AdaptiveNoisePlan>& noise_adapt
                              const OwnerSetting& owner,
                              const std::vector<PlannedStatistic>& statistics,
                              const std::optional<PlannedReport>& report) {
-  if (noise_adapts) {  // neither combines with statistics and report
+  if (noise_adapts) {  // neither combines with adaptive noise
     return [adapts = *noise_adapts](std::uint64_t steps) { return adapts.check_charges(steps); };
   }
   return [before = charges_of(statistics), report, owners = owner.beside](std::uint64_t steps) {
@@ -32,9 +32,9 @@ BesideCharges charges_beside(const std::optional<AdaptiveNoisePlan>& noise_adapt
   };
 }
 
-/// The ledger adds up charges in the order of the releases, so if there are releases between the
-/// steps, its sum may differ from the plan's by roundings. A calibrated scale was proved to meet
-/// the budget when it was found, so a repeated plan need not prove it again. If the noise is given,
+/// The ledger adds up charges in the order of the releases, so with releases between the steps, its
+/// sum may differ from the plan's by rounding errors. A calibrated scale was proved to meet the
+/// budget when it was found, so a repeated plan need not prove this again. If the noise is given,
 /// the budget determines the number of steps, which is the same in every repetition.
 std::optional<double> target_of(const Manifest& manifest, bool has_charges_between,
                                 bool is_calibrated_before) {
@@ -76,7 +76,7 @@ void check_clip_norms(const Manifest& manifest, const OwnerSetting& owner,
   manifest.clip_norm.with_position(check);
 }
 
-/// \param count  receives an entry in auto_values for the learning rate, if it is `auto`.
+/// \param count  receives an entry in auto_values if the learning rate is `auto`.
 std::vector<double> plan_learning_rate(const Manifest& manifest, const OwnerSetting& owner,
                                        const Optimizer& optimizer, StepCount& count) {
   const std::uint64_t steps = count.facts.steps;
@@ -86,7 +86,7 @@ std::vector<double> plan_learning_rate(const Manifest& manifest, const OwnerSett
   return std::vector<double>(steps, count.auto_values.back().value);
 }
 
-/// Replaces the values computed here by those with which a resumed run began.
+/// Replaces the values computed here by the values with which a resumed run began.
 /// \returns the learning rate
 std::vector<double> keep(KeptNumbers& kept, StepSchedules& schedules,
                          std::vector<double> learning_rate) {
@@ -111,7 +111,7 @@ RandomKey order_key(const Manifest& manifest, const Setting& setting, const Owne
   if (!manifest.seed && setting.recorded && setting.recorded->order_key)
     return RandomKey::from_public_hex(*setting.recorded->order_key);
   if (owner.key) return *owner.key;
-  // facts.json contains this key, so it must not be the plan's key; with a seed nothing is secret.
+  // facts.json contains this key, so the key must not be the plan's; with a seed nothing is secret.
   return manifest.seed ? *setting.plan_key : setting.plan_key->derive("order");
 }
 
@@ -132,7 +132,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
       keep(*setting->kept, schedules, plan_learning_rate(manifest, owner, *made.optimizer, count));
   check_clipping(manifest, schedules, made);
 
-  // ---- their cost, and their noise
+  // ---- the steps' cost and noise
   std::vector<PlannedStatistic> statistics = plan_statistics(manifest, *setting);
   const std::optional<PlannedReport> report = plan_report(manifest, *setting, steps);
   check_shares(manifest, statistics, report, steps);

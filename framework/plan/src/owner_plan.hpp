@@ -28,8 +28,8 @@ struct OwnerSetting {
   std::optional<Separation> separation{};
 };
 
-/// The plan of an owner's steps, in stages: step count, schedules, charges with the noise's scale,
-/// budget. Does not list unaccounted uses of the data.
+/// Plans an owner's steps in stages: step count, schedules, charges with the noise's scale, budget.
+/// Does not list unaccounted uses of the data.
 /// \throws as make_plan().
 Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting,
                 const OwnerSetting& owner);

@@ -8,8 +8,8 @@
 #include "privgrad/plan/components.hpp"
 #include "privgrad/plan/engines.hpp"
 #include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/policy.hpp"
 #include "privgrad/trust/checked_answer.hpp"
-#include "privgrad/trust/files.hpp"
 #include "privgrad/trust/joint_release.hpp"
 #include "privgrad/trust/sampling_watch.hpp"
 #include "unaccounted.hpp"
@@ -29,6 +29,12 @@ void check_engines(const Plan& plan, const Manifest& manifest) {
   if (!manifest.federated && !manifest.streaming) check(Engine::host, "steps");
 }
 
+/// Opens the data of a manifest, if the site allows the run as far as the manifest describes it.
+std::shared_ptr<Setting> open_setting(const Manifest& manifest) {
+  obey_policies(manifest, &manifest.data);
+  return make_setting(manifest);
+}
+
 Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& setting) {
   check_traits_are_known(manifest);
   if (manifest.federated) {  // still planned, for the checks; check_engines() refuses them
@@ -42,12 +48,13 @@ Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& se
   if (!manifest.federated) plan.unaccounted = list_unaccounted(plan);
   check_engines(plan, manifest);
   check_account(plan);
+  if (!setting->recorded) obey_policies(manifest, &manifest.data, &plan);
   plan.account = setting->recorded ? setting->recorded->account : account_facts(manifest);
   return plan;
 }
 
-/// The choice of batches, according to the charges. A sampler's own summary lists the possible
-/// charges, and not the charge in this plan.
+/// Describes the choice of batches according to the charges. A sampler's own summary lists its
+/// possible charges, not the charge in this plan.
 std::string charged_sampling(const Plan& plan) {
   const std::string each = plan.unit == PrivacyUnit::client ? "Each client" : "Each example";
   if (plan.charges.empty()) return "Nothing was charged for how they were drawn.";
@@ -80,14 +87,14 @@ std::string charged_sampling(const Plan& plan) {
 }  // namespace
 
 Plan make_plan(const Manifest& manifest, std::shared_ptr<KeptNumbers> kept) {
-  const auto setting = make_setting(manifest);
+  const auto setting = open_setting(manifest);
   if (kept != nullptr) setting->kept = std::move(kept);
   return plan_for(manifest, setting);
 }
 
 Plan make_shared_plan(const Manifest& manifest, const RandomKey& plan_key,
                       std::shared_ptr<KeptNumbers> kept) {
-  const auto setting = make_setting(manifest);
+  const auto setting = open_setting(manifest);
   setting->plan_key = plan_key;
   setting->kept = std::move(kept);
   return plan_for(manifest, setting);
@@ -116,9 +123,9 @@ PrivacyAnswer of_all_steps(const PlanNumbers& plan) {
 }
 
 bool Plan::covers_bits() const {
-  return !manifest->noise_off &&
-         std::none_of(unaccounted.begin(), unaccounted.end(),
-                      [](const Unaccounted& item) { return item.what == kFloatingPoint; });
+  return !manifest->noise_off && std::ranges::none_of(unaccounted, [](const Unaccounted& item) {
+    return item.what == kFloatingPoint;
+  });
 }
 
 std::uint64_t Plan::evaluate_every() const {

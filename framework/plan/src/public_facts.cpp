@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// Real examples are smaller, and a plan for larger ones would exhaust a verifier's memory.
+/// Refuses unrealistic sizes, because planning for them would exhaust a verifier's memory.
 void check_sizes(const PublicFacts& facts) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 32;
   const bool fits = element_count(facts.shape.features) <= kMost && facts.shape.classes <= kMost &&
@@ -120,8 +120,8 @@ PublicFacts facts_from_json(std::string_view text) {
     if (json.contains("weights")) facts.weights = weights_from_json(json.at("weights"));
     if (json.contains("model_files"))
       facts.model_files = json.at("model_files").get<std::map<std::string, std::string>>();
-    // Writing must reproduce the JSON that was read, which shows that no number was read as another
-    // type.
+    // Writing must reproduce the JSON that was read, which proves that no number was read as a
+    // different type.
     if (to_json(facts) != json) throw ConfigError("holds what no run writes");
     check_sizes(facts);
     return facts;

@@ -11,12 +11,12 @@
 namespace privgrad::core {
 namespace {
 
-/// One unit may then change the probability of an outcome by a factor of e^20, some 485 million, so
-/// the bound on an attacker's accuracy is 1 to eight digits.
+/// With this epsilon, one unit may change the probability of an outcome by a factor of e^20, some
+/// 485 million, so the bound on an attacker's accuracy is 1 to eight digits.
 constexpr double kLargeEpsilon = 20.0;
 
-/// One client whose budget pays for no more steps than there are rounds reduces the local
-/// iterations of all clients to 1, if these follow the smallest budget.
+/// If local iterations follow the smallest budget, a client whose budget pays for no more steps
+/// than there are rounds reduces the local iterations of all clients to 1.
 std::optional<std::string> slowed_by_one(const Plan& plan) {
   if (!plan.federated || !plan.federated->is_adaptive()) return std::nullopt;
   const Federated& wish = *plan.manifest->federated;
@@ -31,7 +31,7 @@ std::optional<std::string> slowed_by_one(const Plan& plan) {
          " to choose; federated.paced_by: largest_budget lets the others continue";
 }
 
-/// Noise that is optimal for a cost of 1/sigma^2 may be worse than uniform noise for other costs.
+/// Remarks on noise worse than uniform, as noise for a cost of 1/sigma^2 may be at other costs.
 std::optional<std::string> worse_than_uniform(const Plan& plan) {
   constexpr double kRounding = 1e-9;
   const auto facts = influence_facts(plan);
@@ -43,7 +43,7 @@ std::optional<std::string> worse_than_uniform(const Plan& plan) {
          "; use schedule uniform, or form: exact of schedule dynamic";
 }
 
-/// `steps: auto` outside its premise.
+/// Remarks on `steps: auto` if its theorem's premise is not met.
 std::optional<std::string> steps_without_premise(const Plan& plan) {
   if (!plan.manifest->steps_minimise_bound || plan.costs_inverse_square || plan.charges.empty())
     return std::nullopt;

@@ -72,7 +72,7 @@ void look_at_program(const Manifest& manifest, Setting& setting) {
   if (manifest.noise_off) return;
   const std::unique_ptr<Executor> executor = make_executor(1);
   ComponentPtr<Backend> backend;
-  // Weights of 1 stand for those that follow from class counts, which are not yet released.
+  // Uses weights of 1, because the class counts that determine the weights are not yet released.
   const std::vector<double> weights(
       manifest.largest_class_weight ? setting.network.input.classes : 0, 1.0);
   const auto program = compile_program(manifest, setting, backend, *executor, weights);
@@ -146,7 +146,7 @@ void check_names(const Manifest& manifest, const DataInfo& info) {
 }
 
 /// Matches the model's initial weights, and finds the frozen layers.
-/// \param weights  the file of model.weights; null if there is none, or it is not read.
+/// \param weights  the file of model.weights; null if there is no file, or if it is not read.
 void plan_weights(const Manifest& manifest, const TensorFile* weights, Setting& setting) {
   if (weights != nullptr) {
     setting.initial = std::make_shared<const InitialWeights>(
@@ -179,7 +179,7 @@ void plan_weights(const Manifest& manifest, const TensorFile* weights, Setting& 
   static_cast<void>(compile_frozen_layers(manifest, setting, *executor));
 }
 
-/// Records the files from which the network follows; of a run that is repeated, checks them.
+/// Records the files that determine the network; for a repeated run, checks them.
 void plan_model_files(const Manifest& manifest, Setting& setting) {
   setting.model_files = hashes_of_files(*setting.model);
   if (!setting.recorded || setting.recorded->model_files == setting.model_files) return;
@@ -238,8 +238,8 @@ bool scales_coordinates(const Manifest& manifest) {
   return false;
 }
 
-/// Fills in everything that follows from the shape of the examples.
-/// \param weights  as above.
+/// Sets everything that follows from the shape of the examples.
+/// \param weights  the file of model.weights, or null.
 void plan_model(const Manifest& manifest, const TensorFile* weights, Setting& setting) {
   if (element_count(setting.info.shape.features) == 0) {
     throw IoError(error_text(
@@ -297,7 +297,7 @@ void check_public_rows(const Manifest& manifest, const DataInfo& info) {
 
 namespace {
 
-/// The source's facts about the rows before it reads any.
+/// The facts that the source reports about its rows before it reads any.
 DataInfo foreseen_info(const Manifest& manifest, const ComponentUse& data) {
   DataInfo foreseen = data.with_position([&] {
     const auto source = data.make<DataSource>();
@@ -308,7 +308,7 @@ DataInfo foreseen_info(const Manifest& manifest, const ComponentUse& data) {
   return foreseen;
 }
 
-/// Refuses rows without targets, unless the loss needs none.
+/// Refuses rows without targets, unless the loss needs no targets.
 void require_targets(const Manifest& manifest, const Setting& setting) {
   if (setting.info.has_targets || setting.network.loss == Loss::next_token) return;
   throw ConfigError(error_text(manifest, "data",
@@ -318,7 +318,7 @@ void require_targets(const Manifest& manifest, const Setting& setting) {
 
 /// Makes the part of a setting that is known before a row is read, with all refusals that depend
 /// only on it.
-/// \param weights  as above.
+/// \param weights  the file of model.weights, or null.
 void foresee(const Manifest& manifest, const TensorFile* weights, Setting& setting) {
   if (weights != nullptr) setting.weights = facts_of(*weights);
   if (manifest.mode != Mode::release && !manifest.test_is_public) return;
@@ -368,7 +368,7 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
     return sampled(std::move(source), rows, seed ? seed : manifest.seed);
   });
   setting->info = manifest.data.with_position([&] { return setting->data->info(); });
-  // These go into statements, pages and terminals; a source may have read them from a file.
+  // These texts appear in statements, pages and terminals; a source may have read them from a file.
   for (std::string& fact : setting->info.unaccounted) fact = shown_line(fact);
   for (std::string& name : setting->info.class_names) name = shown_line(name);
   for (std::string& name : setting->info.feature_names) name = shown_line(name);

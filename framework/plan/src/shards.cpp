@@ -26,8 +26,8 @@ void fill_clients(Shards& shards, const std::vector<std::uint32_t>& owners, cons
   }
 }
 
-/// Neighbours that differ in only one shard require that an example's place does not depend on
-/// other examples: if one row is removed, a draw assigns some of the other rows to other clients.
+/// Refuses shards that are drawn if neighbours must differ in only one shard: if one row is
+/// removed, a draw assigns some of the other rows to different clients.
 void refuse_drawn_shards(const Manifest& manifest, const Partition& partition) {
   const Federated& wish = *manifest.federated;
   if (!wish.shards_are_given || !partition.is_drawn()) return;
@@ -52,7 +52,7 @@ void assign_rows(Shards& shards, const Manifest& manifest, const Setting& settin
   fill_clients(shards, owners, train, wish.clients);
 }
 
-/// The clients as the run counted and declared them, without any rows.
+/// Makes the clients that the run recorded, without any rows.
 void recorded_clients(Shards& shards, const Manifest& manifest, const PublicFacts& recorded) {
   const Federated& wish = *manifest.federated;
   if (recorded.shard_sizes.size() != wish.clients) {
@@ -89,8 +89,8 @@ bool are_public(const Manifest& manifest) {
   return !share_a_count;
 }
 
-/// The sizes that determine sampling rates, divisors and weights: the public sizes, if there are
-/// any.
+/// Sets the sizes that determine sampling rates, divisors and weights: the public sizes, or counted
+/// sizes if there are none.
 void declare_sizes(Shards& shards, const Manifest& manifest, const Setting& setting,
                    const Partition& partition, const RandomSource& random) {
   const Federated& wish = *manifest.federated;
@@ -149,7 +149,7 @@ Shards foreseen_shards(const Manifest& manifest) {
     const auto made = wish.partition.make<Transform>();
     const Partition& partition = partition_in(wish.partition, *made);
     shards.looks_at_examples = partition.looks_at_examples();
-    // Any number will do here, because only the question whether sizes follow from it matters.
+    // Any number is suitable here: only whether sizes follow from the number matters.
     const std::uint64_t some = declared_size(manifest).value_or(wish.clients);
     const auto random = make_random_source(RandomKey::from_seed(0));
     const bool are_counted =

@@ -23,7 +23,7 @@
 namespace privgrad::core {
 namespace {
 
-/// The most numbers in a contribution: some gigabytes for the sums.
+/// The most numbers in a contribution; sums of this size take some gigabytes.
 constexpr std::size_t kMostNumbers = std::size_t{1} << 27;
 
 void check_request(const StatisticRequest& request, const std::string& who) {
@@ -47,7 +47,7 @@ bool adapts_noise(const Manifest& manifest) {
   return noise.is_given() && !manifest.noise_off && noise.make<Schedule>()->measurement();
 }
 
-/// Refuses settings that cannot be combined with such statistics.
+/// Refuses settings that cannot be combined with released statistics.
 void refuse_setting(const Manifest& manifest, const std::string& name) {
   if (manifest.federated && !supports(Engine::federated, Trait::released_statistics)) {
     throw ConfigError(name +
@@ -62,7 +62,7 @@ void refuse_setting(const Manifest& manifest, const std::string& name) {
                     "checks; use noise that is known beforehand");
 }
 
-/// The noise multiplier of one Gaussian release of all rows that takes the whole budget; computed
+/// The noise multiplier with which one Gaussian release of all rows uses the whole budget; computed
 /// once, on first use.
 class OfBudget {
  public:
@@ -99,7 +99,7 @@ double multiplier_of(const StatisticNoise& noise, OfBudget& of_budget) {
         "give noise_multiplier");
   }
   const double multiplier = of_budget.multiplier() / std::sqrt(noise.share);
-  // Checked here, because noise is made only after it is paid for.
+  // Checked here, because noise is drawn only after it is paid for.
   constexpr double kMost = kLargestRoundedSigma / static_cast<double>(kExactLevels);
   if (multiplier <= kMost) return multiplier;
   throw ConfigError("a share of " + format_number(noise.share) +
@@ -107,7 +107,7 @@ double multiplier_of(const StatisticNoise& noise, OfBudget& of_budget) {
                     ", allowed is at most " + format_number(kMost) + "; give a larger share");
 }
 
-/// Refused here, because changing the noise schedule would not help.
+/// Refuses a budget that statistics exhaust: changing the noise schedule would not help.
 void check_budget(const Manifest& manifest, const std::vector<Charge>& charges) {
   if (manifest.noise_off || !manifest.target_epsilon || charges.empty()) return;
   const double cost = guard_answer(manifest, charges).value;
@@ -142,8 +142,8 @@ Charge PlannedReport::charge_behind(std::uint64_t steps) const {
 
 bool PlannedReport::ends_run(std::span<const double> released) const {
   if (patience == 0 || released.empty()) return false;
-  // the first of several equal ones
-  const auto best = std::max_element(released.begin(), released.end());
+  // the first of several equal values
+  const auto best = std::ranges::max_element(released);
   return static_cast<std::uint64_t>(released.end() - best) > patience;
 }
 
@@ -199,9 +199,8 @@ void check_shares(const Manifest& manifest, const std::vector<PlannedStatistic>&
   double shares = report ? report->share : 0.0;
   for (const PlannedStatistic& one : statistics) shares += one.share;
   if (shares >= 1.0) {
-    const bool is_of_transforms =
-        std::any_of(statistics.begin(), statistics.end(),
-                    [](const auto& one) { return one.of == StatisticOf::transform; });
+    const bool is_of_transforms = std::ranges::any_of(
+        statistics, [](const auto& one) { return one.of == StatisticOf::transform; });
     throw error_at(manifest,
                    is_of_transforms     ? "data.transforms"
                    : statistics.empty() ? "report"

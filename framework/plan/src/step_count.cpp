@@ -48,7 +48,7 @@ StepCount plan_step_count(const Manifest& manifest, const Setting& setting,
            .target_delta = manifest.target_delta};
   const bool chooses_steps = owner.steps == 0;
   if (!manifest.batch_size.is_given()) {
-    // The sampler's own batch sizes, which do not depend on the number of steps.
+    // Finds the sampler's own batch sizes, which do not depend on the number of steps.
     RunFacts some_steps = facts;
     some_steps.steps = std::max<std::uint64_t>(1, owner.steps);
     facts.batch_size = start_sampler(manifest, *made.sampler, some_steps, {}).front();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <utility>
 
 #include "correlated_steps.hpp"
@@ -49,8 +48,8 @@ class StepCharger {
   CorrelatedPlanner correlated_;
 };
 
-/// The facts for which numbers are optimised. With a rule for clients, the mean number of
-/// participants is at most the number that the rule allows, not the number that the sampler draws.
+/// The facts for which the aggregator's numbers are optimised. With a rule for clients, the mean
+/// number of participants is limited by the rule, not only by the sampler.
 RunFacts facts_for_optimizing(const StepSetting& setting) {
   RunFacts facts = setting.facts;
   if (!setting.separation) return facts;
@@ -60,7 +59,7 @@ RunFacts facts_for_optimizing(const StepSetting& setting) {
   return facts;
 }
 
-/// Gives the aggregator its optimised numbers, either computed or kept.
+/// Gives the aggregator its optimised numbers, which are computed or were kept.
 /// \returns the numbers; empty if the aggregator optimises nothing.
 std::vector<double> use_optimized(const StepSetting& setting, const StepSchedules& schedules) {
   Aggregator& aggregator = *setting.made.aggregator;
@@ -84,7 +83,7 @@ std::vector<double> use_optimized(const StepSetting& setting, const StepSchedule
 double largest_noise(const StepSchedules& schedules) {
   if (schedules.batch_size.is_shape) return 0.0;
   const std::vector<double> noise = schedules.at(1.0).noise_multiplier;
-  return *std::max_element(noise.begin(), noise.end());
+  return *std::ranges::max_element(noise);
 }
 
 double scale_of(const StepSetting& setting, const StepSchedules& schedules,
@@ -162,7 +161,7 @@ ScaledSchedules scaled(const StepSetting& setting, const StepSchedules& schedule
   const double uniform_noise = scale_of(setting, uniform, target, beside);
   if (!noise.influence.suits_any_cost) return {schedules, as_given(), uniform_noise};
 
-  constexpr double kRounding = 1e-9;  // covers the roundings of other processors
+  constexpr double kRounding = 1e-9;  // covers the rounding errors of other processors
   const StepSchedules divided =
       with_noise(schedules, noise_by_guard(setting, schedules, beside, uniform_noise));
   const double scale = scale_of(setting, divided, target, beside);
@@ -180,7 +179,7 @@ StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,
                     std::optional<double> target, const BesideCharges& beside) {
   std::vector<double> optimized = use_optimized(setting, schedules);
   const ScaledSchedules used = scaled(setting, schedules, target, beside);
-  // Uses a separate charger: a plan is the same whether its scale was searched or kept.
+  // Uses a separate charger: a plan is the same whether its scale was searched for or kept.
   StepPlan plan = StepCharger(setting).charged(used.schedules.at(used.scale));
   plan.optimized = std::move(optimized);
   plan.scale = used.scale;

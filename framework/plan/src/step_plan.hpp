@@ -1,4 +1,4 @@
-// The values and charges of all steps; finds the noise's scale if the plan leaves it open.
+// Plans the values and charges of all steps, and the noise's scale if the manifest leaves it open.
 #pragma once
 
 #include <memory>
@@ -49,7 +49,7 @@ struct StepSetting {
 StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,
                     std::optional<double> target, const BesideCharges& beside);
 
-/// The plan of the same steps without noise, for which nothing is charged.
+/// Plans the same steps without noise; nothing is charged for them.
 StepPlan plan_without_noise(const StepSetting& setting, const StepSchedules& schedules);
 
 }  // namespace privgrad::core

@@ -94,7 +94,7 @@ StepValues StepSchedules::at(double scale) const {
   if (batch_size.is_shape) {
     // At a scale of 1 the largest batch is the whole data set, which no batch can exceed.
     const double size = static_cast<double>(dataset_size);
-    const double most = *std::max_element(batch_size.at.begin(), batch_size.at.end());
+    const double most = *std::ranges::max_element(batch_size.at);
     for (double& value : values.batch_size) value = std::min(size, value / most * size / scale);
   }
   return values;

@@ -14,7 +14,7 @@ namespace privgrad::core {
 struct ScheduleValues {
   std::vector<double> at;
   bool is_shape = false;       ///< Whether its scale is open, so that calibration must find it.
-  NoiseInfluence influence{};  ///< Has no values if there was no influence.
+  NoiseInfluence influence{};  ///< Empty if the schedule has no influence.
 };
 
 /// \throws ManifestError for values that are not finite, negative, or 0 if that is not allowed.
@@ -27,8 +27,8 @@ struct StepValues {
   std::vector<double> batch_size;  ///< Passed to the sampler; empty: the sampler decides.
 };
 
-/// The schedules that cost privacy, according to the manifest. At most one has an open scale,
-/// because one target determines one number.
+/// The manifest's schedules that affect the privacy cost. At most one has an open scale, because
+/// one target determines one number.
 struct StepSchedules {
   ScheduleValues noise, clip_norm, batch_size;
   /// Whether `noise` is schedules.noise_std; at() divides by clip_norm.
@@ -36,14 +36,14 @@ struct StepSchedules {
   bool noise_is_rescaled = false;  ///< Whether privacy.calibrate: all opened the scale of `noise`.
   std::uint64_t dataset_size = 0;  ///< The upper limit of batch sizes.
 
-  /// The schedule in the manifest with an open scale; null if there is none.
+  /// The manifest's schedule with an open scale; null if no scale is open.
   const ComponentUse* open(const Manifest& manifest) const;
   /// The values with that scale filled in. A larger scale costs less.
   StepValues at(double scale) const;
 };
 
-/// \param noise_adapts  true: these values are only the initial noise, so privacy.calibrate: all
-///   has no noise to scale.
+/// \param noise_adapts  true if these values are only the initial noise, so that privacy.calibrate:
+///   all has no noise to scale.
 /// \throws ManifestError for a value that is not allowed, and for open scales without a target.
 StepSchedules plan_schedules(const Manifest& manifest, const OwnerSetting& owner,
                              std::uint64_t steps, bool noise_adapts);

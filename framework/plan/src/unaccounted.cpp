@@ -1,12 +1,8 @@
 #include "unaccounted.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <numbers>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "privgrad/bounded_statistic.hpp"
 #include "privgrad/error.hpp"
@@ -53,7 +49,7 @@ class Lister {
       add(std::string(kNumberOfRows), manifest_.data.position);
   }
 
-  /// The model depends on the weights' training data, whatever this run pays for.
+  /// Lists initial weights: the model depends on their training data, whatever this run pays for.
   void list_weights(const std::optional<WeightsFacts>& weights) {
     if (!weights || claim_of(manifest_, *weights) != WeightsClaim::unaccounted) return;
     const std::string declare =
@@ -89,9 +85,9 @@ class Lister {
          .remedy = "give schedules.noise_multiplier values, or an influence of public rows"});
   }
 
-  /// The proofs concern the rows that remain after selection. If one example affects another's
-  /// place, or a size that neighbouring data sets must share, selection is a separate use of the
-  /// data.
+  /// Lists the selection of rows: the proofs concern the rows that remain after it. If one example
+  /// affects another's place, or a size that neighbouring data sets must share, selection is a
+  /// separate use of the data.
   void list_choice_of_rows(const DataInfo& info) {
     if (info.first_rows_only && manifest_.adjacency == Adjacency::add_or_remove_one) {
       // If one example is removed, the next example moves into the selected rows, and two
@@ -108,7 +104,7 @@ class Lister {
                        .remedy = "use privacy.adjacency: zero_out or replace_one"});
     }
     if (info.rows_chosen_by_value && manifest_.adjacency == Adjacency::replace_one) {
-      // If an example is replaced by one of another class, or of the other side of a split, the
+      // If an example is replaced by one of a different class, or on the other side of a split, the
       // size changes, although it counts as public.
       list_.push_back({.what = "number of examples that are chosen by what they hold",
                        .position = manifest_.data.position,
@@ -116,7 +112,7 @@ class Lister {
     }
   }
 
-  /// Uses the statistics that the setting has recorded; before that, asks new transforms.
+  /// Uses the statistics recorded in the setting, or asks new transforms if none are recorded.
   void list_transforms(const Setting& setting) {
     for (std::size_t i = 0; i < manifest_.transforms.size(); ++i) {
       const ComponentUse& use = manifest_.transforms[i];
@@ -128,8 +124,8 @@ class Lister {
     }
   }
 
-  /// In these cases one example may affect the roundings of others, or the bits of the noise reveal
-  /// the number to which it was added.
+  /// Lists cases in which one example may affect the rounding errors of others, or the bits of the
+  /// noise may reveal the number to which it was added.
   void list_floating_sums() {
     if (manifest_.noise_off || manifest_.arithmetic != Arithmetic::floating) return;
     add_floating_point(manifest_.position_of("aggregator.arithmetic"),
@@ -173,7 +169,7 @@ class Lister {
                      std::move(remedy)});
   }
 
-  /// Release mode computes neither, so it need not refuse them.
+  /// Release mode computes no such metrics, so it need not refuse them.
   void list_metrics(const Plan& plan) {
     if (manifest_.mode == Mode::release) return;
     add("training metrics", manifest_.position_of("mode"), Reach::shown_values);
@@ -185,8 +181,8 @@ class Lister {
   std::vector<Unaccounted> list_;
 };
 
-/// The remedies other than mode: research, which is added after them. A transform may have optional
-/// parameters for the numbers that it would otherwise learn.
+/// Returns the remedies other than mode: research, which the caller adds. A transform may have
+/// optional parameters for the numbers that it would otherwise learn.
 std::string remedy(const Manifest& manifest, const Unaccounted& item) {
   if (!item.remedy.empty()) return item.remedy + ", or ";
   for (const ComponentUse& use : manifest.transforms) {
@@ -209,14 +205,14 @@ std::string remedy(const Manifest& manifest, const Unaccounted& item) {
     return "say in data.size which number is public, or have it released and paid for (data.size: "
            "{about: N, statistic: private, share: S}), or ";
   }
-  // The text of a data source's fact ends with the name of its parameter.
+  // The text of a data source's fact ends with the parameter's name.
   const std::size_t name = item.what.rfind('(') + 1;
   if (item.what.ends_with(')') && item.position == manifest.data.position)
     return "say data." + item.what.substr(name, item.what.size() - 1 - name) + ", or ";
   return "";
 }
 
-/// The reason why release mode refuses it, and the remedies.
+/// Returns why release mode refuses the item, and the remedies.
 std::string refusal(const Manifest& manifest, const Unaccounted& item) {
   const std::string begin = item.position + ": error: release mode refuses '" + item.what + "'";
   if (!item.why.empty()) {

@@ -12,16 +12,16 @@ namespace privgrad::core {
 /// \throws PrivacyError for any such use in release mode.
 std::vector<Unaccounted> list_unaccounted(const Plan& plan, std::vector<Unaccounted> more = {});
 
-/// In release mode, makes those refusals of list_unaccounted() that are known before a row is read,
+/// In release mode, makes the refusals of list_unaccounted() that are known before a row is read,
 /// so that their words do not depend on the rows. The other refusals depend on calibrated noise, on
 /// a number of rows that is not declared, and on the shape of rows if the source does not foresee
 /// it.
-/// \param foreseen  its `info` comes from foreseen_info(); it has a model if `info` includes a
-///   shape, and weights if the manifest names any.
+/// \param foreseen  a setting whose `info` comes from foreseen_info(). It has a model if `info`
+///   includes a shape, and weights if the manifest names any.
 /// \throws PrivacyError
 void refuse_foreseen(const Manifest& manifest, const Setting& foreseen);
 
-/// The unaccounted uses of private rows that a federated run has because of its manifest alone.
+/// The unaccounted uses of private rows in a federated run that follow from its manifest.
 std::vector<Unaccounted> foreseen_of_clients(const Manifest& manifest);
 
 }  // namespace privgrad::core

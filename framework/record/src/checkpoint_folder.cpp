@@ -104,7 +104,7 @@ std::string CheckpointFolder::new_id() {
 }
 
 bool CheckpointFolder::is_id(std::string_view text) {
-  return text.size() == 2 * kIdBytes && std::all_of(text.begin(), text.end(), [](char c) {
+  return text.size() == 2 * kIdBytes && std::ranges::all_of(text, [](char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
          });
 }
@@ -135,8 +135,7 @@ std::optional<std::string> read_kept(const fs::path& path, const char* name) {
 
 bool holds_checkpoints(const fs::path& path) {
   const RecordDirectory folder(path);
-  return std::any_of(kSlots.begin(), kSlots.end(),
-                     [&](const char* slot) { return folder.has(slot); });
+  return std::ranges::any_of(kSlots, [&](const char* slot) { return folder.has(slot); });
 }
 
 }  // namespace

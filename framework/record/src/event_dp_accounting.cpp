@@ -6,7 +6,7 @@
 namespace privgrad::core {
 namespace {
 
-/// A Python literal that reads back as the same double.
+/// Returns a Python literal that reads back as the same double.
 std::string number(double value) { return format_number(value); }
 
 struct Writer {
@@ -17,7 +17,7 @@ struct Writer {
     return "dp.LaplaceDpEvent(" + number(e.noise_multiplier) + ")";
   }
   std::string operator()(const DiscreteGaussianEvent& e) const {
-    // Its released versions have a privacy loss distribution of such noise, but no event.
+    // In its published versions, dp_accounting has a loss distribution of such noise, but no event.
     throw ConfigError(
         "discrete_gaussian: dp_accounting has no event for it as of release 0.6.0; what is proved "
         "of it there is dp.ZCDpEvent(sensitivity^2 / (2 sigma^2)), here dp.ZCDpEvent(" +

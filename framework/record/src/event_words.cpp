@@ -15,7 +15,7 @@ std::string with_spaces(std::string_view name) {
 }
 
 struct Describer {
-  /// The name and each member, such as "discrete gaussian of sigma 2 and sensitivity 1".
+  /// Returns the name and each member, such as "discrete gaussian of sigma 2 and sensitivity 1".
   template <class Kind>
   std::string operator()(const Kind& e) const {
     std::string words = with_spaces(Kind::kKind);

@@ -15,14 +15,14 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMostLedgers = 1'000'000;
 
-/// The client of "client-12.jsonl", if the name has exactly the form that runs write; otherwise
-/// nothing.
+/// Returns the client of "client-12.jsonl", if the name has exactly the form that runs write;
+/// otherwise nothing.
 std::optional<std::size_t> client_of(const std::string& name) {
   constexpr std::string_view kBegin = "client-", kEnd = ".jsonl";
   if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return std::nullopt;
   const std::string digits = name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
   if (digits.empty() || digits.size() > 9 ||
-      !std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
+      !std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; }))
     return std::nullopt;
   const std::size_t client = std::stoul(digits);
   if (std::to_string(client) != digits) return std::nullopt;
@@ -94,7 +94,7 @@ class EvidenceReader {
     }
   }
 
-  /// \param line  has an object `key` with a hash for each of `names`, and for nothing else.
+  /// \param line  must have an object `key` with a hash for each of `names`, and no other members.
   void check_bound(const NamedLedger& ledger, const Json& line, const char* key,
                    const std::string& place, const std::vector<std::string>& names) {
     if (!line.is_object()) return;
@@ -143,7 +143,7 @@ std::vector<std::string> files_bound_at_end(bool is_federated) {
   std::vector<std::string> names{"metrics.jsonl", "model.safetensors", "schedules.json",
                                  "statement.json", "summary.json"};
   if (is_federated) names.insert(names.end(), {"clients.json", "rounds.jsonl"});
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 

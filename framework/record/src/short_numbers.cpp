@@ -15,7 +15,7 @@ double number_of(const std::string& text) {
 
 }  // namespace
 
-// <cstdio> is not used, because its decimal point depends on the locale of the process.
+// Does not use <cstdio>, because its decimal point depends on the locale of the process.
 
 std::string number_text(double value, std::chars_format format, int precision) {
   std::array<char, 400> text{};  // a double has at most 309 digits before its point

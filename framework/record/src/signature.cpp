@@ -47,8 +47,9 @@ void require_sodium() {
 }
 
 std::string message_of(Signed what, Seals seals) {
-  std::string message(what == Signed::run_record ? "privgrad run record 1\n"
-                                                 : "privgrad plugin file 1\n");
+  std::string message = what == Signed::run_record    ? "privgrad run record 1\n"
+                        : what == Signed::plugin_file ? "privgrad plugin file 1\n"
+                                                      : "privgrad receipt 1\n";
   for (const auto& [name, hash] : seals) message.append(name).append(" ").append(hash).append("\n");
   return message;
 }

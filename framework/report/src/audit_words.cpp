@@ -17,8 +17,8 @@ using core::short_number;
 
 constexpr const char* kFile = "audit.json";
 
-/// Bounds with two decimals. An upper bound is never rounded down, and a lower bound never up; the
-/// slack covers the rounding of the multiplication.
+/// Bounds with two decimals. Upper bounds are never rounded down, and lower bounds never up; the
+/// slack covers the rounding error of the multiplication.
 std::string upper_text(double value) {
   return number_text(std::ceil(100.0 * value * (1.0 - 1e-12)) / 100.0, std::chars_format::fixed, 2);
 }
@@ -34,7 +34,7 @@ double number_of(const Json& audit, const char* key, const std::string& source) 
   return *value;
 }
 
-/// Whether the audit belongs to the files of this record.
+/// Whether an audit of these files belongs to this record.
 bool is_of(const RunRecord& record, const Json& audits) {
   if (record.last_lines.empty() || audits.size() != record.last_lines.size() + 1) return false;
   for (const auto& [name, hash] : record.last_lines)

@@ -8,7 +8,7 @@
 
 namespace privgrad::report {
 
-/// A lower bound on a run's epsilon, found by an attack, beside the proved upper bound.
+/// A lower bound on a run's epsilon, found by an attack, together with the proved upper bound.
 struct AuditShown {
   /// The bounds on epsilon; `upper` comes from the run's statement.
   double lower = 0.0, upper = 0.0;
@@ -18,24 +18,24 @@ struct AuditShown {
   double canaries = 0.0, runs = 0.0, guesses = 0.0, correct = 0.0;
 };
 
-/// The audit.json of a run's directory, if it belongs to this run, that is, has the same manifest,
-/// the same last lines and the same epsilon. An audit of another run is not shown, and a note says
-/// so.
-/// \param record  after read_bindings().
+/// Returns audit.json of a run's directory, if the audit belongs to this run, that is, has the
+/// same manifest, last lines and epsilon. An audit of another run is not shown, and a note reports
+/// this.
+/// \param record  the run's record, after read_bindings().
 /// \throws IoError for a file that no audit can have written.
 std::optional<AuditShown> read_audit(RunRecord& record);
 
-/// "epsilon is at most 3.00 (proved), and at least 2.40 (audited, 99 %)".
+/// Both bounds in words: "epsilon is at most 3.00 (proved), and at least 2.40 (audited, 99 %)".
 std::string bracket_words(const AuditShown& audit);
-/// "2.40", rounded down.
+/// The lower bound, rounded down: "2.40".
 std::string lower_number(const AuditShown& audit);
-/// "99 %"
+/// The confidence: "99 %".
 std::string confidence_words(const AuditShown& audit);
 
 /// A paragraph of a statement.
 std::string audit_paragraph(const AuditShown& audit);
 
-/// A picture of both bounds, without a script.
+/// A picture of both bounds, without scripts.
 std::string audit_bar(const AuditShown& audit);
 
 }  // namespace privgrad::report

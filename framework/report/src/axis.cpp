@@ -18,6 +18,7 @@ constexpr double kSmallestPlain = 1e-3, kLargestPlain = 1e6;
 
 std::string label_of(double value, int decimals) {
   const double size = std::fabs(value);
+  if (size == 0.0 && decimals > 3) return "0";  // between ticks that are written with an exponent
   if (size != 0.0 && (size < kSmallestPlain || size >= kLargestPlain))
     return short_number(value, 3);
   return number_text(value, std::chars_format::fixed, decimals);
@@ -69,8 +70,8 @@ void Axis::tick_linearly(std::size_t most) {
     if (round * power >= least) step = round * power;
   const int decimals = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
   const double slack = 1e-9 * step, first = std::ceil((low_ - slack) / step);
-  // The loop counts ticks instead of adding steps, because adding a step may not change a very
-  // large number.
+  // The loop counts ticks instead of adding steps, because adding a step to a very large number may
+  // not change it.
   for (std::size_t i = 0; i <= 2 * most; ++i) {
     const double value = (first + static_cast<double>(i)) * step;
     if (value > high_ + slack) break;
@@ -83,8 +84,8 @@ void Axis::tick_logarithmically(std::size_t most) {
   constexpr std::array<std::array<double, 3>, 3> kRounds{{{1, 2, 5}, {1, 3, 1}, {1, 1, 1}}};
   for (const auto& rounds : kRounds) {
     ticks_.clear();
-    for (double power = std::pow(10.0, std::floor(std::log10(low_))); power <= high_;
-         power *= 10.0) {
+    double power = std::pow(10.0, std::floor(std::log10(low_)));
+    while (power <= high_) {
       double before = 0.0;
       for (const double round : rounds) {
         const double value = round * power;
@@ -92,6 +93,7 @@ void Axis::tick_logarithmically(std::size_t most) {
           ticks_.push_back({value, short_number(value, 6)});
         before = round;
       }
+      power *= 10.0;
     }
     if (ticks_.size() <= most + 2) return;
   }

@@ -1,4 +1,4 @@
-// An axis of a chart: the range that it shows, its ticks, and the place of a value on it.
+// An axis of a chart: its range, its ticks, and the places of values on it.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,13 @@ class Axis {
   /// \param most_ticks  the approximate number of ticks that fit.
   Axis(double low, double high, bool logarithmic, std::size_t most_ticks);
 
-  /// Puts a tick at each of these values that is in the range, instead of at round numbers.
+  /// Puts ticks at these values, if they are in the range, instead of at round numbers.
   void tick_at(const std::vector<double>& values);
 
   /// Puts ticks with names at 0, 1, ...
   void tick_by_name(const std::vector<std::string>& names);
 
-  /// \returns 0 at the low end, 1 at the high end; the nearer end for values outside.
+  /// \returns 0 at the low end, 1 at the high end; a value outside counts as the nearer end.
   double share(double value) const;
 
   const std::vector<Tick>& ticks() const { return ticks_; }

@@ -73,8 +73,7 @@ bool thin(std::vector<Point>& points, std::size_t most) {
 void add_or_name(std::vector<Series>& all, Series series) {
   const auto same = [](const Point& a, const Point& b) { return a.x == b.x && a.y == b.y; };
   for (Series& other : all) {
-    if (!std::equal(series.points.begin(), series.points.end(), other.points.begin(),
-                    other.points.end(), same)) {
+    if (!std::ranges::equal(series.points, other.points, same)) {
       continue;
     }
     other.name += ", " + series.name;

@@ -1,4 +1,4 @@
-// Charts of a page: their series as data, functions that thin them out, and their HTML.
+// Charts of a page: their series as data, functions that thin out series, and their HTML.
 #pragma once
 
 #include <cstddef>
@@ -25,11 +25,11 @@ struct Series {
   std::string name;
   std::vector<Point> points;  ///< Ordered by x; finite.
   std::vector<Band> bands{};  ///< One per point, or none.
-  /// The line is a step function: a value holds until the next point.
+  /// The line is a step function: a value is valid until the next point.
   bool stepped = false;
   bool markers = false;                 ///< The points are drawn without a line.
   bool dashed = false;                  ///< The line is dashed, as for a reference.
-  std::optional<std::size_t> colour{};  ///< Index of its colour; if absent: its place in the chart.
+  std::optional<std::size_t> colour{};  ///< Index of its colour; if absent: the series' place.
 };
 
 /// One row of a chart of intervals: an arm with its mean.
@@ -50,9 +50,9 @@ struct Chart {
   std::vector<std::pair<std::string, double>> levels{};  ///< Horizontal (rows: vertical) lines.
   bool from_zero = false;                                ///< The y axis begins at 0.
   bool share = false;                                    ///< y is in [0, 1].
-  std::vector<std::string> categories{};  ///< Names of x = 0, 1, ... where x is not a number.
+  std::vector<std::string> categories{};  ///< Names for x = 0, 1, ... if x is not a number.
   bool log_x = false;                     ///< All x are above 0.
-  bool square = false;                    ///< x and y are both from 0 to 1.
+  bool square = false;                    ///< x and y both range from 0 to 1.
 };
 
 /// The charts of a page, in their order.
@@ -66,23 +66,23 @@ class Charts {
   std::vector<Chart> drawn_;
 };
 
-/// A text as a field of CSV (RFC 4180). A text that a spreadsheet would read as a formula gets an
-/// apostrophe in front.
+/// A text as a field of CSV (RFC 4180). Texts that a spreadsheet would read as a formula begin with
+/// an additional apostrophe.
 std::string csv_text(const std::string& text);
 
 /// The data of a chart as CSV.
 std::string csv(const Chart& chart);
 
-/// Keeps fewer points that give about the same picture: the smallest and the largest of each part,
-/// the first and the last.
-/// \returns whether some were left out.
+/// Keeps fewer points that give about the same picture: the first, the last, and the smallest and
+/// the largest of each part.
+/// \returns whether points were left out.
 bool thin(std::vector<Point>& points, std::size_t most = kMostPoints);
 
-/// Adds a series; identical lines become one, with all their names.
+/// Adds a series; identical lines become one line with all their names.
 void add_or_name(std::vector<Series>& all, Series series);
 
-/// The value that all points of all lines have, in which case no chart is needed; nothing if there
-/// are several values, or no points.
+/// The value of all points of all lines, if it is the same, so that no chart is needed; nothing if
+/// there are several values, or no points.
 std::optional<double> only_value(const std::vector<Series>& all);
 
 }  // namespace privgrad::report

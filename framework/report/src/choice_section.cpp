@@ -2,7 +2,6 @@
 
 #include "digits.hpp"
 #include "html.hpp"
-#include "privgrad/error.hpp"
 #include "record.hpp"
 
 namespace privgrad::report {

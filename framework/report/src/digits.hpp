@@ -9,7 +9,7 @@
 
 namespace privgrad::report {
 
-/// The digits of a bound on privacy, which is rounded towards the weaker claim.
+/// The number of digits of a bound on privacy, which is rounded towards the weaker claim.
 inline constexpr int kBoundDigits = 5;
 
 /// A number in the form of pages, or a dash if it is missing.
@@ -17,7 +17,7 @@ inline std::string digits(std::optional<double> value, int count = 4) {
   return value ? core::short_number(*value, count) : "-";
 }
 
-/// "0.912 [0.901, 0.923]", rounded to the second digit of half the interval's width.
+/// As "0.912 [0.901, 0.923]", rounded to the second digit of half the interval's width.
 std::string with_interval(double value, std::pair<double, double> ends);
 
 /// A whole number with all of its digits.

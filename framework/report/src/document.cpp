@@ -8,7 +8,7 @@
 namespace privgrad::report {
 namespace {
 
-// The browser fetches and runs nothing, even if a text of the record should end up as markup.
+// The browser loads and runs nothing, even if a text of the record ends up as markup.
 constexpr const char* kPolicy = "default-src 'none'; style-src 'unsafe-inline'";
 
 }  // namespace

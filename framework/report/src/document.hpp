@@ -13,7 +13,7 @@ struct Page {
   Charts charts;
 };
 
-/// The whole page around `body`, which is HTML. `title` is plain text.
+/// Returns the whole page around `body`, which is HTML. `title` is plain text.
 Page document(const std::string& title, const std::string& body, Charts charts);
 
 }  // namespace privgrad::report

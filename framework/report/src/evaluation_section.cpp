@@ -1,6 +1,5 @@
 #include "evaluation_section.hpp"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>

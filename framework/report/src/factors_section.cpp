@@ -61,7 +61,7 @@ class FactorsSection {
     return whole(count) + (count == 1.0 ? " combination" : " combinations") + " of the other axes";
   }
 
-  /// The values of a factor, each with its mean over all other factors.
+  /// Shows the values of a factor, each with its mean over all other factors.
   std::string main_effect(const Json& main, const std::string& metric) {
     const std::string key = text(main, "factor", source_).value_or("");
     const std::string name = study_.title_of(key);
@@ -93,7 +93,7 @@ class FactorsSection {
     return false;
   }
 
-  /// For a study with two axes: the mean of each pair of values.
+  /// Shows the mean of each pair of values, for a study with two axes.
   std::string heat_map(const std::string& metric) const {
     const std::vector<Factor> factors = study_.factors();
     if (factors.size() != 2 || study_.has_levels()) return "";
@@ -115,12 +115,12 @@ class FactorsSection {
   std::optional<std::size_t> place_of(const Arm& arm, const Factor& factor) const {
     const auto label =
         text(members(arm.plan, "labels", study_.study_file), factor.key.c_str(), study_.study_file);
-    const auto at = std::find(factor.labels.begin(), factor.labels.end(), label.value_or(""));
+    const auto at = std::ranges::find(factor.labels, label.value_or(""));
     if (!label || at == factor.labels.end()) return std::nullopt;
     return static_cast<std::size_t>(at - factor.labels.begin());
   }
 
-  /// The table of all pairs, and a chart of each pair that interacts. In a study with levels, a
+  /// Shows a table of all pairs, and a chart of each pair that interacts. In a study with levels, a
   /// single pair always has a chart.
   std::string interactions(const Json& pairs, const std::string& metric) {
     HtmlTable table("Whether the effect of one axis on " + spoken(metric) +
@@ -156,7 +156,7 @@ class FactorsSection {
     return texts(levels, "labels", study_.study_file);
   }
 
-  /// A line for each value of the axis with fewer values, over the values of the other axis.
+  /// Draws a line for each value of the axis with fewer values, over the values of the other axis.
   std::string lines(const Json& pair, std::vector<std::string> keys, const std::string& metric) {
     std::vector<std::string> along = labels_of(keys[0]), each = labels_of(keys[1]);
     const bool is_swapped = along.size() < each.size();
@@ -195,8 +195,7 @@ class FactorsSection {
         if (mean)
           series.points.push_back({numbers ? (*numbers)[x] : static_cast<double>(x), *mean});
       }
-      std::sort(series.points.begin(), series.points.end(),
-                [](const Point& a, const Point& b) { return a.x < b.x; });
+      std::ranges::sort(series.points, [](const Point& a, const Point& b) { return a.x < b.x; });
       chart.series.push_back(std::move(series));
     }
     return charts_.add(std::move(chart));

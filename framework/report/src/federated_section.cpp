@@ -4,7 +4,6 @@
 
 #include "digits.hpp"
 #include "html.hpp"
-#include "privgrad/error.hpp"
 #include "privgrad/record/short_numbers.hpp"
 
 namespace privgrad::report {
@@ -50,8 +49,8 @@ std::vector<Point> megabytes(const RunRecord& record, double FederatedRound::*by
 }
 
 bool shows_participation(const RunRecord& record) {
-  return std::all_of(record.rounds.begin(), record.rounds.end(),
-                     [](const FederatedRound& round) { return round.shows_participation; });
+  return std::ranges::all_of(record.rounds,
+                             [](const FederatedRound& round) { return round.shows_participation; });
 }
 
 std::string communication_facts(const RunRecord& record) {
@@ -83,7 +82,7 @@ std::string client_table(const RunRecord& record) {
   std::size_t classes = 0;
   for (const Json& client : clients)
     classes = std::max(classes, list(client, "labels", file).size());
-  // A table with more columns than fit on the page would be unreadable.
+  // Limits the table, because more columns than fit on the page would be unreadable.
   constexpr std::size_t kMostClasses = 20, kMostClients = 200;
   const std::size_t shown = classes <= kMostClasses ? classes : 0;
   std::vector<std::string> headings{"client", "examples", "steps", "epsilon charged"};

@@ -8,7 +8,7 @@
 
 namespace privgrad::report {
 
-/// The clients and rounds of a federated run; "" for a central one.
+/// The clients and rounds of a federated run; "" for a central run.
 /// \throws IoError naming a part whose form differs from the form that runs write.
 std::string federated_section(const RunRecord& record, Charts& charts);
 

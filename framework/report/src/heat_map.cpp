@@ -15,7 +15,7 @@ struct Scale {
   double low = 0.0, high = 0.0;
   bool logarithmic = false, higher_is_better = true;
 
-  /// A value's place between 0 (the worst) and 1 (the best); 1 if all values are the same.
+  /// Maps a value to a number from 0 (the worst value) to 1 (the best); 1 if all values are equal.
   double goodness(double value) const {
     if (low == high) return 1.0;
     const auto of = [&](double x) { return logarithmic ? std::log(x) : x; };
@@ -45,7 +45,7 @@ std::string cell(std::optional<double> value, const Scale& scale) {
 std::string html(const HeatMap& map) {
   const std::vector<double> all = measured(map);
   if (all.size() < 2) return "";
-  const auto [low, high] = std::minmax_element(all.begin(), all.end());
+  const auto [low, high] = std::ranges::minmax_element(all);
   const Scale scale{.low = *low,
                     .high = *high,
                     .logarithmic = *low > 0.0 && *high > kLogarithmicFrom * *low,

@@ -19,7 +19,7 @@ struct HeatMap {
 
 /// A table with darker cells for better values. The shading is logarithmic if all values are
 /// positive and the largest is more than ten times the smallest, so that one bad corner does not
-/// make all others look alike. The best value is bold.
+/// make all other cells look alike. The best value is bold.
 /// \returns "" if there are fewer than two values.
 std::string html(const HeatMap& map);
 

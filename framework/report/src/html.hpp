@@ -8,27 +8,27 @@
 
 namespace privgrad::report {
 
-/// Any text, escaped for an element or a quoted attribute. Bytes that are not UTF-8, and ASCII
-/// control characters except line breaks and tabs, become U+FFFD.
+/// Returns a text, escaped for an element or a quoted attribute. Bytes that are not UTF-8, and
+/// ASCII control characters except line breaks and tabs, become U+FFFD.
 std::string escaped(std::string_view text);
 
-/// A text encoded as a part of a reference (RFC 3986), in which all bytes except letters, digits
-/// and "-._~/" are encoded.
+/// Returns a text for use in a URI reference (RFC 3986): all bytes except letters, digits and
+/// "-._~/" are percent-encoded.
 std::string percent_encoded(std::string_view text);
 
-/// A part of a page with a heading.
+/// Returns a part of a page with a heading.
 std::string section(std::string_view id, std::string_view title, std::string_view content);
 
 std::string paragraph(std::string_view text);
 
-/// Content of a page that opens on a click, and is open in print.
+/// Returns content that opens on a click, and is open in print.
 std::string folded(std::string_view title, std::string_view content);
 
-/// A file of the record as preformatted text, in an element that opens on a click. In print only
-/// its name appears, because the text is long, and readers who want to compare it have the file.
+/// Returns a file of the record as preformatted text that opens on a click. In print, only the
+/// file's name appears, because the text is long and the file itself can be compared.
 std::string folded_file(std::string_view name, std::string_view text);
 
-/// A cell with a link to a page below the current one.
+/// A cell with a link to a page below the current page.
 struct Link {
   std::string text;
   std::string path;  ///< "" for no link; relative, with '/' between names.

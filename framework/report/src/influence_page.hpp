@@ -12,7 +12,7 @@
 
 namespace privgrad::report {
 
-/// Whether the directory holds an estimate of influence (influence.json).
+/// Whether the directory contains an estimate of influence (influence.json).
 bool is_influence(const std::filesystem::path& directory);
 
 /// The chart of an estimate of influence.
@@ -28,11 +28,11 @@ struct InfluenceChart {
 };
 
 /// \param file  influence.json, or a copy of it.
-/// \throws IoError naming the file and what is wrong with it.
+/// \throws IoError naming the file and its fault.
 InfluenceChart influence_chart(const std::filesystem::path& file);
 
 /// The page of an estimate of influence.
-/// \throws IoError naming the file and what is wrong with it.
+/// \throws IoError naming the file and its fault.
 Page influence_page(const std::filesystem::path& directory);
 
 }  // namespace privgrad::report

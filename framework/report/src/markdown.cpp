@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 using core::short_bound;
 using core::short_number;
 
-/// A text of a record, escaped so that it becomes plain text in a cell of a table.
+/// Escapes a text of a record so that it becomes plain text in a table's cell.
 std::string plain(std::string_view text) {
   std::string safe;
   for (const char c : text) {
@@ -59,7 +59,7 @@ struct ArmRow {
   std::vector<std::string> unusual;  ///< "3 of 20 runs diverged".
   /// The values by metric; a baseline has no differences.
   std::map<std::string, Value> means, differences;
-  std::map<std::string, std::optional<double>> p;  ///< The p after Holm's correction.
+  std::map<std::string, std::optional<double>> p;  ///< The p values after Holm's correction.
 };
 
 class StudySection {
@@ -176,7 +176,7 @@ class StudySection {
            provenance() + "\n\n";
   }
 
-  /// Names the source of the numbers, with links to copies of all results beside the page.
+  /// States the source of the numbers, with links to copies of all results beside the page.
   std::string provenance() const {
     const auto commit = text(results_, "commit", source_);
     if (!commit) return "";
@@ -223,15 +223,14 @@ class StudySection {
     cells.push_back(p ? short_bound(*p, 2) : "-");
   }
 
-  /// The differences to the baseline: plotted over the levels if these are numbers, otherwise one
-  /// row per arm. If there are no differences, a chart of the means.
+  /// Draws the differences from the baseline: over the levels if these are numbers, otherwise with
+  /// one row per arm. Draws the means if there are no differences.
   Chart chart_of(const std::string& metric) const {
     const bool over_numbers = levels_.size() > 1 && numbers_of(levels_).has_value();
     const std::string what = "difference in " + spoken(metric) + " to " + baseline_;
     if (over_numbers) return curves(metric, what);
-    const bool compares = std::any_of(arms_.begin(), arms_.end(), [&](const ArmRow& arm) {
-      return arm.differences.contains(metric);
-    });
+    const bool compares = std::ranges::any_of(
+        arms_, [&](const ArmRow& arm) { return arm.differences.contains(metric); });
     return rows(metric, compares, compares ? what : spoken(metric));
   }
 
@@ -320,7 +319,7 @@ std::vector<Finding> findings_in(const fs::path& directory) {
   std::vector<Finding> findings;
   const auto add_directory = [&](const fs::path& one) {
     const std::string name = one.filename().string();
-    // A folder that is a study, but has no results of its own.
+    // The folder is a study without its own results.
     if (fs::exists(one / "influence.json")) {
       findings.push_back({name, one / "influence.json", true});
     } else if (fs::exists(one / "results.json")) {
@@ -337,8 +336,7 @@ std::vector<Finding> findings_in(const fs::path& directory) {
     const bool is_influence = read_object(entry.path()).contains("estimates");
     findings.push_back({entry.path().stem().string(), entry.path(), is_influence});
   }
-  std::sort(findings.begin(), findings.end(),
-            [](const Finding& a, const Finding& b) { return a.name < b.name; });
+  std::ranges::sort(findings, [](const Finding& a, const Finding& b) { return a.name < b.name; });
   if (findings.empty())
     throw ConfigError(directory.string() + ": holds neither studies nor estimates of influence");
   return findings;

@@ -27,13 +27,13 @@ struct Finding {
 };
 
 /// The findings in a directory, by name: the directory itself or, if it is neither a study nor an
-/// estimate, the studies and estimates in it, and copies of their results, NAME.json.
-/// \throws ConfigError if there is none, or a study is not finished; IoError.
+/// estimate, the studies and estimates in it, and copies NAME.json of their results.
+/// \throws ConfigError if there are no findings, or if a study is not finished; IoError.
 std::vector<Finding> findings_in(const std::filesystem::path& directory);
 
 /// The section of a page. Arms are compared with the baseline of their level. If levels are numbers
 /// (for example training sizes), the differences are plotted over the levels; otherwise they are
-/// listed one below the other.
+/// listed in rows.
 /// \param folder  the prefix of links to pictures.
 /// \throws IoError if the file is broken.
 MarkdownSection markdown_section(const Finding& finding, const std::string& folder);

@@ -1,7 +1,6 @@
 #include "paper_table.hpp"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <vector>
 
@@ -35,7 +34,7 @@ struct Table {
   std::vector<std::vector<Cell>> cells;  ///< [row][column]
 };
 
-/// Whether the mean of the best differs from the mean of every other, by tests paired by seed.
+/// Whether the best mean differs from every other mean, by tests paired by seed.
 bool is_told_apart(const std::vector<const Cell*>& column, std::size_t best) {
   std::vector<std::optional<double>> p;
   for (std::size_t i = 0; i < column.size(); ++i) {
@@ -47,9 +46,8 @@ bool is_told_apart(const std::vector<const Cell*>& column, std::size_t best) {
     p.push_back(core::compare_with_zero(differences).p);
   }
   const auto adjusted = core::holm(p);
-  return !adjusted.empty() && std::all_of(adjusted.begin(), adjusted.end(), [](const auto& one) {
-    return one && *one < kSignificance;
-  });
+  return !adjusted.empty() &&
+         std::ranges::all_of(adjusted, [](const auto& one) { return one && *one < kSignificance; });
 }
 
 void mark_best(Table& table, std::size_t column, bool higher_is_better) {
@@ -64,8 +62,8 @@ void mark_best(Table& table, std::size_t column, bool higher_is_better) {
   const auto is_worse = [&](const Cell* a, const Cell* b) {
     return higher_is_better ? *a->mean < *b->mean : *b->mean < *a->mean;
   };
-  const auto best = static_cast<std::size_t>(
-      std::max_element(cells.begin(), cells.end(), is_worse) - cells.begin());
+  const auto best =
+      static_cast<std::size_t>(std::ranges::max_element(cells, is_worse) - cells.begin());
   if (is_told_apart(cells, best)) table.cells[rows[best]][column].is_best = true;
 }
 
@@ -118,13 +116,13 @@ class Tables {
       for (const std::string& label : labels)
         table.columns.push_back(std::string(level).append(" ").append(label));
       for (const Arm& arm : study_.arms) {
-        const auto at = std::find(table.rows.begin(), table.rows.end(), arm.variant);
+        const auto at = std::ranges::find(table.rows, arm.variant);
         const auto row = static_cast<std::size_t>(at - table.rows.begin());
         if (at == table.rows.end()) {
           table.rows.push_back(arm.variant);
           table.cells.emplace_back(labels.size());
         }
-        const auto place = std::find(labels.begin(), labels.end(), study_.level_of(arm));
+        const auto place = std::ranges::find(labels, study_.level_of(arm));
         if (place != labels.end())
           table.cells[row][static_cast<std::size_t>(place - labels.begin())] = cell(arm, metric);
       }
@@ -140,7 +138,7 @@ class Tables {
     Cell made{.mean = number(entry, "mean", study_.results_file),
               .ends = study_.ends(entry),
               .values = {}};
-    // Arms without privacy, or with the runs of another arm, do not compete.
+    // Arms without privacy, or with another arm's runs, do not compete.
     if (!made.mean || arm.is_reference || !arm.same_as.empty()) return made;
     for (const Json& value : list(entry, "values", study_.results_file))
       if (value.is_number()) made.values.push_back(value.get<double>());

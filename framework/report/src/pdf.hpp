@@ -5,9 +5,9 @@
 
 namespace privgrad::report {
 
-/// Writes an SVG file as PDF beside it, with rsvg-convert.
-/// \returns whether that program is installed; if not, nothing is written.
-/// \throws IoError if it fails.
+/// Converts an SVG file to PDF with rsvg-convert.
+/// \returns whether rsvg-convert is installed; if not, nothing is written.
+/// \throws IoError if the conversion fails.
 bool write_pdf(const std::filesystem::path& svg, const std::filesystem::path& pdf);
 
 }  // namespace privgrad::report

@@ -17,12 +17,12 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// Limits far above the sizes of the program's own files, so a larger file is not one of them.
+// Limits far above the sizes of the program's own files: a larger file was not written by it.
 constexpr std::size_t kMostDocumentBytes = std::size_t{16} << 20;
 constexpr std::size_t kMostLineBytes = std::size_t{64} << 10;
 constexpr int kMostDepth = 32;
-// A limit on metrics.jsonl: long runs write more lines than a page needs, and reading them would
-// take seconds.
+// A limit on metrics.jsonl: long runs write more lines than a page needs, and reading all of them
+// would take seconds.
 constexpr std::uintmax_t kMostMetricsBytes = std::uintmax_t{64} << 20;
 constexpr std::uintmax_t kMostLedgerBytes = std::uintmax_t{64} << 20;
 
@@ -89,7 +89,7 @@ FederatedRound federated_round(const Json& json, const std::string& source) {
           .charged_epsilon = number(json, "charged_epsilon", source)};
 }
 
-/// Calls `use` with each complete line of a file of JSON objects, and its place.
+/// Calls `use` with each complete line of a file of JSON objects, and with the line's place.
 template <class Use>
 void read_lines(const fs::path& file, RunRecord& record, const Use& use) {
   const std::string name = file.filename().string();
@@ -154,7 +154,7 @@ void read_spending(const fs::path& file, RunRecord& record) {
     // Releases besides the steps (checks of adaptive noise) appear at the next step.
     if (ledger.releases[i].what.empty()) ++record.charged_steps;
     if (!std::isfinite(epsilon) || !ledger.releases[i].what.empty()) continue;
-    // Steps that were paid for together have the same total, so only the ends of a level are drawn.
+    // Steps paid for together have the same total, so only the first and the last are drawn.
     const bool inside = i > 0 && i + 1 < ledger.releases.size() &&
                         ledger.releases[i - 1].epsilon == epsilon &&
                         ledger.releases[i + 1].epsilon == epsilon;
@@ -165,7 +165,7 @@ void read_spending(const fs::path& file, RunRecord& record) {
   }
 }
 
-/// Checks the chains of the clients' ledgers; the largest total is the run's.
+/// Checks the chains of the clients' ledgers; the run's total is the largest of their totals.
 void read_client_spending(const fs::path& folder, RunRecord& record) {
   std::uintmax_t bytes = 0;
   for (const auto& entry : fs::directory_iterator(folder)) bytes += size_of(entry.path());

@@ -20,7 +20,7 @@ struct Measurement {
   std::optional<double> train_loss, train_accuracy, test_loss, test_accuracy;
   std::optional<double> clip_norm, clipped_fraction;
   std::optional<double> round;  ///< In a federated run: the number of rounds so far.
-  /// In a federated run: the total of the ledger with the largest total.
+  /// In a federated run: the largest total of any ledger.
   std::optional<double> charged_epsilon;
 };
 
@@ -28,7 +28,7 @@ struct Measurement {
 struct FederatedRound {
   double round = 0.0;             ///< Counted from 1.
   double local_iterations = 0.0;  ///< Steps of each client.
-  double steps = 0.0;             ///< The most steps that a client had made by then.
+  double steps = 0.0;             ///< The most steps that any client had made by then.
   /// False if participation is secret; clients, dropped and bytes are then 0.
   bool shows_participation = true;
   double clients = 0.0, dropped = 0.0;
@@ -38,13 +38,13 @@ struct FederatedRound {
   std::optional<double> charged_epsilon;  ///< Nothing if infinite.
 };
 
-/// The files of a run. An interrupted run lacks the later ones. Each file is complete, except that
+/// The files of a run. An interrupted run lacks the later files. Each file is complete, except that
 /// a kill can truncate the last line of a growing file; such a line is left out.
 struct RunRecord {
   std::filesystem::path directory;
   std::string manifest;                     ///< The resolved manifest.
   std::string lock;                         ///< "" if there is none.
-  std::optional<nlohmann::json> summary;    ///< Nothing if the run did not end by itself.
+  std::optional<nlohmann::json> summary;    ///< Absent for an interrupted run.
   std::optional<nlohmann::json> statement;  ///< Nothing if none was written.
   std::optional<nlohmann::json> schedules;
   std::vector<Measurement> measurements;
@@ -59,7 +59,7 @@ struct RunRecord {
   std::optional<double> last_epsilon;
   std::vector<std::string> notes;  ///< Remarks for readers about the record itself.
 
-  /// Why this record does not match the hashes in its ledgers ("FILE: what is wrong"); empty if the
+  /// Why this record does not match the hashes in its ledgers ("FILE: the problem"); empty if the
   /// checks that need no plugins find no difference.
   std::vector<std::string> problems;
   std::vector<std::pair<std::string, std::string>> last_lines;  ///< Each ledger's name and hash.
@@ -68,39 +68,39 @@ struct RunRecord {
 /// Checks whether the files of a run match the hashes in its ledgers, and finds the ledgers' last
 /// lines.
 /// \param record  the record with directory and statement; problems, last_lines and notes are
-///   filled in.
+///   set.
 void read_bindings(RunRecord& record);
 
-/// Whether the directory holds a run, or the beginning of one.
+/// Whether the directory contains a run, or the beginning of a run.
 bool is_run(const std::filesystem::path& directory);
 
 /// \throws IoError "FILE:LINE: what is wrong" for a file that cannot be read, is larger than runs
 ///   write, is not JSON, or has members of a wrong type, and for a ledger whose chain is broken.
 RunRecord read_run(const std::filesystem::path& directory);
 
-/// A whole file.
-/// \throws IoError if it cannot be read, or is longer than `most_bytes`.
+/// Reads a whole file.
+/// \throws IoError if the file cannot be read, or is longer than `most_bytes`.
 std::string read_text(const std::filesystem::path& file, std::size_t most_bytes);
 
-/// A file with one JSON object.
+/// Reads a file that contains one JSON object.
 /// \throws IoError
 nlohmann::json read_object(const std::filesystem::path& file);
 
-/// Members of a record, or nothing if they are missing or null.
-/// \throws IoError naming `source` and the member if it has another type.
+/// Return a member of a record; nothing if it is missing or null.
+/// \throws IoError naming `source` and the member if it has the wrong type.
 std::optional<double> number(const nlohmann::json& object, const char* key,
                              const std::string& source);
 std::optional<std::string> text(const nlohmann::json& object, const char* key,
                                 const std::string& source);
 
-/// A member that is a list (an object); empty if it is missing or null.
+/// Return a member that is a list (an object); empty if it is missing or null.
 /// \throws IoError
 const nlohmann::json& list(const nlohmann::json& object, const char* key,
                            const std::string& source);
 const nlohmann::json& members(const nlohmann::json& object, const char* key,
                               const std::string& source);
 
-/// A member that is a list of objects; empty if it is missing or null.
+/// Returns a member that is a list of objects; empty if it is missing or null.
 /// \throws IoError
 const nlohmann::json& objects(const nlohmann::json& object, const char* key,
                               const std::string& source);

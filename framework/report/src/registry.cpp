@@ -135,7 +135,7 @@ class Entry {
     return words.empty() ? "None that the run knows of." : words + ".";
   }
 
-  /// The paragraphs of the statement with this beginning; "" if there are none.
+  /// The statement's paragraphs that begin with this text; "" if there are none.
   std::string paragraph(const std::string& beginning) const {
     std::vector<std::string> all = texts(statement_, "prose", file_);
     std::erase_if(all, [&](const std::string& one) { return !one.starts_with(beginning); });
@@ -171,11 +171,11 @@ class Entry {
     ++depth_;
   }
   void close() { --depth_; }
-  /// A JSON text in double quotes is also a YAML text.
+  /// Writes a text in JSON's double quotes, which YAML reads too.
   void leaf(const std::string& key, const std::string& value) {
     lines_ += indent() + key + ": " + Json(value).dump() + "\n";
   }
-  /// YAML 1.1 reads 1e-05 as a text, and 1.0e-05 as a number.
+  /// Writes a number with a decimal point: YAML 1.1 reads 1e-05 as a text, and 1.0e-05 as a number.
   void number_leaf(const std::string& key, const std::optional<double>& value) {
     if (!value) return;
     std::string digits = format_number(*value);

@@ -10,8 +10,8 @@
 namespace privgrad::report {
 
 /// The entry in YAML, with the leaves of the registry's schema in their order. A leaf that neither
-/// the statement nor the manifest's `deployment` determines is a comment that asks a person
-/// to fill it in.
+/// the statement nor the manifest's `deployment` determines is written as a comment that asks a
+/// person for it.
 ///
 /// Source: opendp/deployments-registry-data, its entries of September 2026.
 /// \param file  the statement's file, for errors.

@@ -25,11 +25,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-Page page_of(const fs::path& directory) {
+void check_directory(const fs::path& directory) {
   std::error_code failure;
-  if (!fs::is_directory(directory, failure)) {
+  if (!fs::is_directory(directory, failure))
     throw IoError(directory.string() + ": is not a readable directory");
-  }
+}
+
+Page page_of(const fs::path& directory) {
+  check_directory(directory);
   if (is_influence(directory)) return influence_page(directory);
   if (is_study(directory)) return study_page(directory);
   if (is_run(directory)) return run_page(read_run(directory));
@@ -38,7 +41,7 @@ Page page_of(const fs::path& directory) {
                     "(study.json)");
 }
 
-/// "noise-multiplier" for "Noise multiplier": the words of a title, as a file's name.
+/// The words of a title as a file's name: "noise-multiplier" for "Noise multiplier".
 std::string file_name(const std::string& title) {
   constexpr std::size_t kLongest = 80;
   std::string name;
@@ -69,9 +72,7 @@ Figures write_figures(const fs::path& directory, const fs::path& folder) {
     figures.emplace(unique, &chart);
   }
   if (figures.empty()) throw ConfigError(directory.string() + ": there is nothing to draw yet");
-  std::error_code failure;
-  fs::create_directories(folder, failure);
-  if (failure) throw IoError(folder.string() + ": cannot be made: " + failure.message());
+  core::make_directories(folder);
   Figures written;
   for (const auto& figure : figures) {
     const auto file = [&](const char* extension) { return folder / (figure.first + extension); };
@@ -87,10 +88,8 @@ Figures write_figures(const fs::path& directory, const fs::path& folder) {
 std::string statement(const fs::path& directory, const std::string& form) {
   if (form != "text" && form != "json" && form != "registry")
     throw ConfigError("a statement is text, json or registry, not '" + form + "'");
+  check_directory(directory);
   std::error_code failure;
-  if (!fs::is_directory(directory, failure)) {
-    throw IoError(directory.string() + ": is not a readable directory");
-  }
   const fs::path file = directory / "statement.json";
   if (!fs::exists(file, failure)) {
     throw ConfigError(directory.string() + ": holds no statement.json; only runs leave one");
@@ -134,9 +133,7 @@ void write_report(const fs::path& directory) {
 }
 
 void write_markdown(const fs::path& directory, const fs::path& file) {
-  std::error_code failure;
-  if (!fs::is_directory(directory, failure))
-    throw IoError(directory.string() + ": is not a readable directory");
+  check_directory(directory);
   const std::string folder = file.stem().string();
   std::string text;
   std::vector<Picture> pictures;
@@ -145,8 +142,7 @@ void write_markdown(const fs::path& directory, const fs::path& file) {
     text += section.text;
     for (Picture& picture : section.pictures) pictures.push_back(std::move(picture));
   }
-  fs::create_directories(file.parent_path() / folder, failure);
-  if (failure) throw IoError(folder + ": cannot be made: " + failure.message());
+  core::make_directories(file.parent_path() / folder);
   for (const Picture& picture : pictures)
     core::write_atomically(file.parent_path() / folder / picture.name, picture.svg);
   core::write_atomically(file, text);

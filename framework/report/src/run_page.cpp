@@ -1,7 +1,6 @@
 #include "run_page.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "audit_words.hpp"
 #include "digits.hpp"
@@ -9,7 +8,6 @@
 #include "evaluation_section.hpp"
 #include "federated_section.hpp"
 #include "html.hpp"
-#include "privgrad/error.hpp"
 #include "privgrad/record/short_numbers.hpp"
 #include "slots.hpp"
 
@@ -83,7 +81,7 @@ class RunPage {
   bool has_noise() const { return statement_.value("noise", Json(record_.has_ledger)) == true; }
   bool ended() const { return record_.summary.has_value(); }
 
-  /// The spent epsilon: from the summary if the run ended, otherwise from its ledger.
+  /// The spent epsilon: from the summary if the run has ended, otherwise from its ledger.
   std::optional<double> epsilon() const {
     return ended() ? number(summary_, "epsilon", summary_file_) : record_.last_epsilon;
   }
@@ -251,7 +249,7 @@ class RunPage {
     return table.html();
   }
 
-  /// The cost of the planned steps with another sampler.
+  /// States the cost of the planned steps with the sampler `allocation`.
   std::string with_allocation() const {
     const Json& sampling = members(statement_, "sampling", statement_file_);
     if (!sampling.contains("with_allocation")) return "";
@@ -338,7 +336,7 @@ class RunPage {
             (seconds ? paragraph("The steps took " + short_number(*seconds, 3) + " s.") : ""));
   }
 
-  /// The excess risk predicted before the run, and the measured one.
+  /// Draws the excess risk that was predicted before the run, and the measured excess risk.
   std::string excess_chart() {
     if (!record_.schedules || !record_.schedules->contains("predicted_excess")) return "";
     const std::string source = (record_.directory / "schedules.json").string();
@@ -381,9 +379,8 @@ class RunPage {
       const std::vector<Point> points = slot_points(*record_.schedules, slot, source);
       const SlotWords words = words_of_slot(slot);
       exact = exact && value.value("exact", Json(true)) == true;
-      const bool varies = std::any_of(points.begin(), points.end(), [&](const Point& point) {
-        return point.y != points.front().y;
-      });
+      const bool varies = std::ranges::any_of(
+          points, [&](const Point& point) { return point.y != points.front().y; });
       if (!varies) {
         if (!points.empty()) {
           constants.push_back({words.title, short_number(points.front().y, 6) + " in every step"});
@@ -464,7 +461,7 @@ class RunPage {
                    table.empty() ? paragraph("Nothing.") : table.html());
   }
 
-  /// The names of the plugins without a record of tests, except those that came with this build.
+  /// The names of the plugins without a record of tests, except plugins that came with this build.
   std::string untested_plugins() const {
     std::string names;
     const Json& versions = members(statement_, "versions", statement_file_);
@@ -506,7 +503,7 @@ class RunPage {
     return section("versions", "Versions", html);
   }
 
-  /// Readers who write down these hashes can check later that the record has not changed.
+  /// Lists hashes with which readers can check later that the record has not changed.
   std::string last_lines() const {
     if (record_.last_lines.empty()) return "";
     HtmlTable table("What this page was made from: the last line of each ledger binds all files.",

@@ -9,19 +9,19 @@
 
 namespace privgrad::report {
 
-/// The title of a schedule's slot, and the message of its chart.
+/// The title of a schedule's slot, and the text of its chart.
 struct SlotWords {
   std::string title, says;
 };
 SlotWords words_of_slot(const std::string& slot);
 
-/// A list of steps with one value each, in order.
+/// Reads a list of steps, each with a value, in order.
 /// \param name  the list's name, for errors.
-/// \throws IoError for anything else.
+/// \throws IoError for any other content.
 std::vector<Point> listed_points(const nlohmann::json& entry, const std::string& name,
                                  const std::string& source);
 
-/// The values of a slot in schedules.json, over steps counted from 1 to the last step.
+/// Reads the values of a slot in schedules.json, over steps counted from 1 to the last step.
 std::vector<Point> slot_points(const nlohmann::json& schedules, const std::string& slot,
                                const std::string& source);
 

@@ -7,7 +7,7 @@
 namespace privgrad::report {
 
 std::string range_of(const std::vector<double>& values) {
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  const auto [least, most] = std::ranges::minmax_element(values);
   return core::short_range(*least, *most, 15);
 }
 

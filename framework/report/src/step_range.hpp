@@ -6,7 +6,7 @@
 
 namespace privgrad::report {
 
-/// Integers, as "12", or "11 to 12" if they differ.
+/// Returns integers as "12", or as "11 to 12" if they differ.
 /// \pre `values` is not empty.
 std::string range_of(const std::vector<double>& values);
 

@@ -1,7 +1,6 @@
 #include "study_page.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <system_error>
 
@@ -10,7 +9,7 @@
 #include "document.hpp"
 #include "factors_section.hpp"
 #include "html.hpp"
-#include "privgrad/error.hpp"
+#include "privgrad/names.hpp"
 #include "privgrad/record/short_numbers.hpp"
 #include "record.hpp"
 #include "slots.hpp"
@@ -28,7 +27,7 @@ using core::short_number;
 using core::short_range;
 
 constexpr std::size_t kMostSentences = 8;  // sentences shown without a click
-// relative; over epsilons that differ by less, a chart is useless
+// relative; a chart over epsilons that differ by less is useless
 constexpr double kSameEpsilon = 0.005;
 
 class StudyPage {
@@ -92,7 +91,7 @@ class StudyPage {
     }
     std::vector<std::string> stains = texts(study_, "stains", study_file_);
     for (const std::string& stain : texts(results_, "stains", results_file_))
-      if (std::find(stains.begin(), stains.end(), stain) == stains.end()) stains.push_back(stain);
+      if (std::ranges::find(stains, stain) == stains.end()) stains.push_back(stain);
     for (const std::string& stain : stains) html += warning(stain);
     for (const auto& remark : texts(study_, "remarks", study_file_)) html += warning(remark);
     html += warning(
@@ -151,7 +150,7 @@ class StudyPage {
     }
     std::string charts;
     int drawn = 0;
-    // For a grid with many arms, the charts of the factors suffice.
+    // For a grid with many arms, the charts of factors are enough.
     const bool is_grid = record_.factors().size() > 1 && arms_.size() > kMostCurves;
     for (const std::string& metric : metrics_) {
       if (is_grid) break;
@@ -187,7 +186,7 @@ class StudyPage {
     return words.empty() ? "0" : words;
   }
 
-  /// The number of steps of its runs; before any has ended, the planned number.
+  /// The number of steps in an arm's runs; before any run has ended, the planned number.
   std::string steps_of(const Arm& arm) const {
     std::vector<double> made;
     for (const RunRecord& run : arm.runs) {
@@ -234,7 +233,7 @@ class StudyPage {
       all.push_back(*epsilon);
     }
     if (all.empty()) return false;
-    const auto [low, high] = std::minmax_element(all.begin(), all.end());
+    const auto [low, high] = std::ranges::minmax_element(all);
     return *high - *low <= kSameEpsilon * *high;
   }
 
@@ -326,11 +325,11 @@ class StudyPage {
                      std::to_string(count) + " differences</summary>\n" + html + "</details>\n";
   }
 
-  /// Says which arms the charts over the steps show; "" if they show all.
+  /// States which arms the charts over the steps show; "" if they show all arms.
   std::string chosen_words() const {
     const std::size_t shown = record_.curves().size();
-    const auto own = std::count_if(arms_.begin(), arms_.end(),
-                                   [](const Arm& arm) { return arm.same_as.empty(); });
+    const auto own =
+        std::ranges::count_if(arms_, [](const Arm& arm) { return arm.same_as.empty(); });
     if (shown == static_cast<std::size_t>(own)) return "";
     const std::string asked =
         texts(study_, "curves", study_file_).empty() ? "" : ", the arms that the study names";
@@ -338,7 +337,7 @@ class StudyPage {
            " arms.";
   }
 
-  /// The mean of each variant at each level, if the levels are numbers, such as epsilons.
+  /// Draws the mean of each variant at each level, if the levels are numbers, such as epsilons.
   std::string epsilon_section() {
     if (!record_.has_levels()) return "";
     const Json& levels = members(study_, "levels", study_file_);
@@ -368,7 +367,7 @@ class StudyPage {
   std::vector<std::string> variants_drawn() const {
     std::vector<std::string> names;
     const auto add = [&](const Arm& arm) {
-      const bool is_new = std::find(names.begin(), names.end(), arm.variant) == names.end();
+      const bool is_new = std::ranges::find(names, arm.variant) == names.end();
       if (is_new && names.size() < kMostCurves) names.push_back(arm.variant);
     };
     for (const Arm& arm : arms_)
@@ -473,7 +472,7 @@ class StudyPage {
                        (constants.empty() ? "" : facts(constants)));
   }
 
-  /// The value of every run, with a link to the run's own page.
+  /// Lists the value of every run, with a link to the run's own page.
   std::string runs_section() const {
     const Json& seeds = list(study_, "seeds", study_file_);
     if (record_.done_runs == 0 || metrics_.empty()) return "";
@@ -492,7 +491,7 @@ class StudyPage {
       std::vector<Link> cells;
       for (const Json& seed : seeds) {
         const std::string path = "runs/" + arm.name + "/seed-" + seed.dump();
-        const auto at = std::find(arm.run_paths.begin(), arm.run_paths.end(), path);
+        const auto at = std::ranges::find(arm.run_paths, path);
         if (at == arm.run_paths.end()) {
           cells.push_back({"-", ""});
           continue;
@@ -505,7 +504,7 @@ class StudyPage {
     return section("runs", "The runs", table.html());
   }
 
-  /// A run's result in the first metric; if that is not known, how the run ended.
+  /// A run's result in the first metric or, if the result is not known, how the run ended.
   std::string outcome_of(const RunRecord& run) const {
     const std::string file = (run.directory / "summary.json").string();
     const Json& last = members(*run.summary, "metrics", file);
@@ -522,10 +521,8 @@ class StudyPage {
     }
     std::string html;
     for (const auto& [what, arms] : arms_with) {
-      std::string who;
-      for (const std::string& arm : arms) who += (who.empty() ? "" : ", ") + arm;
-      html += "<li><strong>" + escaped(what) +
-              "</strong>: " + (arms.size() == arms_.size() ? "in all arms" : "in " + escaped(who)) +
+      html += "<li><strong>" + escaped(what) + "</strong>: " +
+              (arms.size() == arms_.size() ? "in all arms" : "in " + escaped(listed(arms))) +
               "</li>\n";
     }
     html = html.empty() ? paragraph("Nothing in any arm: every use of private rows was charged.")

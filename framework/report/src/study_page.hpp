@@ -7,7 +7,7 @@
 
 namespace privgrad::report {
 
-/// Whether the directory holds a study, or the beginning of one.
+/// Whether the directory contains a study, or the beginning of a study.
 bool is_study(const std::filesystem::path& directory);
 
 /// The page of a study, even of an interrupted one, from the files that docs/studies.md describes.

@@ -32,7 +32,7 @@ std::optional<double> number_of(const std::string& text) {
 }  // namespace
 
 std::string spoken(std::string name) {
-  std::replace(name.begin(), name.end(), '_', ' ');
+  std::ranges::replace(name, '_', ' ');
   return name;
 }
 
@@ -55,7 +55,7 @@ std::optional<std::vector<double>> numbers_of(const std::vector<std::string>& la
 }
 
 bool is_logarithmic(const std::vector<double>& values) {
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const auto [low, high] = std::ranges::minmax_element(values);
   return !values.empty() && *low > 0.0 && *high >= 4.0 * *low;
 }
 
@@ -99,7 +99,7 @@ void StudyRecord::read_runs(const fs::path& directory, Arm& arm) {
     ++planned_runs;
     const std::string path = "runs/" + arm.name + "/seed-" + seed.dump();
     const fs::path run = directory / path;
-    // A run without a summary is half-written, and will be repeated.
+    // A run without a summary is not complete, and will be repeated.
     if (!is_run(run) || !fs::exists(run / "summary.json")) continue;
     arm.runs.push_back(read_run(run));
     arm.run_paths.push_back(path);
@@ -109,12 +109,12 @@ void StudyRecord::read_runs(const fs::path& directory, Arm& arm) {
   }
 }
 
-/// The first factor with few enough values determines the colour; arms with the same value differ
-/// in their dashes. Without such a factor, the variant determines it.
+/// The first factor with few enough values determines the colour, and arms with the same value have
+/// different dashes. Without such a factor, the variant determines the colour.
 void StudyRecord::choose_colours() {
   const std::vector<Factor> all = factors();
-  const auto factor = std::find_if(
-      all.begin(), all.end(), [](const Factor& one) { return one.labels.size() <= kMostColours; });
+  const auto factor = std::ranges::find_if(
+      all, [](const Factor& one) { return one.labels.size() <= kMostColours; });
   const bool is_grid = factor != all.end() && all.size() > 1;
   const std::vector<std::string> levels =
       texts(members(study, "levels", study_file), "labels", study_file);
@@ -126,14 +126,14 @@ void StudyRecord::choose_colours() {
       if (is_grid) {
         const auto label =
             text(members(arm.plan, "labels", study_file), factor->key.c_str(), study_file);
-        const auto place = std::find(factor->labels.begin(), factor->labels.end(), label);
+        const auto place = std::ranges::find(factor->labels, label);
         const auto value = static_cast<std::size_t>(place - factor->labels.begin());
         colour = value % kMostColours + kMostColours * sharing[value]++;
       }
       known.emplace(arm.variant, colour);
     }
     arm.colour = known.at(arm.variant);
-    const auto level = std::find(levels.begin(), levels.end(), level_of(arm));
+    const auto level = std::ranges::find(levels, level_of(arm));
     arm.of_level = arm.colour;
     if (level != levels.end())
       arm.of_level += kMostColours * static_cast<std::size_t>(level - levels.begin());
@@ -211,7 +211,7 @@ std::vector<const Arm*> StudyRecord::curves() const {
   for (const Arm& arm : arms) {
     if (!arm.same_as.empty()) continue;
     const bool is_kept = is_baseline(arm) || arm.is_reference ||
-                         std::find(asked.begin(), asked.end(), arm.variant) != asked.end();
+                         std::ranges::find(asked, arm.variant) != asked.end();
     (is_kept && shown.size() < kMostCurves ? shown : others).push_back(&arm);
   }
   if (!metrics.empty()) {
@@ -221,12 +221,12 @@ std::vector<const Arm*> StudyRecord::curves() const {
       return mean ? (higher ? -*mean : *mean) : std::numeric_limits<double>::infinity();
     };
     if (shown.size() + others.size() > kMostCurves)
-      std::stable_sort(others.begin(), others.end(),
-                       [&](const Arm* a, const Arm* b) { return badness(a) < badness(b); });
+      std::ranges::stable_sort(others,
+                               [&](const Arm* a, const Arm* b) { return badness(a) < badness(b); });
   }
   for (const Arm* arm : others)
     if (shown.size() < kMostCurves) shown.push_back(arm);
-  std::sort(shown.begin(), shown.end());  // in the study's order: they are in one array
+  std::ranges::sort(shown);  // pointers into one array, so this is the study's order
   return shown;
 }
 

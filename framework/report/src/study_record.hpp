@@ -15,7 +15,7 @@
 
 namespace privgrad::report {
 
-/// The most curves of a chart; more could not be told apart.
+/// The most curves of a chart; more could not be distinguished.
 inline constexpr std::size_t kMostCurves = 8;
 
 /// An arm of a study, with the records of its runs.
@@ -27,17 +27,17 @@ struct Arm {
   std::vector<std::string> run_paths;  ///< One per run, below the study's directory, with '/'.
   std::vector<RunRecord> runs;         ///< The finished runs.
   std::size_t colour = 0;              ///< The arm's colour in all charts of the page.
-  std::size_t of_level = 0;            ///< The colour with dashes that differ between levels.
-  bool is_reference = false;           ///< An arm without privacy, which is not compared.
+  std::size_t of_level = 0;            ///< The style (colour and dashes) in charts over levels.
+  bool is_reference = false;           ///< Whether the arm has no privacy, and is not compared.
 };
 
 /// A factor that varies in a study: an axis, or its levels.
 struct Factor {
-  std::string key;  ///< The key; if several keys vary together, the first.
+  std::string key;  ///< The key, or the first of several keys that vary together.
   std::vector<std::string> labels;
 };
 
-/// "test accuracy" for test_accuracy.
+/// A name in words: "test accuracy" for test_accuracy.
 std::string spoken(std::string name);
 
 /// The name of a varying key for readers: its title in the study, or the last part of the key.
@@ -46,7 +46,7 @@ std::string title_of_key(const nlohmann::json& titles, const std::string& key);
 /// The labels as numbers; nothing if a label is not a number.
 std::optional<std::vector<double>> numbers_of(const std::vector<std::string>& labels);
 
-/// Whether numbers read better on a logarithmic axis: all are positive, and far apart.
+/// Whether a logarithmic axis suits these numbers: all are positive, and they are far apart.
 bool is_logarithmic(const std::vector<double>& values);
 
 class StudyRecord {
@@ -58,7 +58,7 @@ class StudyRecord {
   std::string baseline() const;
   bool has_levels() const;
   std::string level_of(const Arm& arm) const;
-  /// In a study with levels, the baseline is a variant, with an arm at each level.
+  /// Whether the arm is a baseline; in a study with levels, each level has one.
   bool is_baseline(const Arm& arm) const { return arm.variant == baseline(); }
   std::string baseline_words() const;
 
@@ -77,8 +77,8 @@ class StudyRecord {
   std::vector<Factor> factors() const;
   std::string title_of(const std::string& key) const;
 
-  /// The arms that charts over the steps show: all, if there are few; otherwise the baseline, the
-  /// references, the arms that the study names, and the best arms.
+  /// The arms that charts over the steps show: all arms if there are few; otherwise the baseline,
+  /// the references, the arms that the study names, and the best arms.
   std::vector<const Arm*> curves() const;
 
   const std::string study_file, results_file;
@@ -96,9 +96,9 @@ class StudyRecord {
   void choose_colours();
 };
 
-/// The mean over an arm's seeds wherever all of them were measured, with Student's 95 % interval.
-/// \param value  which measurement.
-/// \param where  std::optional<double>(const Measurement&): its place on the x axis, if it has one.
+/// The mean over an arm's seeds, where all seeds were measured, with Student's 95 % interval.
+/// \param value  the measured number.
+/// \param where  std::optional<double>(const Measurement&): its place on the x axis, if any.
 template <class Where>
 Series curve(const Arm& arm, std::optional<double> Measurement::*value, Where where) {
   constexpr std::size_t kMostPointsOfAnArm = 300;
@@ -121,7 +121,7 @@ Series curve(const Arm& arm, std::optional<double> Measurement::*value, Where wh
   return series;
 }
 
-/// The same curve over the steps.
+/// The same curve, over the steps.
 Series curve(const Arm& arm, std::optional<double> Measurement::*value);
 
 }  // namespace privgrad::report

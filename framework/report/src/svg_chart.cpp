@@ -18,22 +18,22 @@ namespace {
 using core::number_text;
 using core::short_number;
 
-// Lengths are in units of the picture, which is shown at any size.
+// Lengths are in the picture's own units; the picture may be shown at any size.
 constexpr double kWidth = 420.0, kPlotHeight = 230.0, kLine = 17.0, kCharacter = 7.7;
 constexpr double kSwatch = 28.0, kGap = 14.0, kRoom = 8.0;
 /// The most points that are drawn as markers; more are drawn as a curve.
 constexpr std::size_t kMostMarkers = 40;
-constexpr std::size_t kMostBands = 3;    // with more bands, they overlap to a single grey
+constexpr std::size_t kMostBands = 3;    // more bands would overlap into a single grey
 constexpr std::size_t kWhiskers = 6;     // intervals of each series, if there are no bands
 constexpr std::size_t kStrips = 40;      // parts of a curve that show their values on hover
-constexpr std::size_t kMostDrawn = 800;  // points of a curve, two to a unit
+constexpr std::size_t kMostDrawn = 800;  // points of a curve, two per unit
 constexpr double kLongestNameBeside = 130.0;
 constexpr std::size_t kMostTicksAtValues = 8;
 
-/// Distinguishable for people who see colours differently (after Okabe and Ito).
+/// Colours that people with colour blindness can distinguish (after Okabe and Ito).
 constexpr std::array<const char*, 7> kPalette{"#0072b2", "#d55e00", "#008a66", "#b3558f",
                                               "#b07c00", "#3a3f9e", "#6b6b6b"};
-/// Once all colours are used, dashes change.
+/// The dashes of lines; they change once all colours are used.
 constexpr std::array<const char*, 4> kDashes{"", "7 3", "2 2", "9 3 2 3"};
 
 std::string at(double value) {
@@ -46,7 +46,7 @@ std::string attribute(const char* name, double value) {
   return std::string(" ") + name + "=\"" + at(value) + "\"";
 }
 
-/// Approximate, because the font is not known; continuation bytes of UTF-8 have no width.
+/// A text's approximate width, for an unknown font; continuation bytes of UTF-8 have none.
 double width_of(const std::string& text) {
   constexpr std::string_view kWide = "mwMW@%";
   double width = 0.0;
@@ -57,7 +57,7 @@ double width_of(const std::string& text) {
   return width;
 }
 
-/// The text, with its middle cut out if it is too long.
+/// The text, without its middle if it is too long.
 std::string shortened(const std::string& text, double width) {
   if (width_of(text) <= width) return text;
   const auto half = static_cast<std::size_t>(std::max(0.0, width / kCharacter / 2.0 - 1.0));
@@ -82,9 +82,8 @@ std::string in_words(const Chart& chart) {
   std::string words = chart.title + ".";
   for (const Series& series : chart.series) {
     if (series.points.empty()) continue;
-    const auto [low, high] =
-        std::minmax_element(series.points.begin(), series.points.end(),
-                            [](const Point& a, const Point& b) { return a.y < b.y; });
+    const auto [low, high] = std::ranges::minmax_element(
+        series.points, [](const Point& a, const Point& b) { return a.y < b.y; });
     const Point& first = series.points.front();
     const Point& last = series.points.back();
     words += " " + series.name + ": from " + short_number(first.y) + " at " + chart.x + " " +
@@ -135,7 +134,7 @@ class Drawing {
   }
 
  private:
-  // ---- colours: on a page those of its style sheet, otherwise these
+  // ---- colours: from the style sheet on a page, otherwise from here
 
   std::string colour(std::size_t i) const {
     const char* own = kPalette[i % kPalette.size()];
@@ -160,7 +159,7 @@ class Drawing {
            stroke + "\"" + more + "/>\n";
   }
 
-  /// A circle, triangle, square or diamond, for readers who can distinguish only a few colours.
+  /// Draws a circle, triangle, square or diamond, for readers who can distinguish few colours.
   std::string marker(std::size_t i, double x, double y, double size) const {
     std::string shape = "<path d=\"M" + at(x) + " " + at(y);
     switch ((i + i / kPalette.size()) % 4) {
@@ -201,7 +200,7 @@ class Drawing {
     return top_ + (1.0 - axis.share(y)) * plot_height_;
   }
 
-  /// Grid, labels and title of the x axis; every second label if labels would touch.
+  /// Draws grid, labels and title of the x axis; only every second label if labels would touch.
   void draw_x_axis(const Axis& axis) {
     const double bottom = top_ + plot_height_;
     double free_from = 0.0;
@@ -237,7 +236,7 @@ class Drawing {
       is_curve = is_curve && !series.markers;
       for (const Point& point : series.points) all.push_back(point.x);
     }
-    std::sort(all.begin(), all.end());
+    std::ranges::sort(all);
     double low = all.front(), high = all.back();
     if (!chart_.categories.empty()) {
       low = -0.3;
@@ -269,14 +268,13 @@ class Drawing {
     }
     all.insert(all.end(), means.begin(), means.end());
     for (const auto& level : chart_.levels) all.push_back(level.second);
-    auto [low, high] = std::minmax_element(all.begin(), all.end());
+    auto [low, high] = std::ranges::minmax_element(all);
     const double room =
         *low < *high ? 0.06 * (*high - *low) : 0.1 * std::max(1e-12, std::fabs(*low));
     double from = chart_.from_zero ? std::min(0.0, *low) : *low - room, to = *high + room;
     // An interval may extend beyond the possible values of its mean; the axis does not show that
     // part.
-    if (from < 0.0 && *std::min_element(means.begin(), means.end()) >= 0.0 && chart_.levels.empty())
-      from = 0.0;
+    if (from < 0.0 && *std::ranges::min_element(means) >= 0.0 && chart_.levels.empty()) from = 0.0;
     if (chart_.share) to = std::min(to, std::max(1.0, *high));
     return {from, to, false, 5};
   }
@@ -377,8 +375,8 @@ class Drawing {
            "\" fill-opacity=\"0.16\"/>\n";
   }
 
-  /// Some intervals of one of many series, at other points than those of the other series, so that
-  /// no interval hides another.
+  /// Draws some intervals of one of many series, at points that differ from the other series'
+  /// points, so that no interval hides another.
   std::string whiskers(const Axis& x, const Axis& y, const Series& series, std::size_t i) const {
     const std::size_t count = std::min(kWhiskers, series.points.size());
     const double shift = static_cast<double>(i + 1) / static_cast<double>(chart_.series.size() + 1);
@@ -399,12 +397,12 @@ class Drawing {
            "\" stroke-width=\"1.25\"/>\n";
   }
 
-  /// The values of all series at some places, shown while the pointer is there.
+  /// Adds strips that show the values of all series at a place while the pointer is there.
   void draw_strips(const Axis& x) {
     std::vector<double> places;
     for (const Series& series : chart_.series)
       for (const Point& point : series.points) places.push_back(point.x);
-    std::sort(places.begin(), places.end());
+    std::ranges::sort(places);
     places.erase(std::unique(places.begin(), places.end()), places.end());
     const std::size_t every = places.size() / kStrips + 1;
     std::vector<double> shown;
@@ -416,9 +414,7 @@ class Drawing {
                                                : (x_of(x, shown[i]) + x_of(x, shown[i + 1])) / 2.0;
       std::string words = chart_.x + " " + short_number(shown[i], 9);
       for (const Series& series : chart_.series) {
-        const auto next =
-            std::upper_bound(series.points.begin(), series.points.end(), shown[i],
-                             [](double place, const Point& point) { return place < point.x; });
+        const auto next = std::ranges::upper_bound(series.points, shown[i], {}, &Point::x);
         if (next == series.points.begin()) continue;
         const auto j = static_cast<std::size_t>(next - series.points.begin() - 1);
         const auto interval = series.bands.empty() ? std::nullopt : std::optional(series.bands[j]);
@@ -504,8 +500,8 @@ class Drawing {
 
 std::string svg_chart(const Chart& chart, Place place) {
   const bool is_empty =
-      chart.rows.empty() && std::all_of(chart.series.begin(), chart.series.end(),
-                                        [](const Series& one) { return one.points.empty(); });
+      chart.rows.empty() &&
+      std::ranges::all_of(chart.series, [](const Series& one) { return one.points.empty(); });
   return is_empty ? "" : Drawing(chart, place).picture();
 }
 

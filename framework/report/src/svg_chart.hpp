@@ -1,4 +1,4 @@
-// Draws a chart as an SVG picture: on pages, in notebooks, and as a file of its own for papers.
+// Draws a chart as an SVG picture: on pages, in notebooks, and as a separate file for papers.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@ namespace privgrad::report {
 
 /// The place for which a picture is made.
 enum class Place {
-  page,      ///< Inside HTML: colours of the page's style sheet, or of the text around it.
+  page,      ///< Inside HTML: colours of the page's style sheet, or of the surrounding text.
   notebook,  ///< Like `page`, with the title above the picture.
-  file       ///< By itself: the width of a column (3.5 inches), on white, with the title.
+  file       ///< A separate file: the width of a column (3.5 inches), on white, with the title.
 };
 
 /// The chart as SVG, without scripts. Values appear on hover; screen readers get a summary.

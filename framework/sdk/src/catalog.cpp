@@ -6,11 +6,12 @@
 #include <utility>
 
 #include "privgrad/error.hpp"
+#include "privgrad/names.hpp"
 
 namespace privgrad {
 namespace {
 
-/// A text longer than any component's name may be a file's content, so it is not shown.
+/// Hides an id that is longer than any component's name, because it may be a file's content.
 std::string shown(std::string_view id) {
   constexpr std::size_t kMostShown = 100;
   if (id.size() > kMostShown) return "of a name of " + std::to_string(id.size()) + " bytes";
@@ -32,7 +33,7 @@ struct Catalog::State {
     Origin origin = Origin::elsewhere;
     std::vector<OfferedComponent> components = {};
     std::string file = {};                    ///< For messages.
-    std::function<void(Catalog&)> load = {};  ///< Empty after its call.
+    std::function<void(Catalog&)> load = {};  ///< Empty after it has been called.
     std::string failure = {};                 ///< Why it could not be loaded; otherwise "".
 
     bool has(std::string_view kind, std::string_view component) const {
@@ -42,8 +43,8 @@ struct Catalog::State {
     }
   };
 
-  /// The plugins of the components that an id refers to. If several components have the bare name,
-  /// it means the program's own plugin, or otherwise the plugin that claimed the name.
+  /// Returns the plugins of the components that an id refers to. If several components have the
+  /// bare name, it means the program's own plugin, or otherwise the plugin that claimed the name.
   std::vector<Plugin*> owners(std::string_view kind, std::string_view plugin,
                               std::string_view name) {
     std::vector<Plugin*> found;
@@ -74,7 +75,7 @@ struct Catalog::State {
   std::vector<std::pair<OfferedComponent, std::string>> claims;  // the owners of bare names
   std::vector<Refusal> refused;
 
-  /// \throws PluginError, at each call, if it cannot be loaded.
+  /// \throws PluginError, at every call, if the plugin cannot be loaded.
   void load(Plugin& plugin, Catalog& into) {
     try {
       if (plugin.load) std::exchange(plugin.load, nullptr)(into);
@@ -100,18 +101,13 @@ struct Catalog::State {
   std::string unknown(std::string_view kind, std::string_view id, std::string_view plugin,
                       std::string_view name, const std::vector<std::string>& names) const {
     std::string message = "no " + std::string(kind) + " " + shown(id) + " is loaded";
-    const std::string nearest = nearest_name(name, names);
     const bool has_plugin = plugin.empty() || std::ranges::any_of(plugins, [&](const Plugin& one) {
                               return one.name == plugin;
                             });
     if (!has_plugin) {
       message += ": its plugin " + shown(plugin) + " is not";
-    } else if (!nearest.empty()) {
-      message += "; did you mean '" + nearest + "'?";
     } else {
-      std::string list;
-      for (const std::string& known : names) list += (list.empty() ? "" : ", ") + known;
-      message += names.empty() ? "; none is" : "; there are " + list;
+      message += names.empty() ? "; none is" : nearest_or_all(name, names);
     }
     for (const Refusal& refusal : refused)
       message += "; refused: " + refusal.file + ": " + refusal.why;

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "privgrad/error.hpp"
-#include "privgrad/value.hpp"
 
 namespace privgrad {
 namespace {
@@ -26,8 +25,7 @@ void check_targets(const ExampleShape& shape, std::span<const float> targets) {
 }
 
 void check_finite(std::span<const float> features, std::size_t row_size) {
-  const auto bad =
-      std::find_if(features.begin(), features.end(), [](float x) { return !std::isfinite(x); });
+  const auto bad = std::ranges::find_if(features, [](float x) { return !std::isfinite(x); });
   if (bad == features.end()) return;
   const auto at = static_cast<std::size_t>(bad - features.begin());
   throw IoError("row " + std::to_string(at / row_size) + ", feature " +
@@ -162,7 +160,7 @@ std::span<float> Dataset::features() {
     std::vector<float> reals;
     visit_numbers([&](const auto numbers) {
       reals.resize(numbers.size());
-      std::transform(numbers.begin(), numbers.end(), reals.begin(), [scale = scale_](auto number) {
+      std::ranges::transform(numbers, reals.begin(), [scale = scale_](auto number) {
         if constexpr (sizeof(number) == sizeof(float)) {
           return number;
         } else {

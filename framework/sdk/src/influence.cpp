@@ -44,7 +44,7 @@ double sum_of_roots(std::span<const double> influence) {
   return sum;
 }
 
-/// The minimum in [low, high] of a function with a single minimum, which a grid locates roughly.
+/// Finds the only minimum of a function in [low, high], which a grid locates roughly first.
 double minimiser(const std::function<double(double)>& f, double low, double high, int cells) {
   const double width = (high - low) / cells;
   double best = low;
@@ -73,7 +73,7 @@ struct Fitted {
   double factor = 0.0;
 };
 
-/// exp(slope (x - 1)) for rising curves and exp(slope x) for falling ones: at most 1 either way.
+/// exp(slope (x - 1)) for rising curves, exp(slope x) for falling curves; at most 1 in both cases.
 double basis(double slope, double x) { return std::exp(slope * (slope > 0.0 ? x - 1.0 : x)); }
 
 double best_factor(const Curve& curve, double slope) {
@@ -199,13 +199,12 @@ double fit_exponential_influence(std::span<const InfluenceEstimate> estimates) {
   const auto by_step = [](const InfluenceEstimate& a, const InfluenceEstimate& b) {
     return a.step < b.step;
   };
-  const auto [first, last] = std::minmax_element(estimates.begin(), estimates.end(), by_step);
+  const auto [first, last] = std::ranges::minmax_element(estimates, by_step);
   if (estimates.empty() || first->step == last->step) {
     throw ConfigError("an exponential needs estimates of at least two different steps");
   }
-  const bool weighed = std::all_of(estimates.begin(), estimates.end(), [](const auto& estimate) {
-    return estimate.standard_error > 0.0;
-  });
+  const bool weighed = std::ranges::all_of(
+      estimates, [](const auto& estimate) { return estimate.standard_error > 0.0; });
   const auto span = static_cast<double>(last->step - first->step);
   Curve curve;
   for (const InfluenceEstimate& estimate : estimates) {

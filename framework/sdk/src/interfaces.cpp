@@ -16,12 +16,12 @@
 #include "privgrad/error.hpp"
 #include "privgrad/executor.hpp"
 #include "privgrad/federated.hpp"
+#include "privgrad/finite.hpp"
 #include "privgrad/model.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/partition.hpp"
 #include "privgrad/random.hpp"
 #include "privgrad/row_evaluations.hpp"
-#include "privgrad/run_facts.hpp"
 #include "privgrad/sampler.hpp"
 #include "privgrad/schedule.hpp"
 #include "privgrad/streamed_rows.hpp"
@@ -142,19 +142,19 @@ void apply_to_each_row(const Transform& transform, const Shape& shape, Dataset& 
                          made);
     for (std::size_t i = 0; i < count; ++i) {
       const auto out = made.subspan(i * after, after);
-      if (std::all_of(out.begin(), out.end(), [](float x) { return std::isfinite(x); })) continue;
-      std::fill(out.begin(), out.end(), 0.0f);
+      if (all_finite(out)) continue;
+      std::ranges::fill(out, 0.0f);
       is_overflown[first + i] = 1;
     }
   });
   data.replace_features(shape, std::move(result));
-  // Stopping here would reveal something about one row. Its gradient will not be finite, so it
-  // counts as zero.
+  // An error here would reveal something about one row. Instead, the row's gradient will not be
+  // finite, so it counts as zero.
   const std::span<float> written = data.features();
   for (std::size_t row = 0; row < rows; ++row) {
     if (is_overflown[row] == 0) continue;
     const auto out = written.subspan(row * after, after);
-    std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
+    std::ranges::fill(out, std::numeric_limits<float>::quiet_NaN());
   }
 }
 
@@ -163,13 +163,13 @@ const FittedTensor& find_fitted(const std::vector<FittedTensor>& values, std::st
   const auto refuse = [&](const std::string& what) -> ConfigError {
     return ConfigError(std::string(who) + ": the fitted tensor " + std::string(name) + " " + what);
   };
-  const auto found = std::find_if(values.begin(), values.end(),
-                                  [&](const FittedTensor& one) { return one.name == name; });
+  const auto found =
+      std::ranges::find_if(values, [&](const FittedTensor& one) { return one.name == name; });
   if (found == values.end()) throw refuse("is missing");
   const auto fits = [](std::size_t given, std::size_t wanted) {
     return given > 0 && (wanted == 0 || given == wanted);
   };
-  if (!std::equal(found->shape.begin(), found->shape.end(), shape.begin(), shape.end(), fits)) {
+  if (!std::ranges::equal(found->shape, shape, fits)) {
     std::string wanted;
     for (const std::size_t extent : shape)
       wanted += (wanted.empty() ? "" : " x ") + (extent == 0 ? "n" : std::to_string(extent));
@@ -179,8 +179,7 @@ const FittedTensor& find_fitted(const std::vector<FittedTensor>& values, std::st
     throw refuse("has " + std::to_string(found->values.size()) + " values, expected " +
                  std::to_string(element_count(found->shape)));
   }
-  if (!std::all_of(found->values.begin(), found->values.end(),
-                   [](double x) { return std::isfinite(x); })) {
+  if (!std::ranges::all_of(found->values, [](double x) { return std::isfinite(x); })) {
     throw refuse("has a value that is not finite");
   }
   return *found;

@@ -25,7 +25,7 @@ std::optional<JointGaussian> joint_gaussian(const Event& event) {
   if (least == 0.0) return JointGaussian{0.0, 0.0};
   if (parts.size() == 1 && parts.front().count == 1) return JointGaussian{least, least};
   // Terms are relative to the smallest multiplier, so that no square overflows. Terms that
-  // underflow are below the rounding of the sum, which is at least 1.
+  // underflow are smaller than the rounding error of the sum, which is at least 1.
   double sum = 0.0;
   for (const auto& [part, count] : parts) {
     const double ratio = least / std::get<GaussianEvent>(part.kind()).noise_multiplier;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "privgrad/error.hpp"
+#include "privgrad/names.hpp"
 #include "privgrad/params.hpp"
 #include "privgrad/value.hpp"
 
@@ -33,19 +34,15 @@ std::string_view name_of(const Names& names, Enum value) {
 template <class Names>
 auto value_of(const Names& names, std::string_view what, std::string_view text) {
   std::vector<std::string> all;
-  std::string listed;
   for (const auto& [value, name] : names) {
     if (name == text) return value;
     all.emplace_back(name);
-    listed += (listed.empty() ? "" : ", ") + std::string(name);
   }
-  const std::string nearest = nearest_name(text, all);
   throw ConfigError("'" + std::string(text) + "' is not a known " + std::string(what) +
-                    "; the choices are " + listed +
-                    (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+                    "; the choices are " + listed(all) + did_you_mean(text, all));
 }
 
-// Smaller sizes can be added and doubled without overflow; products go through element_count().
+// Sizes below this can be added and doubled without overflow; element_count() checks products.
 constexpr std::size_t kLargest = std::size_t{1} << 31;
 
 /// Why a layer cannot accept its input; becomes one ConfigError that names the layer.
@@ -210,7 +207,7 @@ Shape output_of(const PickPlace& layer, const Inputs& in) {
   return {sequence[1]};
 }
 
-/// In a sequence that attends to itself, each head has a probability for each pair of places.
+/// The most places of a sequence in attention: each head has a probability for each pair of them.
 constexpr std::size_t kMostPlaces = 4096;
 
 Shape output_of(const Attention& layer, const Inputs& in) {
@@ -245,7 +242,7 @@ Shape output_of(const One& layer, const Inputs& in) {
   return output_of(layer, in.front());
 }
 
-/// The blocks of one layer, without node and offset, and named without the node.
+/// Returns the blocks of one layer, without node and offset, and named without the node.
 std::vector<ParameterBlock> blocks_of(const Layer& layer, const Shape& in) {
   std::vector<ParameterBlock> blocks;
   const auto add = [&](std::string name, Shape shape, std::size_t fan_in = 0,
@@ -281,7 +278,7 @@ std::vector<ParameterBlock> blocks_of(const Layer& layer, const Shape& in) {
   return blocks;
 }
 
-/// The blocks that a node has if it shares no others.
+/// Returns the blocks that a node has if it shares no others.
 std::vector<ParameterBlock> own_blocks(const Network& network, std::size_t i,
                                        const std::vector<Shape>& shapes) {
   return blocks_of(network.nodes[i].layer, shapes[inputs_of(network, i).front()]);
@@ -309,7 +306,7 @@ void check_sharing(const Network& network, std::size_t i, const std::vector<Shap
   need_of_node(own == shapes_of(owner), name + ", whose tensors have other shapes");
 }
 
-/// The blocks of all trained nodes, or of all frozen nodes.
+/// Returns the blocks of all trained nodes, or of all frozen nodes.
 std::vector<ParameterBlock> blocks_where(const Network& network, bool are_frozen) {
   const std::vector<Shape> shapes = value_shapes(network);
   std::vector<ParameterBlock> blocks;
@@ -347,10 +344,10 @@ bool has_allowed_name(const Node& node) {
            c == '-' || c == '.';
   };
   return node.name.size() <= kLongest && !node.name.starts_with("preprocessing.") &&
-         std::all_of(node.name.begin(), node.name.end(), is_allowed);
+         std::ranges::all_of(node.name, is_allowed);
 }
 
-/// The index of the mask among the layer's inputs; a layer with fewer inputs has no mask.
+/// Returns the index of the mask among the layer's inputs; a layer with fewer inputs has no mask.
 std::size_t mask_input(const Layer& layer) {
   if (std::holds_alternative<Attention>(layer)) return 3;
   if (std::holds_alternative<MeanOfPlaces>(layer) || std::holds_alternative<PickPlace>(layer))
@@ -368,7 +365,7 @@ struct Origin {
   bool is_mask = false;   ///< Made by a mask node.
 };
 
-/// \returns the origin of the value that a node makes from a value with this origin.
+/// \returns the origin of a layer's output, if `in` is the origin of its input.
 Origin origin_behind(const Layer& layer, Origin in) {
   if (std::holds_alternative<TokenMask>(layer)) return {.is_token = false, .is_mask = true};
   const bool keeps = std::holds_alternative<PartOf>(layer) ||
@@ -377,7 +374,7 @@ Origin origin_behind(const Layer& layer, Origin in) {
   return keeps ? in : Origin{};
 }
 
-/// \param origins  the origins of each earlier value.
+/// \param origins  the origin of each earlier value.
 Shape output_of_node(const Network& network, std::size_t i, const std::vector<Shape>& shapes,
                      const std::vector<Origin>& origins) {
   const Node& node = network.nodes[i];
@@ -401,14 +398,14 @@ Shape output_of_node(const Network& network, std::size_t i, const std::vector<Sh
   return output_shape(node.layer, in);
 }
 
-/// \throws ConfigError if some value other than the outputs is not used.
+/// \throws ConfigError if no node uses some value, other than the outputs.
 void check_use(const Network& network) {
   std::vector<bool> is_used(network.nodes.size() + 1, false);
   is_used.back() = true;
   for (std::size_t i = 0; i < network.nodes.size(); ++i) {
     for (const std::size_t value : inputs_of(network, i)) is_used[value] = true;
   }
-  const auto unused = std::find(is_used.begin(), is_used.end(), false);
+  const auto unused = std::ranges::find(is_used, false);
   if (unused == is_used.end()) return;
   if (unused == is_used.begin()) throw ConfigError("no node of the network uses the features");
   const auto node = static_cast<std::size_t>(unused - is_used.begin()) - 1;
@@ -535,12 +532,6 @@ double class_weight(const Network& network, float target) {
   const std::vector<double>& weights = network.class_weights;
   if (!(target >= 0.0f && target < static_cast<float>(weights.size()))) return 1.0;
   return weights[static_cast<std::size_t>(target)];
-}
-
-bool has_mask(const Network& network) {
-  return std::any_of(network.nodes.begin(), network.nodes.end(), [](const Node& node) {
-    return std::holds_alternative<TokenMask>(node.layer);
-  });
 }
 
 std::size_t parameter_count(const Network& network) { return size_of(parameter_blocks(network)); }

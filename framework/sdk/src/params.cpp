@@ -6,12 +6,13 @@
 #include <utility>
 
 #include "privgrad/error.hpp"
+#include "privgrad/names.hpp"
 
 namespace privgrad {
 namespace {
 
-/// The smallest number of insertions, deletions, substitutions and swaps of neighbouring letters
-/// that turns `a` into `b`, changing each letter at most once (the optimal string alignment
+/// Returns the smallest number of insertions, deletions, substitutions and swaps of neighbouring
+/// letters that turns `a` into `b`, changing each letter at most once (the optimal string alignment
 /// distance).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before, above, row(b.size() + 1);
@@ -63,12 +64,6 @@ bool in_range(const ParamSpec& spec, double value) {
   if (!std::isfinite(value)) return false;
   if (spec.min && (spec.min_exclusive ? value <= *spec.min : value < *spec.min)) return false;
   return !(spec.max && (spec.max_exclusive ? value >= *spec.max : value > *spec.max));
-}
-
-std::string join(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
 }
 
 /// Whether a text would be written in the same way without its quotes.
@@ -144,11 +139,10 @@ class Checker {
       case ParamType::path:
         if (const auto* text = std::get_if<std::string>(&value.data())) {
           if (!spec.choices.empty() &&
-              std::find(spec.choices.begin(), spec.choices.end(), *text) == spec.choices.end()) {
-            const std::string nearest = nearest_name(*text, spec.choices);
+              std::ranges::find(spec.choices, *text) == spec.choices.end()) {
             report(value.mark, where,
-                   "is '" + *text + "', allowed are " + join(spec.choices) +
-                       (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+                   "is '" + *text + "', allowed are " + listed(spec.choices) +
+                       did_you_mean(*text, spec.choices));
           } else if (spec.type == ParamType::path && text->empty()) {
             report(value.mark, where, "is an empty path");
           }
@@ -199,14 +193,12 @@ class Checker {
     names.reserve(specs.size());
     for (const ParamSpec& spec : specs) names.push_back(spec.name);
     for (const Value::Member& member : *object) {
-      const bool known = std::find(names.begin(), names.end(), member.key) != names.end() ||
-                         std::find(ignored.begin(), ignored.end(), member.key) != ignored.end();
+      const bool known = std::ranges::find(names, member.key) != names.end() ||
+                         std::ranges::find(ignored, member.key) != ignored.end();
       if (known) continue;
-      const std::string nearest = nearest_name(member.key, names);
       report(member.key_mark, where.empty() ? member.key : where + "." + member.key,
-             "is unknown" + (!nearest.empty() ? "; did you mean '" + nearest + "'?"
-                             : names.empty()  ? "; there are no parameters here"
-                                              : "; there are " + join(names)));
+             "is unknown" + (names.empty() ? "; there are no parameters here"
+                                           : nearest_or_all(member.key, names)));
     }
   }
 
@@ -423,7 +415,7 @@ std::vector<Params> Params::objects(std::string_view name) const {
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   std::string best;
-  // A text that differs in more than a third of its length is another word, not a typing error.
+  // A text that differs in more than a third of its length is a different word, not a typing error.
   std::size_t best_distance = std::max<std::size_t>(2, name.size() / 3) + 1;
   if (name.size() > 200) return best;
   for (const std::string& candidate : candidates) {
@@ -434,6 +426,24 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
     }
   }
   return best;
+}
+
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates) {
+  std::string nearest = nearest_name(name, candidates);
+  std::ranges::replace_if(
+      nearest, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, '?');
+  return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";
+}
+
+std::string nearest_or_all(std::string_view name, const std::vector<std::string>& candidates) {
+  const std::string hint = did_you_mean(name, candidates);
+  return hint.empty() ? "; there are " + listed(candidates) : hint;
+}
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
 }
 
 }  // namespace privgrad

@@ -2,6 +2,7 @@
 
 #include "privgrad/accountant.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/names.hpp"
 #include "privgrad/params.hpp"
 
 namespace privgrad {
@@ -25,10 +26,9 @@ Adjacency adjacency_from_text(std::string_view text) {
     if (text == to_text(candidate)) return candidate;
     names.emplace_back(to_text(candidate));
   }
-  const std::string nearest = nearest_name(text, names);
   throw ConfigError("'" + std::string(text) +
                     "' is not an adjacency; write add_or_remove_one, replace_one or zero_out" +
-                    (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+                    did_you_mean(text, names));
 }
 
 double sensitivity_of_unit_bound(Adjacency adjacency) {

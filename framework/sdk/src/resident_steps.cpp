@@ -9,7 +9,7 @@ ResidentSteps::Memory::~Memory() = default;
 
 NoiseOrder::NoiseOrder(std::span<const std::uint8_t, 16> key, double sigma, unsigned shift)
     : key_{}, sigma_(sigma), shift_(shift) {
-  std::copy(key.begin(), key.end(), key_.begin());
+  std::ranges::copy(key, key_.begin());
 }
 
 }  // namespace privgrad

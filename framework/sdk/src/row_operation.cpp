@@ -12,7 +12,7 @@ namespace {
 
 using namespace row_operation;
 
-/// The number of features after an operation, and the problem with its numbers, if any.
+/// The number of features after an operation, and what is wrong with its numbers, or "".
 struct Checked {
   std::size_t features = 0;
   std::string problem;
@@ -23,15 +23,14 @@ std::string problem_of(const std::vector<double>& values, std::size_t features) 
     return "has " + std::to_string(values.size()) + " values for " + std::to_string(features) +
            " features";
   }
-  const bool are_finite =
-      std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); });
+  const bool are_finite = std::ranges::all_of(values, [](double x) { return std::isfinite(x); });
   return are_finite ? "" : "has a value that is not finite";
 }
 
 Checked check(const Subtract& one, std::size_t n) { return {n, problem_of(one.values, n)}; }
 Checked check(const Multiply& one, std::size_t n) { return {n, problem_of(one.values, n)}; }
 Checked check(const Divide& one, std::size_t n) {
-  const bool has_zero = std::find(one.values.begin(), one.values.end(), 0.0) != one.values.end();
+  const bool has_zero = std::ranges::find(one.values, 0.0) != one.values.end();
   return {n, has_zero ? "divides by 0" : problem_of(one.values, n)};
 }
 Checked check(const Keep& one, std::size_t n) {
@@ -51,8 +50,7 @@ std::string problem_of_matrix(const std::vector<double>& matrix, std::size_t out
     return "has a matrix of " + std::to_string(matrix.size()) + " numbers, expected " +
            std::to_string(outputs) + " x " + std::to_string(inputs);
   }
-  const bool are_finite =
-      std::all_of(matrix.begin(), matrix.end(), [](double x) { return std::isfinite(x); });
+  const bool are_finite = std::ranges::all_of(matrix, [](double x) { return std::isfinite(x); });
   return are_finite ? "" : "has a value that is not finite";
 }
 Checked check(const Project& one, std::size_t n) {
@@ -71,7 +69,7 @@ Checked check(const ProjectAxis& one, std::size_t n) {
 }
 Checked check(const Take& one, std::size_t n) {
   if (one.from.empty()) return {n, "takes no features"};
-  const std::size_t last = *std::max_element(one.from.begin(), one.from.end());
+  const std::size_t last = *std::ranges::max_element(one.from);
   return {one.from.size(),
           last < n ? "" : "takes feature " + std::to_string(last) + " of " + std::to_string(n)};
 }

@@ -25,8 +25,8 @@ double log_mean(double l, double shape) {
 
 double log_inverse_gamma(double mean, double shape) {
   if (mean == 1.0) return 0.0;
-  // More than the roundings of log_mean(), whose terms are logarithms of l, l itself and its
-  // multiple by at most 1 + |eta|; this also covers the rounding of the mean's own logarithm.
+  // The margin exceeds the rounding errors of log_mean(), whose terms are logarithms of l, l
+  // itself, and l times at most 1 + |eta|. It also covers the rounding of ln(mean).
   const auto is_enough = [&](double l) {
     const double of_shape = shape == 0.0 ? 0.0 : std::fabs(std::log(std::fabs(shape)));
     const double size = 2.0 * (1.0 + std::fabs(shape)) * l + std::fabs(std::log(l)) + of_shape;

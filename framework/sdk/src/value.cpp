@@ -28,8 +28,8 @@ Value::~Value() = default;
 const Value* Value::find(std::string_view key) const noexcept {
   const auto* object = std::get_if<Object>(&data_);
   if (object == nullptr) return nullptr;
-  const auto found = std::find_if(object->begin(), object->end(),
-                                  [&](const Member& member) { return member.key == key; });
+  const auto found =
+      std::ranges::find_if(*object, [&](const Member& member) { return member.key == key; });
   return found == object->end() ? nullptr : &found->value;
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Describes how examples take part in releases with correlated noise, and the cost of this.
+/// Describes how examples take part in releases with correlated noise, and what this costs.
 std::string participation(const Json& correlated) {
   if (correlated.at("amplification") == "cycles") {
     return "An example takes part in one step of each cycle of " + correlated.at("cycle").dump() +

@@ -10,10 +10,10 @@ namespace privgrad::core {
 std::string range_text(const nlohmann::json& range);
 
 /// \param mechanism  the statement's member.
-/// \returns a description of the sums' noise if steps share it.
+/// \returns a description of the sums' noise, if steps share noise.
 std::string correlated_noise(const nlohmann::json& mechanism);
 
-/// Describes the laws against which batches were tested.
+/// Describes the distributions against which batches were tested.
 std::string checked_draws(const nlohmann::json& mechanism);
 
 }  // namespace privgrad::core

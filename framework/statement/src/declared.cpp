@@ -32,18 +32,18 @@ std::string text_of(const Value& value) {
 }
 
 bool names_files(const ParamSpec& spec) {
-  return spec.type == ParamType::path ||
-         std::any_of(spec.fields.begin(), spec.fields.end(), names_files) ||
-         std::any_of(spec.element.begin(), spec.element.end(), names_files);
+  return spec.type == ParamType::path || std::ranges::any_of(spec.fields, names_files) ||
+         std::ranges::any_of(spec.element, names_files);
 }
 
-/// Whether a parameter concerns the release of a statistic: such a parameter belongs to the plan
-/// and is not a fact about the data.
+/// Whether a parameter concerns the release of a statistic, so that it belongs to the plan and is
+/// not a fact about the data.
 bool is_of_a_release(const ComponentUse& use, const ParamSpec& spec) {
   static const std::vector<ParamSpec> of_releases = private_statistic_params();
   const bool is_statistic = use.params.value().find(of_releases.front().name) != nullptr;
-  return is_statistic && std::any_of(of_releases.begin(), of_releases.end(),
-                                     [&](const ParamSpec& one) { return one.name == spec.name; });
+  return is_statistic && std::ranges::any_of(of_releases, [&](const ParamSpec& one) {
+           return one.name == spec.name;
+         });
 }
 
 class Lister {

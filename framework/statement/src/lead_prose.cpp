@@ -38,7 +38,7 @@ std::string how_much(const Json& statement) {
          std::to_string(found) + " of 100 members; a guess finds " + wrongly + ".";
 }
 
-/// 1 / probability as an integer, rounded down, so that "1 in N" does not understate the
+/// Returns 1 / probability as an integer, rounded down, so that "1 in N" does not understate the
 /// probability.
 std::string one_in(double probability) {
   const double times = 1.0 / probability, nearest = std::round(times);
@@ -46,10 +46,10 @@ std::string one_in(double probability) {
   return short_number(is_rounding ? nearest : std::floor(times), 15);
 }
 
-/// Any (epsilon, delta)-private pair of outcomes can be computed, without looking at data, from the
-/// output of one mechanism: with probability delta it reveals the data set, otherwise it is a
-/// randomised response with odds of e^epsilon (Kairouz, Oh and Viswanath 2015: this mechanism
-/// dominates all others).
+/// Explains the numbers by one mechanism, from whose output any (epsilon, delta)-private pair of
+/// outcomes can be computed without looking at data: with probability delta it reveals the data
+/// set, otherwise it is a randomised response with odds of e^epsilon (Kairouz, Oh and Viswanath
+/// 2015: this mechanism dominates all others).
 std::string what_numbers_mean(const Json& statement) {
   const double delta = statement.at("delta").get<double>();
   const std::string chance = " with a probability of 1 in " + one_in(delta);

@@ -7,7 +7,7 @@
 
 namespace privgrad::core {
 
-/// Three paragraphs, made from the other members; empty for a run without noise, which protects
+/// Three paragraphs, derived from the other members; empty for a run without noise, which protects
 /// nobody.
 std::vector<std::string> lead_prose(const nlohmann::json& statement);
 

@@ -22,7 +22,7 @@ constexpr double kQuantile = 1.6448536269514722;
 double below(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
 /// An approximate mu of the Gaussian mechanism with this epsilon and delta (Dong, Roth and Su 2022,
-/// Corollary 1): it only chooses the point for which a proof is requested.
+/// Corollary 1): it is only used to choose the point for which a proof is requested.
 double about_mu(double epsilon, double delta) {
   double low = 0.0, high = 1e3;
   for (int i = 0; i < 80; ++i) {
@@ -36,12 +36,12 @@ double about_mu(double epsilon, double delta) {
 }
 
 /// The epsilon whose line touches the trade-off of mu-GDP at kWronglyAccused, where its slope is
-/// -exp(mu quantile - mu^2 / 2). If the slope is flatter than -1, the line belongs to the other
+/// -exp(mu quantile - mu^2 / 2). If the slope is flatter than -1, the line belongs to the opposite
 /// direction.
 double touching_epsilon(double mu) { return std::fabs(mu * kQuantile - 0.5 * mu * mu); }
 
-/// The delta that the guard proves for the first `steps` and the releases besides them, composed
-/// one by one as the plan and the ledger do.
+/// The delta that the guard proves for the first `steps` steps and the other releases, composed one
+/// by one as the plan and the ledger do.
 PrivacyAnswer proved_delta(const Manifest& manifest, const PlanNumbers& numbers,
                            std::uint64_t steps, double epsilon) {
   const std::span<const Charge> all(numbers.charges);
@@ -55,8 +55,8 @@ PrivacyAnswer proved_delta(const Manifest& manifest, const PlanNumbers& numbers,
 }
 
 /// The delta that the guard proves for the run. For fed_avg it is the largest delta among the
-/// clients, because the client whose epsilon at the target delta is the largest need not have the
-/// largest delta at another epsilon.
+/// clients, because the client with the largest epsilon at the target delta need not have the
+/// largest delta at a different epsilon.
 PrivacyAnswer proved_delta(const Plan& plan, const Outcome& outcome, double epsilon) {
   const Manifest& manifest = *plan.manifest;
   PrivacyAnswer largest =
@@ -79,7 +79,7 @@ PrivacyAnswer proved_delta(const Plan& plan, const Outcome& outcome, double epsi
 }  // namespace
 
 double most_found(double wrongly, double epsilon, double delta) {
-  // Exceeds the roundings of terms that are at most 1; larger bounds are cut off at 1 anyway.
+  // Exceeds the rounding errors of terms that are at most 1; larger bounds are cut off at 1 anyway.
   constexpr double kRounding = 1e-14;
   const double by_accusing = std::exp(epsilon) * wrongly + delta;
   const double by_sparing = 1.0 - std::exp(-epsilon) * (1.0 - delta - wrongly);

@@ -7,7 +7,7 @@ namespace {
 
 /// The statement describes the sampling and releases of the client that was charged most, even if
 /// another client was planned to cost more but took part less. The other accountants' answers about
-/// the plan stay, because each already concerns the client that costs most by that accountant.
+/// the plan are kept, because each already concerns the client that costs most by that accountant.
 PlanNumbers with_charges_of(const Plan& client, PlanNumbers numbers) {
   numbers.charges = client.charges;
   numbers.beside = client.beside;
@@ -50,7 +50,7 @@ bool is_accounted_in_full(const Plan& plan, RunStatus status) {
 PlanNumbers Outcome::stated(const Plan& plan) const {
   PlanNumbers numbers = static_cast<const PlanNumbers&>(plan);
   if (client) numbers = with_charges_of(*plan.federated->clients[*client].plan, numbers);
-  // The charges of reports come last, and all are the same.
+  // The charges of reports come last, and all are equal.
   if (paid.beside && *paid.beside < numbers.beside.size())
     numbers.beside.erase(numbers.beside.begin() + static_cast<std::ptrdiff_t>(*paid.beside),
                          numbers.beside.end());
@@ -69,7 +69,7 @@ std::optional<Event> Outcome::accounted_event(const Plan& plan) const {
 }
 
 Outcome outcome_of_all(const Plan& plan) {
-  // Steps with adaptive noise may turn out to cost less than the first ones.
+  // Later steps with adaptive noise may cost less than the first steps.
   const std::uint64_t steps = plan.noise_adapts ? plan.steps() : plan.affordable_steps;
   return {.status = RunStatus::unfinished,
           .steps = 0,

@@ -1,7 +1,6 @@
 #include "privgrad/statement/plan_json.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -23,8 +22,8 @@ std::string_view mode_name(const Manifest& manifest) {
 std::vector<std::string> unaccounted_names(const Plan& plan) {
   std::vector<std::string> names;
   for (const Unaccounted& item : plan.unaccounted) {
-    // Several causes of one item are listed as one item.
-    if (std::find(names.begin(), names.end(), item.what) == names.end()) names.push_back(item.what);
+    // Several causes of an item are listed as one item.
+    if (std::ranges::find(names, item.what) == names.end()) names.push_back(item.what);
   }
   return names;
 }

@@ -82,7 +82,7 @@ bool are_numbers(const Json& list, std::size_t size) {
          std::all_of(list.begin(), list.end(), [](const Json& x) { return x.is_number(); });
 }
 
-/// \param next  the place of the statistic in the list.
+/// \param next  the statistic's place in the list.
 ReleasedStatistic statistic_from(const Json& reported, const PlannedStatistic& planned,
                                  std::size_t next) {
   const Json list = reported.is_object() ? reported.value("statistics", Json()) : Json();

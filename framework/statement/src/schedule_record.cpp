@@ -45,8 +45,8 @@ double number_of(const Value& object, const char* key) {
   return std::get<double>(value.data());
 }
 
-/// The bounds that follow from the manifest's `utility` before any data is read, for 0, 1, ... T
-/// steps.
+/// The bounds after 0, 1, ... T steps that follow from the manifest's `utility` before any data is
+/// read.
 Json predicted_excess(const Plan& plan, const Value& utility) {
   const Descent descent{.kappa = number_of(utility, "kappa"), .alpha = number_of(utility, "alpha")};
   const std::vector<double> bounds = descent.bounds(plan.noise_multiplier);

@@ -28,7 +28,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// \param in_its_shard  whether clients already hold the examples, so that the shard sizes are
+/// \param in_its_shard  whether clients already have the examples, so that the shard sizes are
 ///   public.
 std::string_view adjacency_means(Adjacency adjacency, PrivacyUnit unit, bool in_its_shard) {
   if (unit == PrivacyUnit::client) {
@@ -54,7 +54,7 @@ std::string_view adjacency_means(Adjacency adjacency, PrivacyUnit unit, bool in_
   return "";
 }
 
-/// The provenance of the number of examples in the statement.
+/// The provenance of the number of examples that the statement contains.
 std::string_view size_provenance(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
   if (plan.unit == PrivacyUnit::client) return "public";
@@ -81,7 +81,7 @@ Json statistics(const Plan& plan, const PlanNumbers& stated, const ReleasedCount
 
 Json range(std::span<const double> values) {
   if (values.empty()) return nullptr;
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const auto [low, high] = std::ranges::minmax_element(values);
   return {{"smallest", *low}, {"largest", *high}};
 }
 
@@ -94,8 +94,8 @@ Json sampling(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps) 
   return json;
 }
 
-/// The charges of correlated releases as the one Gaussian to which they compose: the cost of the
-/// charged steps for the example with the highest cost (CorrelatedPlan::charges()).
+/// The Gaussian to which the charges of correlated releases compose: the cost of the charged steps
+/// for the example with the highest cost (CorrelatedPlan::charges()).
 Event correlated_event(const PlanNumbers& stated, std::uint64_t steps) {
   double squared_sensitivity = 0.0;
   for (std::uint64_t i = 0; i < std::min<std::uint64_t>(steps, stated.charges.size()); ++i) {
@@ -107,8 +107,8 @@ Event correlated_event(const PlanNumbers& stated, std::uint64_t steps) {
   return Event::gaussian(1.0 / std::sqrt(squared_sensitivity));
 }
 
-/// Noise shared between steps: the noise of the new part of each release, and the number of steps
-/// in which an example takes part.
+/// Describes noise shared between steps: the noise of the new part of each release, and the number
+/// of steps in which an example takes part.
 Json correlated(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps) {
   std::vector<double> own;
   for (const CorrelatedPart& part : plan.correlated->parts) {
@@ -138,9 +138,9 @@ Json correlated(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps
 }
 
 /// The mu, rounded up, with which the run is one mu-GDP release, if all charges are Gaussian
-/// releases, which compose to one (Dong, Roth and Su 2022, Corollary 2); under replace_one it is
-/// twice as large. Nothing if no such mu is proved: a sampled release has another trade-off, and so
-/// has noise that is chosen during the run.
+/// releases, which compose to one (Dong, Roth and Su 2022, Corollary 2); under replace_one, mu is
+/// twice as large. Nothing if no such mu is proved, because a sampled release, or noise that is
+/// chosen during the run, has a different trade-off.
 std::optional<double> gaussian_mu(const Plan& plan, const PlanNumbers& stated,
                                   std::uint64_t steps) {
   const bool is_of_one_client = plan.federated && !plan.federated->at_server;
@@ -212,7 +212,7 @@ Json mechanism(const Plan& plan, const Outcome& outcome, const PlanNumbers& stat
   if (plan.correlated && !manifest.noise_off) json["correlated"] = correlated(plan, stated, steps);
   if (plan.noise_adapts) {
     json["adaptive_noise"] = adaptive_noise(plan, outcome);
-    // Before the run has ended, only the first step's noise is known, and there are no charges.
+    // Before the run has ended, only the first step's noise is known, and there are no charges yet.
     if (!outcome.noise) {
       json["noise_multiplier"] = range(std::span(stated.noise_multiplier).first(1));
       json["charged_as"] = "each step by its own noise";
@@ -233,8 +233,8 @@ Json answer(const PrivacyAnswer& epsilon) {
           {"note", epsilon.note}};
 }
 
-/// The answers of the other accountants: before the run, for the steps that the budget pays for;
-/// with clients, for the client that costs most by that accountant.
+/// The other accountants' answers from before the run, for the steps that the budget pays for; with
+/// clients, each answer is for the client that costs most by that accountant.
 Json also(const PlanNumbers& stated) {
   Json list = Json::array();
   for (const AccountantReport& report : std::span(stated.accountants).subspan(1)) {
@@ -257,7 +257,7 @@ Json unaccounted(const Plan& plan) {
   return list;
 }
 
-/// The weights with which the model begins, who vouches for them, and the layers that keep them.
+/// The weights from which training begins, who vouches for them, and the layers that keep them.
 Json initial_weights(const Plan& plan) {
   const Setting& setting = *plan.setting;
   Json json = to_json(*setting.weights);
@@ -265,8 +265,8 @@ Json initial_weights(const Plan& plan) {
   json["frozen"] = Json::array();
   const auto is_trained = [&setting](const ParameterBlock& block) {
     const auto& trained = setting.lora->tensors;
-    return std::any_of(trained.begin(), trained.end(),
-                       [&](const TrainedTensor& tensor) { return tensor.name == block.name; });
+    return std::ranges::any_of(
+        trained, [&](const TrainedTensor& tensor) { return tensor.name == block.name; });
   };
   for (const ParameterBlock& block : parameter_blocks(setting.whole)) {
     if (block.offset < setting.frozen_parameters) {
@@ -289,7 +289,7 @@ Json adapters(const Setting& setting, const Lora& wish) {
   return json;
 }
 
-/// The participants of a federated run, and who adds the noise.
+/// Describes the participants of a federated run, and who adds the noise.
 Json federated(const Plan& plan, const PlanNumbers& stated) {
   const Federated& wish = *plan.manifest->federated;
   return {{"clients", wish.clients},
@@ -304,16 +304,16 @@ Json federated(const Plan& plan, const PlanNumbers& stated) {
           {"charged_estimates", stated.beside.size()}};
 }
 
-/// The kind of numbers in contributions, sums and noise: attacks on low-order digits need floating
-/// point.
+/// The kind of numbers in contributions, sums and noise, which matters because attacks on low-order
+/// digits need floating point.
 std::string_view arithmetic(const PlanNumbers& stated) {
   if (stated.charges.empty()) return "no_noise";
   return stated.arithmetic == Arithmetic::exact ? "exact" : "floating_point";
 }
 
-/// Whether a plugin is in a directory into which only the build or installation of this program
-/// puts plugins. Like a test record, this is a note and not a proof: anyone who can write there can
-/// also write records.
+/// Whether a plugin is in a directory where only the build or installation of this program puts
+/// plugins. Like a test record, this is a note, not a proof: anyone who can write there can also
+/// write records.
 bool is_built_in(const PluginIdentity& plugin) {
   std::error_code unknown;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);
@@ -323,7 +323,7 @@ bool is_built_in(const PluginIdentity& plugin) {
 }
 
 /// Whether there is a record that this exact plugin file passed its tests. "built_in" means that
-/// there is no record because only the program was built, and not its tests.
+/// there is no record because the program was built without its tests.
 Json tested(const Manifest& manifest, const PluginIdentity& plugin) {
   if (is_allowed_by_hash(manifest, plugin)) return "allowed";
   if (!plugin.is_tested() && plugin.record_problem.empty() && is_built_in(plugin))

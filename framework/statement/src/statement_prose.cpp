@@ -12,7 +12,7 @@
 #include "statistics_prose.hpp"
 
 // The prose is written for the person who must sign it: either the core proves a sentence, or the
-// sentence says who vouches for it. No sentence may claim more than the members of the statement.
+// sentence states who vouches for it. No sentence may claim more than the statement's members.
 
 namespace privgrad::core {
 namespace {
@@ -42,12 +42,12 @@ std::vector<std::string> unaccounted(const Json& statement, const std::string& r
   for (const Json& item : statement.at("unaccounted")) {
     const std::string what = text(item, "what");
     if (item.at("reaches") != reaches || what == kFloatingPoint) continue;
-    if (std::find(items.begin(), items.end(), what) == items.end()) items.push_back(what);
+    if (std::ranges::find(items, what) == items.end()) items.push_back(what);
   }
   return items;
 }
 
-/// The reasons why the bits are not covered; empty if they are, or if there is no noise.
+/// The reasons why the bits are not covered; empty for covered bits, or without noise.
 std::vector<std::string> causes_of_floating_point(const Json& statement) {
   std::vector<std::string> causes;
   for (const Json& item : statement.at("unaccounted")) {
@@ -83,7 +83,7 @@ std::string bound_text(const Json& answer) {
 bool is_federated(const Json& statement) { return statement.contains("federated"); }
 bool is_per_client(const Json& statement) { return statement.at("unit") == "client"; }
 
-/// Null unless the noise adapts.
+/// The statement's member about adaptive noise; null unless the noise adapts.
 Json adaptive_noise(const Json& statement) {
   return statement.at("mechanism").value("adaptive_noise", Json());
 }
@@ -110,7 +110,7 @@ std::string prover(const Json& statement) {
   return text(statement, statement.contains("proved_by") ? "proved_by" : "accountant");
 }
 
-/// The role of the manifest's accountant, if another one proves the epsilon.
+/// Describes the role of the manifest's accountant, if a different accountant proves the epsilon.
 std::string estimates_words(const Json& statement) {
   if (!statement.contains("proved_by")) return "";
   return " The accountant that the manifest names, " + text(statement, "accountant") +
@@ -221,8 +221,8 @@ std::string unit(const Json& statement) {
          ", which was read off the private data and is not covered.";
 }
 
-/// Describes the view of each party, and the guarantee that the steps of many clients give
-/// together.
+/// Describes what each party sees, and the joint guarantee for the steps of many
+/// clients.
 std::string setting(const Json& statement) {
   if (!is_federated(statement))
     return "The setting is central: whoever ran the training sees all rows. ";
@@ -267,7 +267,7 @@ std::string adaptive_words(const Json& adapts) {
          short_number(adapts.at("check_noise_multiplier").get<double>(), 5);
 }
 
-/// The mean that replaces an example's gradient if altered copies of it are used.
+/// Describes the mean over altered copies that replaces an example's gradient.
 std::string augmentation(const Json& statement) {
   if (!statement.contains("augmentation")) return "";
   const Json& altered = statement.at("augmentation");
@@ -329,7 +329,7 @@ std::string coverage(const Json& statement) {
   return sentence + " How long the run took is not covered.";
 }
 
-/// Describes the trained weights, if not all are trained.
+/// Describes which weights are trained, if not all weights are trained.
 std::string adapters(const Json& statement) {
   if (!statement.contains("lora")) return "";
   const Json& lora = statement.at("lora");
@@ -341,7 +341,7 @@ std::string adapters(const Json& statement) {
          "released for them.";
 }
 
-/// Describes the weights with which the model begins.
+/// Describes the weights from which training begins.
 std::string beginning(const Json& statement) {
   if (!statement.contains("initial_weights")) return "";
   const Json& weights = statement.at("initial_weights");
@@ -398,7 +398,7 @@ std::string tuning(const Json& statement) {
   return sentence;
 }
 
-/// Explains why the proof covers the released bits, to readers who do not know the mathematics of
+/// Explains why the proof covers the released bits, for readers who do not know the mathematics of
 /// floating-point numbers or lattices.
 std::string exact_arithmetic(const Json& statement) {
   return "The bits that were released are covered, not only real numbers near them. What each " +
@@ -449,7 +449,7 @@ std::vector<std::string> plugins_that_are(const Json& statement, const Json& tes
   return names;
 }
 
-/// The plugins without a record of passed tests; "" if all of them passed their tests.
+/// Lists the plugins without a record of passed tests; "" if all plugins have passed their tests.
 std::string untested(const Json& statement) {
   const auto allowed = plugins_that_are(statement, "allowed");
   const auto unknown = plugins_that_are(statement, false);

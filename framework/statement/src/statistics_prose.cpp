@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "privgrad/record/short_numbers.hpp"
 #include "privgrad/value.hpp"
@@ -14,7 +13,7 @@ nlohmann::json statistics_of(const nlohmann::json& statement) {
   return statement.value("statistics", nlohmann::json::array());
 }
 
-/// "noise multiplier 4, for a share of 0.05 of the budget"
+/// The noise in words: "noise multiplier 4, for a share of 0.05 of the budget".
 std::string noise_words(const nlohmann::json& one) {
   std::string words =
       "noise multiplier " + short_number(one.at("noise_multiplier").get<double>(), 5);
@@ -23,7 +22,7 @@ std::string noise_words(const nlohmann::json& one) {
   return words;
 }
 
-/// "398", or "201.3, 196.9"
+/// A number or a list as text: "398", or "201.3, 196.9".
 std::string values_text(const nlohmann::json& value) {
   if (!value.is_array()) return value.dump();
   std::string text;
@@ -32,7 +31,7 @@ std::string values_text(const nlohmann::json& value) {
   return text;
 }
 
-/// The weights that are made of class counts; "" if the counts make none.
+/// Describes the weights that follow from class counts; "" if no weights do.
 std::string class_weights_prose(const nlohmann::json& one) {
   if (!one.contains("largest_class_weight")) return "";
   std::string words =
@@ -43,7 +42,7 @@ std::string class_weights_prose(const nlohmann::json& one) {
   return words + ". ";
 }
 
-/// The counts that are released before everything else.
+/// Describes the counts that are released before everything else.
 std::string counts_prose(const nlohmann::json& statement, bool noise) {
   std::string words;
   for (const nlohmann::json& one : statistics_of(statement)) {

@@ -6,12 +6,12 @@
 
 namespace privgrad::core {
 
-/// " and of 2 statistics of the rows": the releases besides steps that epsilon covers. All
+/// The releases besides steps that epsilon covers: " and of 2 statistics of the rows". All
 /// functions here return parts of statement_prose() about such releases; "" if there are none.
 std::string releases_beside_steps(const nlohmann::json& statement);
-/// The statistics from which transforms learnt, followed by a space.
+/// Describes the statistics from which transforms learnt; ends with a space.
 std::string statistics_prose(const nlohmann::json& statement);
-/// The report about the final model, preceded by a space.
+/// Describes the report about the final model; begins with a space.
 std::string report_prose(const nlohmann::json& statement);
 
 }  // namespace privgrad::core

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,19 +20,18 @@
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/read_data.hpp"
 #include "privgrad/record/scratch_folder.hpp"
-#include "privgrad/statement/plan_json.hpp"
 #include "privgrad/train/trainer.hpp"
 #include "token_canaries.hpp"
 
 namespace privgrad::core {
 namespace {
 
-/// Longer than any realistic clip norm, and its square is far from overflowing a double.
+/// Larger than any realistic clip norm, while its square is far from overflowing a double.
 constexpr float kCanaryGradient = 1e18f;
 /// Slots are float32 features, which represent all integers only up to this number.
 constexpr std::uint64_t kMostCanaries = 1u << 24;
 
-/// The plan with spare parameters.
+/// The plan, with spare parameters for the canaries.
 Plan with_spares(const Plan& plan, const SpareLayout& layout) {
   Plan audited = plan;
   auto setting = std::make_shared<Setting>();
@@ -87,7 +84,7 @@ class Audit {
                        .steps = original_.affordable_steps,
                        .seconds = 0.0};
     std::vector<AuditGuess> guesses;
-    std::vector<RunSeen> seen;  // only for audits that choose, which need the steps of all runs
+    std::vector<RunSeen> seen;  // only if chooses(), which needs the steps of all runs
     for (std::uint64_t run = 0; run < runs(); ++run) {
       check_not_stopped(options_);
       RunSeen one = see_run(run);
@@ -199,7 +196,7 @@ class Audit {
   Dataset test_;
   ComponentPtr<Backend> backend_;
   std::unique_ptr<Program> program_;  // runs the plan's network
-  Workbench bench_;                   // has the wrapper of that program
+  Workbench bench_;                   // has the wrapper of program_
   std::vector<std::uint32_t> canary_rows_;
   ScratchFolder ledgers_{"audit"};
 };

@@ -14,23 +14,23 @@
 namespace privgrad::core {
 namespace {
 
-/// Whether every charged release is Gaussian, so that all releases together are, for any size of
-/// the noise.
+/// Whether every charged release is Gaussian: all releases together are then Gaussian, for any size
+/// of the noise.
 bool is_gaussian(const Event& event) {
   if (std::holds_alternative<GaussianEvent>(event.kind())) return true;
   if (const auto* all = std::get_if<ComposedEvent>(&event.kind()))
-    return std::all_of(all->of.begin(), all->of.end(), is_gaussian);
+    return std::ranges::all_of(all->of, is_gaussian);
   if (const auto* many = std::get_if<SelfComposedEvent>(&event.kind()))
     return is_gaussian(*many->of);
   return false;
 }
 
-/// The most kinds of releases, for reasons of time; decaying noise has one for each step.
+/// The most kinds of releases, a limit on time; decaying noise has a kind for each step.
 constexpr std::size_t kMostKinds = 64;
-/// The precision for planning the number of guesses; it is low because curves take long.
+/// The precision for planning the number of guesses; low, because computing curves takes long.
 constexpr double kPlanningStep = 0x1p-5;
 
-/// The release that a charge pays for; nothing if it is of another kind.
+/// The sampled release that a charge pays for; nothing if the charge is of a different kind.
 std::optional<SampledRelease> sampled_release(const CountedEvent& charge) {
   const Event* event = &charge.event;
   double probability = 1.0;
@@ -68,7 +68,7 @@ std::optional<SampledFamily> sampled_family(const Event& charged, Adjacency adja
     const auto release = sampled_release(charge);
     if (!release) return std::nullopt;
     is_sampled = is_sampled || release->probability < 1.0;
-    const auto same = std::find_if(releases.begin(), releases.end(), [&](const auto& known) {
+    const auto same = std::ranges::find_if(releases, [&](const auto& known) {
       return known.probability == release->probability &&
              known.noise_multiplier == release->noise_multiplier;
     });
@@ -117,7 +117,7 @@ std::vector<AuditBound> planned_bounds(const Plan& plan, const AuditOptions& opt
 
 void evaluate(AuditResult& result, std::vector<AuditGuess> guesses,
               const std::optional<SampledFamily>& family) {
-  std::stable_sort(guesses.begin(), guesses.end(), [](const AuditGuess& a, const AuditGuess& b) {
+  std::ranges::stable_sort(guesses, [](const AuditGuess& a, const AuditGuess& b) {
     return std::fabs(a.score) > std::fabs(b.score);
   });
   for (AuditBound& bound : result.bounds) {

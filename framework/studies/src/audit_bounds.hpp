@@ -16,16 +16,16 @@ struct AuditGuess {
   bool is_right;
 };
 
-/// The methods, and the number of guesses for each: fixed from the plan before any coin is flipped
-/// or anything is drawn. The first one is the audit's.
-/// \param canaries  the number of canaries in a single run, or of places for the canary in repeated
-///   runs.
+/// The methods, and the number of guesses for each: the plan determines them before any coin is
+/// flipped or anything is drawn. The first method is the audit's.
+/// \param canaries  the number of canaries in a single run, or of rows tried as the canary in
+///   repeated runs.
 /// \param family  the trade-offs of the plan's charges.
 std::vector<AuditBound> planned_bounds(const Plan& plan, const AuditOptions& options,
                                        std::uint64_t canaries,
                                        const std::optional<SampledFamily>& family);
 
-/// Fills in the values of the planned bounds of `result`.
+/// Sets the values of the planned bounds in `result`.
 void evaluate(AuditResult& result, std::vector<AuditGuess> guesses,
               const std::optional<SampledFamily>& family);
 

@@ -61,7 +61,7 @@ class ByRows : public Keeping<ReproducibleRows> {
     const Parted parted(batch);
     std::vector<float> inner(parted.rows.size() * layout_.parameters());
     if (!parted.rows.empty()) program_.gradient_rows(parted.batch(), inner);
-    std::fill(rows.begin(), rows.end(), 0.0f);
+    std::ranges::fill(rows, 0.0f);
     const auto row = [&](std::size_t i) {
       return rows.subspan(i * parameter_count(), parameter_count());
     };
@@ -165,8 +165,8 @@ class ByPasses : public ByRows, public ExactClipping {
 
   static AuditPass& of(Pass& pass) { return dynamic_cast<AuditPass&>(pass); }
 
-  /// scale * gradient, rounded towards zero, and shortened by a cell if a rounding made it too
-  /// long.
+  /// Computes scale * gradient, rounded towards zero, and shortened by a cell if a rounding error
+  /// made it too long.
   static SquaredLength cells_of(float gradient, std::span<const double> scales,
                                 std::uint64_t most_cells, std::span<std::int64_t> cells) {
     const auto most = static_cast<double>(most_cells);
@@ -226,7 +226,7 @@ Dataset with_roles(const Dataset& data, std::span<const Role> roles) {
   for (std::uint32_t i = 0; i < data.rows(); ++i) {
     data.gather(std::span(&i, 1), row, target);
     float* out = &features[i * (width + kRoleFeatures)];
-    std::copy(row.begin(), row.end(), out);
+    std::ranges::copy(row, out);
     out[width] = static_cast<float>(roles[i].slot);
     out[width + 1] = roles[i].gradient;
   }

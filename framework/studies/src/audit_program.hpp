@@ -1,4 +1,4 @@
-// Wraps a network's program so that canaries have gradients of their own in spare parameters.
+// Wraps a network's program so that canaries have separate gradients in spare parameters.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@
 
 namespace privgrad::core {
 
-/// A network's parameters with spare ones: each group has `spares` more at its end, which no layer
-/// reads. A canary owns coordinate `slot` of every group, so its gradient is separate even under
-/// rules that clip each group separately.
+/// A network's parameters with spare parameters: each group has `spares` more at its end, which no
+/// layer reads. A canary owns coordinate `slot` of every group, so its gradient is separate even
+/// under rules that clip each group separately.
 class SpareLayout {
  public:
   /// \param groups  the network's parameters, in order, without gaps.
@@ -51,13 +51,13 @@ struct Role {
   float gradient = 0.0f;  ///< The canary's gradient in one coordinate of each group.
 };
 
-/// The examples with their roles as two more features, which an AuditProgram reads.
+/// The examples, with their roles as two additional features that an AuditProgram reads.
 /// \param roles  one per row.
 Dataset with_roles(const Dataset& data, std::span<const Role> roles);
 
-/// Wraps a program for the examples of with_roles(): examples of the data keep their gradients,
-/// canaries have theirs in their spare coordinates. The wrapper offers the program's abilities, so
-/// that sums take the same path as without an audit.
+/// Wraps a program for the examples of with_roles(): examples of the data keep their gradients, and
+/// canaries have gradients in their spare coordinates. The wrapper offers the program's abilities,
+/// so that sums are computed by the same code as without an audit.
 /// \param program, layout must outlive the result.
 std::unique_ptr<Program> audit_program(Program& program, const SpareLayout& layout);
 

@@ -10,7 +10,7 @@
 namespace privgrad::core {
 namespace {
 
-/// The assumed noise if there is none, so that scores stay finite.
+/// The noise that is assumed for runs without noise, so that scores stay finite.
 constexpr double kAlmostNoNoise = 1.0 / 30.0;
 
 /// log(1 - q + q e^x)
@@ -73,7 +73,7 @@ double AuditScores::unit_of(std::uint64_t step, const Released& gradient,
     return noise_multiplier == 0.0 ? mean : gradient.noise_stddev() / std::sqrt(squares);
   }
   if (plan_.correlated) return mean * plan_.correlated->parts.front().recipes.scale(step);
-  // The clip norm may depend on releases.
+  // The step's clip norm may depend on releases, so its noise is used to find it.
   return noise_multiplier == 0.0 ? mean : gradient.noise_stddev() / noise_multiplier;
 }
 
@@ -118,7 +118,7 @@ void AuditScores::add_correlated(std::uint64_t step, std::span<const double> mov
              (parts_.takes_part(step, i) ? 1.0 : 0.0);
   }
   std::vector<double> fresh(moved.begin(), moved.end());  // q_t
-  // what each canary adds to the sum if it is present
+  // each canary's contribution to the sum if it is present
   std::vector<double> added = sum;
   for (const EarlierNoise& earlier : recipes.earlier(step)) {
     double factor = earlier.share;
@@ -138,8 +138,8 @@ void AuditScores::add_correlated(std::uint64_t step, std::span<const double> mov
   sums_.push_back(std::move(sum));
 }
 
-/// The releases are N (C X + zeta): multiplied by the inverse of N, each step has noise of standard
-/// deviation 1, and is shifted by C times the canary's contributions.
+/// The releases are N (C X + zeta). Multiplied by the inverse of N, each step has noise with
+/// standard deviation 1, shifted by C times the canary's contributions.
 void AuditScores::add_windowed(std::uint64_t step, std::span<const double> moved) {
   const CorrelatedRecipes& recipes = plan_.correlated->parts.front().recipes;
   const bool is_noised = plan_.noise_multiplier[step] != 0.0;

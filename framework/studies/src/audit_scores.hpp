@@ -19,8 +19,8 @@ class PublicParts {
   /// \param random  the sampler's streams.
   PublicParts(const Plan& plan, std::span<const std::uint32_t> rows, const RandomSource& random);
 
-  /// \returns whether the sampler has a public order; if not, only the sampled share of the rows is
-  ///   known.
+  /// \returns whether the sampler has a public order; otherwise only the sampled share of the rows
+  ///   is known.
   bool is_known() const { return is_known_; }
   bool takes_part(std::uint64_t step, std::size_t canary) const {
     return parts_[step * canaries_ + canary] != 0;
@@ -37,30 +37,30 @@ class PublicParts {
 };
 
 /// For each canary, the evidence about its coin: the logarithm of the likelihood ratio of the
-/// releases in its coordinates, for releases as the plan describes them. (If the releases have
-/// another law, guesses are worse, but the bound from these guesses is still valid.)
+/// releases in its coordinates, if releases are as the plan describes them. (If their distribution
+/// differs, guesses are worse, but the bound from these guesses is still valid.)
 ///
-/// Released values are in units of their noise, so a canary that takes part in a step has shifted
-/// its coordinate by a = 1 / noise_multiplier. With q the probability of taking part, step t adds
-/// log(1 - q + q exp(a y - a^2 / 2)) (and subtracts the same for -a under replace_one). Releases
-/// that continue earlier ones are separated first: the new part of each has noise of its own
-/// (CorrelatedRecipes), and the canary's contribution to it follows from the order, which is
-/// public.
+/// Released values are in units of their noise, so a canary that takes part in a step has
+/// shifted its coordinate by a = 1 / noise_multiplier. With q the probability of taking part,
+/// step t adds log(1 - q + q exp(a y - a^2 / 2)) (and subtracts the same for -a under
+/// replace_one). Releases that continue earlier ones are separated first: the new part of each
+/// has separate noise (CorrelatedRecipes), and the canary's contribution to this part follows
+/// from the public order.
 class AuditScores {
  public:
   /// \param plan, layout, parts  must outlive this object.
-  /// \param exchanged  whether the coin's other side means the opposite gradient.
+  /// \param exchanged  whether a canary whose coin falls the other way has the opposite gradient.
   /// \param keeps_steps  whether moved() will be called.
   AuditScores(const Plan& plan, const SpareLayout& layout, const PublicParts& parts, bool exchanged,
               bool keeps_steps);
 
-  /// Adds a step; call in the order of the steps.
+  /// Adds a step; must be called in the order of the steps.
   /// \param noise_multiplier  the noise multiplier of the step's gradient; 0: no noise.
   void add(std::uint64_t step, const Released& gradient, double noise_multiplier);
 
-  /// [canaries]: above 0 if the canary seems to be present.
+  /// The scores, [canaries]: above 0 if the canary seems to be present.
   std::span<const double> values() const { return scores_; }
-  /// [canaries][steps]: the releases in a canary's coordinates, in units of its contribution.
+  /// The releases in each canary's coordinates, [canaries][steps], in units of its contribution.
   const std::vector<std::vector<float>>& moved() const { return moved_; }
 
  private:

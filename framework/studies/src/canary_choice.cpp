@@ -1,10 +1,8 @@
 #include "canary_choice.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <span>
-#include <utility>
 
 namespace privgrad::core {
 namespace {
@@ -15,8 +13,8 @@ struct Learned {
   double middle = 0.0;
 };
 
-/// Learns as weights the mean difference of each step between the two sides of the coin, divided by
-/// its variance.
+/// Learns the weight of each step: the mean difference between the two sides of the coin, divided
+/// by the variance.
 Learned learned_from(std::span<const RunSeen> runs, std::size_t canary) {
   const std::size_t steps = runs.front().moved[canary].size();
   std::vector<double> sums[2] = {std::vector<double>(steps), std::vector<double>(steps)};

@@ -1,4 +1,4 @@
-// Picks the canary that is easiest to detect, for audits by repeated runs with several places.
+// Picks the row that is easiest to detect, for audits by repeated runs with several candidates.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,22 @@ struct RunSeen {
   std::vector<std::vector<float>> moved;  ///< [canaries][steps], in contributions of a canary.
 };
 
-/// The guesses about the most detectable canary, with its best statistic.
+/// Guesses about the most detectable canary, with the best statistic for it.
 ///
-/// The plan does not show the place of a fault. A sampler that always takes the first row is fair
-/// to all other rows; a sampler that always draws the same batches betrays a row by its steps,
-/// which the likelihood under the plan ignores. Therefore the runs are divided. The first third
-/// shows, for each place, how each step's release changes with the coin. The second third chooses
-/// the place, and either the plan's likelihood or these weights, by the number of right guesses.
-/// Guesses with that choice are made for the last third, and only these count. Its coins are
-/// independent of everything before, so the bound holds for any choice: given all other coins and
-/// runs, flipping the coin of the chosen canary yields a neighbour.
+/// The plan does not show where a fault is. A sampler that always takes the first row is fair to
+/// all other rows; a sampler that always draws the same batches reveals a row by its steps, which
+/// the likelihood under the plan ignores. So the runs are divided. The first third shows, for each
+/// row, how each step's release changes with the coin. The second third chooses a row, and either
+/// the plan's likelihood or these weights, by the number of right guesses. Guesses with that choice
+/// are made for the last third, and only these count. Its coins are independent of everything
+/// before, so the bound holds for any choice: given all other coins and runs, flipping the coin of
+/// the chosen canary yields a neighbour.
 /// \param runs  at least 3, each with the same number of canaries.
 /// \returns a guess for each of the last guessed_runs() runs.
 std::vector<AuditGuess> guesses_of_the_best(const std::vector<RunSeen>& runs);
 
-/// \returns the number of repeated runs for which guesses are made: all of them if there is only
-///   one place.
+/// \returns the number of repeated runs for which guesses are made: all runs if only one row is
+///   tried.
 std::uint64_t guessed_runs(std::uint64_t runs, std::uint64_t canaries);
 
 }  // namespace privgrad::core

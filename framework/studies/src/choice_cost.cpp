@@ -28,7 +28,7 @@ ComponentPtr<Accountant> after(const ComponentUse& use, Adjacency adjacency,
   return accountant;
 }
 
-/// The reason why no cost can be proved for these plans; "" if it can.
+/// The reason why no cost can be proved for these plans; "" if a cost can be proved.
 std::string obstacle(const std::vector<const Plan*>& plans) {
   for (const Plan* plan : plans) {
     if (plan->manifest->noise_off) return "an arm is without privacy";
@@ -62,7 +62,7 @@ ChoiceCost proved(const std::vector<const Plan*>& plans, Compute compute) {
 }
 
 /// An accountant's proof about one event.
-/// \throws PrivacyError if the accountant refuses it or has only an estimate.
+/// \throws PrivacyError if the accountant refuses the event, or only estimates its cost.
 PrivacyAnswer proof(ComponentPtr<Accountant> accountant, const std::string& name,
                     Adjacency adjacency, const Event& event, double delta) {
   accountant->start(adjacency);
@@ -70,7 +70,7 @@ PrivacyAnswer proof(ComponentPtr<Accountant> accountant, const std::string& name
   return checked_guard(checked(accountant->epsilon(delta), name), name);
 }
 
-/// The smallest proof of any loaded accountant with its default parameters, and its name.
+/// The smallest proved answer of all loaded accountants with default parameters, with a name.
 /// \throws PrivacyError if no accountant has a proof.
 std::pair<PrivacyAnswer, std::string> least_proof(const Catalog& catalog, Adjacency adjacency,
                                                   const Event& event, double delta) {

@@ -19,10 +19,10 @@
 namespace privgrad::core {
 namespace {
 
-/// A residual, and so a gradient, longer than any clip norm.
+/// A residual that makes a gradient longer than any clip norm.
 constexpr float kFar = -1e4f;
 /// Pairs of runs from which the adversary learns the releases of the two data sets. Their midpoint
-/// is then known within an eighth of the noise, which costs a hundredth of the power.
+/// is then known within an eighth of the noise, which reduces the power by a hundredth.
 constexpr std::uint64_t kRehearsals = 64;
 /// The score of a release that only one of the two data sets can have made.
 constexpr double kCertain = 1e6;
@@ -64,10 +64,10 @@ Dataset without_first(const Dataset& data) {
 }
 
 /// The features are 0, so only the bias has a gradient. 2^k + 1 rows are clipped to the clip norm;
-/// a float32 sum of them resolves 2^(k - 23) clip norms below 2^(k + 1), and half of that below
-/// 2^k. The following rows contribute, in the opposite direction, a little less than half of the
-/// former: each of them changes nothing while the sum is above 2^k, but a whole unit if the sum
-/// lacks one row.
+/// their float32 sum has steps of 2^(k - 23) clip norms below 2^(k + 1), and half of that below
+/// 2^k. Each of the following rows contributes, in the opposite direction, a little less than half
+/// of the larger step: this changes nothing while the sum is above 2^k, but subtracts a whole
+/// smaller step if the sum lacks one row.
 Dataset rounding_rows(const Plan& plan) {
   const std::size_t count = plan.setting->info.train_rows;
   const int k = std::ilogb(static_cast<double>(count) / 2.0);
@@ -78,8 +78,8 @@ Dataset rounding_rows(const Plan& plan) {
   return {shape, std::vector<float>(count * element_count(shape.features)), std::move(targets)};
 }
 
-/// One row has the same gradient in all coordinates: a release is that gradient plus noise, or only
-/// noise, whose steps are then visible.
+/// One row has the same gradient in all coordinates: a release is this gradient plus noise, or only
+/// noise, whose rounding steps are then visible.
 Dataset lattice_rows(const Plan& plan) {
   const ExampleShape& shape = plan.setting->network.input;
   const std::size_t width = element_count(shape.features), count = plan.setting->info.train_rows;
@@ -136,8 +136,8 @@ class CraftedAudit {
     double noise_stddev = 0.0;
   };
 
-  /// Floating-point leaks follow no law that is known beforehand, so the bound for arbitrary
-  /// releases comes first. A lattice shows in about two of five runs.
+  /// The distribution of floating-point leaks is not known beforehand, so the bound for arbitrary
+  /// releases comes first. A lattice is visible in about two of five runs.
   std::vector<AuditBound> planned() const {
     std::vector<AuditBound> bounds = planned_bounds(plan_, options_, 1, std::nullopt);
     std::stable_partition(bounds.begin(), bounds.end(),
@@ -147,7 +147,7 @@ class CraftedAudit {
     return bounds;
   }
 
-  /// The first step, made by the run's own code.
+  /// Makes the first step with the run's own code.
   Release release(bool is_there, const std::string& purpose) {
     const RandomKey key = key_.derive(purpose);
     const bool removed = !is_there && plan_.manifest->adjacency == Adjacency::add_or_remove_one;
@@ -171,7 +171,7 @@ class CraftedAudit {
     return seen;
   }
 
-  /// With the same keys, noise cancels in the difference of the two releases.
+  /// Makes both releases with the same keys, so that noise cancels in their difference.
   void rehearse() {
     for (std::uint64_t i = 0; i < kRehearsals; ++i) {
       check_not_stopped(options_);
@@ -186,7 +186,7 @@ class CraftedAudit {
     }
   }
 
-  /// Above 0 if row 0 seems to be present.
+  /// The score of a release: above 0 if row 0 seems to be present.
   double score_of(const Release& release) const {
     const double sigma =
         release.noise_stddev > 0.0 ? release.noise_stddev : plan_.clip_norm.front() * 1e-3;
@@ -200,7 +200,7 @@ class CraftedAudit {
       const double steps = deviations * kNoiseSteps;
       const double rounding = 1.001 * std::exp2(-kFloatDigits - 1) * std::max(1.0, steps);
       if (std::fabs(steps - std::round(steps)) > rounding) return kCertain;
-      score -= std::log(0.5 / rounding);  // the row makes such a near release only by chance
+      score -= std::log(0.5 / rounding);  // with the row, a release is this close only by chance
     }
     return score;
   }

@@ -1,5 +1,5 @@
-// Audits with two crafted data sets, of which noise added in floating point would reveal the one in
-// use.
+// Audits with two crafted data sets: noise added in floating point would reveal which of the two is
+// in use.
 #pragma once
 
 #include "privgrad/studies/audit.hpp"
@@ -7,13 +7,13 @@
 namespace privgrad::core {
 
 /// An audit by repeated runs with two data sets that are crafted to expose floating-point noise,
-/// and have as many rows as the plan's data. They differ in row 0, which has a gradient in one and
-/// none in the other (under add_or_remove_one it is missing there), and are neighbours under every
-/// adjacency.
+/// and have as many rows as the plan's data. They differ in row 0, which has a gradient in one data
+/// set, and no gradient in the other (under add_or_remove_one, the row is missing there), and are
+/// neighbours under every adjacency.
 ///
 /// Only the first step is made: its release is part of the plan's releases, so its cost bounds the
-/// plan's epsilon from below. The adversary knows both data sets and the code, and has run it on
-/// both beforehand: the distance of the two releases is measured rather than derived.
+/// plan's epsilon from below. The adversary knows both data sets and the code, and has run the code
+/// on both beforehand: the distance between the two releases is measured, not derived.
 /// \throws ConfigError unless the model is one dense layer with the squared loss, and every row is
 ///   in the first batch.
 AuditResult audit_crafted(const Plan& plan, const AuditOptions& options);

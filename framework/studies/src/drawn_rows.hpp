@@ -1,4 +1,4 @@
-// Random rows from a public law, for audits that must not use anyone's data.
+// Random rows from a public distribution, for audits that must not use anyone's data.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace privgrad::core {
 
-/// Examples that depend on nobody's data, of the network's input shape: standard normal features
+/// Examples with the network's input shape that depend on nobody's data: standard normal features
 /// (tokens: uniform over the vocabulary), and targets that are uniform among the classes, or
 /// standard normal.
 /// \param key  public, or from the operating system.
 Dataset drawn_rows(const Network& network, std::size_t rows, const RandomKey& key);
 
-/// As many training examples as the setting has, and at most 100 test examples if it has any.
+/// Draws as many training examples as the setting has, and at most 100 test examples if it has any.
 RunData drawn_data(const Setting& setting, const RandomKey& key);
 
 }  // namespace privgrad::core

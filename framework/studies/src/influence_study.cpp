@@ -18,7 +18,7 @@ ManifestChange change(std::string key, Value value) {
   return {std::move(key), std::move(value), kWho};
 }
 
-/// The noise of every step, with one of them multiplied.
+/// The noise multipliers of all steps, with a factor applied to one step.
 ManifestChange noise(const InfluenceQuestion& question, std::uint64_t step, double factor) {
   Value::List values(question.noise_multiplier.begin(), question.noise_multiplier.end());
   values[step] = question.noise_multiplier[step] * factor;
@@ -69,7 +69,7 @@ Study influence_study(const InfluenceQuestion& question) {
   study.name = "influence-" + question.manifest->name;
   study.base = question.manifest->resolved;
   study.sets = question.changes;
-  // The noise is given, and the rows are public or declared as used, so the runs have no budget.
+  // The noise is given, and the use of rows is public or declared, so the runs have no budget.
   for (const char* key : {"privacy.target_epsilon", "privacy.also", "schedules.noise_std"})
     study.sets.push_back(change(key, Value()));
   study.sets.push_back(change("mode", "research"));

@@ -10,7 +10,7 @@
 namespace privgrad::core {
 
 /// One metric of one arm, a value per seed; nothing if a run has diverged or has no finite value,
-/// because the other runs alone are not representative of the arm.
+/// because the remaining runs would not represent the arm.
 std::optional<std::vector<double>> values_of(const std::vector<RunRecord>& runs,
                                              const std::string& metric);
 

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <string>
-#include <utility>
 
 namespace privgrad::core {
 namespace {
@@ -13,7 +11,7 @@ namespace {
 constexpr std::size_t kMostFeatures = 2000;
 
 /// The effect of a unit of noise in each step's gradient on the last iterate, for one eigenvalue.
-/// Works backwards with the last iterate's dependence on (theta, v) after step t.
+/// Goes backwards through the steps, with the last iterate's dependence on (theta, v) after step t.
 std::vector<double> effects(const QuadraticDescent& descent, double eigenvalue) {
   const std::size_t steps = descent.learning_rate.size();
   std::vector<double> effect(steps);
@@ -30,7 +28,7 @@ std::vector<double> effects(const QuadraticDescent& descent, double eigenvalue) 
   return effect;
 }
 
-/// Makes the element (p, q) 0 by a rotation of rows and columns p and q.
+/// Rotates rows and columns p and q so that element (p, q) becomes 0.
 void rotate(std::vector<double>& a, std::size_t n, std::size_t p, std::size_t q) {
   const double off = a[p * n + q];
   if (off == 0.0) return;
@@ -96,7 +94,7 @@ std::vector<double> second_moments(const Dataset& data) {
   float target = 0.0f;
   for (std::uint32_t i = 0; i < data.rows(); ++i) {
     data.gather(std::span(&i, 1), row, std::span(&target, 1));
-    std::copy(row.begin(), row.end(), z.begin());
+    std::ranges::copy(row, z.begin());
     for (std::size_t a = 0; a < n; ++a) {
       for (std::size_t b = 0; b < n; ++b) moments[a * n + b] += z[a] * z[b];
     }
@@ -136,7 +134,7 @@ std::vector<double> symmetric_eigenvalues(std::vector<double> matrix, std::size_
     if (off <= 1e-26 * all) {
       std::vector<double> values(size);
       for (std::size_t i = 0; i < size; ++i) values[i] = matrix[i * size + i];
-      std::sort(values.begin(), values.end());
+      std::ranges::sort(values);
       return values;
     }
     for (std::size_t p = 0; p + 1 < size; ++p) {

@@ -1,8 +1,6 @@
 #include "privgrad/studies/run_audit.hpp"
 
-#include <algorithm>
 #include <optional>
-#include <utility>
 
 #include "canary_choice.hpp"
 #include "privgrad/error.hpp"
@@ -42,7 +40,7 @@ Json what_it_audits(const RecordDirectory& directory, const Verification& verifi
   return audits;
 }
 
-/// A bound concerns all steps that were planned and paid for, so the run must be complete.
+/// Requires a complete run, because a bound concerns all steps that were planned and paid for.
 void check_whole(const RecordDirectory& directory) {
   const Json status = object_in(directory, "summary.json", kMostOfRun).value("status", Json());
   if (status == "completed" || status == "budget_exhausted") return;

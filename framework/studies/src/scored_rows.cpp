@@ -36,7 +36,7 @@ std::string data_without(const Manifest& manifest, std::span<const std::string_v
   if (data == nullptr) return "";
   Value::Object members = std::get<Value::Object>(data->data());
   std::erase_if(members, [&](const Value::Member& member) {
-    return std::find(keys.begin(), keys.end(), member.key) != keys.end();
+    return std::ranges::find(keys, member.key) != keys.end();
   });
   return to_yaml(Value(std::move(members)));
 }
@@ -60,8 +60,8 @@ std::vector<std::string> hashes_of(const Dataset& rows) {
 std::uint64_t shared_by(const std::vector<std::string>& rows,
                         const std::vector<std::string>& others) {
   const std::set<std::string> known(others.begin(), others.end());
-  return static_cast<std::uint64_t>(std::count_if(
-      rows.begin(), rows.end(), [&](const std::string& hash) { return known.contains(hash); }));
+  return static_cast<std::uint64_t>(
+      std::ranges::count_if(rows, [&](const std::string& hash) { return known.contains(hash); }));
 }
 
 }  // namespace

@@ -9,12 +9,12 @@
 #include "privgrad/manifest/manifest_names.hpp"
 #include "privgrad/manifest/manifest_problems.hpp"
 #include "privgrad/manifest/yaml.hpp"
+#include "privgrad/names.hpp"
 #include "privgrad/statistics/paired_statistics.hpp"
 #include "privgrad/studies/study_search.hpp"
 #include "study_arms.hpp"
 #include "study_axes.hpp"
 #include "study_form.hpp"
-#include "study_labels.hpp"
 #include "study_values.hpp"
 
 namespace privgrad::core {
@@ -100,7 +100,7 @@ class StudyReader {
     for (const Value::Member& member : *members_of(node)) {
       const std::string where = "titles." + member.key;
       const std::string& text = study.titles[member.key] = text_of(member.value);
-      if (std::find(varied.begin(), varied.end(), member.key) == varied.end())
+      if (std::ranges::find(varied, member.key) == varied.end())
         problems_.add(member.key_mark, where,
                       "is not varied by this study" + did_you_mean(member.key, varied));
       if (text.empty() || text != one_line(text, 80))
@@ -112,7 +112,7 @@ class StudyReader {
     const std::vector<std::string> variants = variants_of(study);
     for (const Value& item : *items_of(node)) {
       study.curves.push_back(text_of(item));
-      if (std::find(variants.begin(), variants.end(), text_of(item)) == variants.end())
+      if (std::ranges::find(variants, text_of(item)) == variants.end())
         problems_.add(
             item.mark, "curves",
             in_quotes(text_of(item)) + " is not an arm" + did_you_mean(text_of(item), variants));
@@ -169,8 +169,8 @@ class StudyReader {
     study.search = std::move(search);
   }
 
-  /// A search finds an arm's hyper-parameters. It must not turn the arm into another arm, and the
-  /// changes that only the search makes must not replace a setting that is compared.
+  /// A search finds an arm's hyper-parameters. It must not turn the arm into a different arm, and
+  /// changes that only the search makes must not replace a setting that the study compares.
   void check_search(const Value& node, const Study& study, const StudySearch& search) {
     for (const Arm& arm : study.arms) {
       for (const ManifestChange& own : arm.changes) {
@@ -214,7 +214,7 @@ class StudyReader {
     }
   }
 
-  /// {VARIANT: {KEY: [VALUE, ...]}}: may refine the settings of the variant's own place on the
+  /// Reads {VARIANT: {KEY: [VALUE, ...]}}, which may refine settings that the variant has from the
   /// axes.
   void read_search_arms(const Value& node, const StudyAxes& varied, const Study& study,
                         StudySearch& search) {
@@ -223,7 +223,7 @@ class StudyReader {
     const std::vector<std::string> variants = variants_of(study);
     for (const Value::Member& member : *members_of(node)) {
       const std::string where = "search.arms." + member.key;
-      if (std::find(variants.begin(), variants.end(), member.key) == variants.end()) {
+      if (std::ranges::find(variants, member.key) == variants.end()) {
         problems_.add(member.key_mark, where, "is not an arm" + did_you_mean(member.key, variants));
         continue;
       }
@@ -237,9 +237,7 @@ class StudyReader {
     search.seeds = listed_seeds(node);
     for (const std::uint64_t seed : search.seeds) {
       const bool is_of_rule = study.seed_rule && seed >= 1 && seed <= study.seed_rule->at_most;
-      if (!is_of_rule &&
-          std::find(study.seeds.begin(), study.seeds.end(), seed) == study.seeds.end())
-        continue;
+      if (!is_of_rule && std::ranges::find(study.seeds, seed) == study.seeds.end()) continue;
       problems_.add(node.mark, "search.seeds",
                     "has " + std::to_string(seed) + ", which the comparison uses; take others");
     }
@@ -252,7 +250,7 @@ class StudyReader {
       const auto is_it = [&, &metric = name](const StudyMetric& known) {
         return known.name == metric;
       };
-      if (std::any_of(study.metrics.begin(), study.metrics.end(), is_it)) continue;
+      if (std::ranges::any_of(study.metrics, is_it)) continue;
       problems_.add(root_.find(where.substr(0, where.find('.')))->mark,
                     std::string(where).append(".").append(name),
                     "is not one of the study's metrics");
@@ -272,7 +270,7 @@ class StudyReader {
 
   static const StudyMetric& metric_of(const Value& node) {
     const auto is_it = [&](const StudyMetric& metric) { return metric.name == text_of(node); };
-    return *std::find_if(known_metrics().begin(), known_metrics().end(), is_it);
+    return *std::ranges::find_if(known_metrics(), is_it);
   }
 
   static std::size_t whole(const Value& node) {
@@ -306,7 +304,7 @@ class StudyReader {
   ManifestProblems& problems_;
 };
 
-/// A study of another version has other keys, so no other check makes sense.
+/// Checks the version first: other versions have other keys, so no other check makes sense.
 void check_version(const Value& root, ManifestProblems& problems) {
   if (members_of(root) == nullptr) {
     problems.add(root.mark, "",

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "privgrad/names.hpp"
 #include "study_labels.hpp"
 #include "study_values.hpp"
 
@@ -15,13 +16,13 @@ namespace {
 /// The place of an arm on the grid: an index for each axis.
 using Place = std::vector<std::size_t>;
 
-/// The selected values on some axes; holds for arms that have one of them on each.
+/// The selected values on some axes; an arm meets the condition if it has one of them on each axis.
 struct Condition {
   std::map<std::size_t, std::vector<bool>> meant;
 
   bool holds(const Place& place) const {
-    return std::all_of(meant.begin(), meant.end(),
-                       [&](const auto& entry) { return entry.second[place[entry.first]]; });
+    return std::ranges::all_of(meant,
+                               [&](const auto& entry) { return entry.second[place[entry.first]]; });
   }
 };
 
@@ -55,7 +56,7 @@ class ConditionReader {
       }
     }
     problems_.add(member.key_mark, where,
-                  "is not varied by this study" + nearest(member.key, keys));
+                  "is not varied by this study" + nearest_or_all(member.key, keys));
     return false;
   }
 
@@ -90,14 +91,14 @@ class ConditionReader {
       found[i] = axis.values[i].label == label || same_value(axis.values[i].values[key], value);
     }
     // The kind of a component selects all values with that kind.
-    if (std::find(found.begin(), found.end(), true) == found.end()) {
+    if (std::ranges::find(found, true) == found.end()) {
       const auto* kind = std::get_if<std::string>(&value.data());
       for (std::size_t i = 0; kind != nullptr && i < found.size(); ++i) {
         const Value* other = axis.values[i].values[key].find("kind");
         found[i] = other != nullptr && same_value(*other, value);
       }
     }
-    if (std::find(found.begin(), found.end(), true) == found.end()) return std::nullopt;
+    if (std::ranges::find(found, true) == found.end()) return std::nullopt;
     return found;
   }
 
@@ -106,14 +107,7 @@ class ConditionReader {
     for (const AxisValue& one : axis.values) labels.push_back(one.label);
     const std::string label = labels_of({value}).front();
     return (label.empty() ? "is " + std::string(value.type_name()) : "is " + in_quotes(label)) +
-           ", which is not on this axis" + nearest(label, labels);
-  }
-
-  static std::string nearest(const std::string& name, const std::vector<std::string>& names) {
-    std::string all = did_you_mean(name, names);
-    if (!all.empty()) return all;
-    for (const std::string& one : names) all += (all.empty() ? "; there are " : ", ") + one;
-    return all;
+           ", which is not on this axis" + nearest_or_all(label, labels);
   }
 
   const StudyAxes& axes_;
@@ -135,8 +129,8 @@ std::vector<Condition> read_conditions(const Value& root, const std::string& key
 }
 
 bool any_holds(const std::vector<Condition>& conditions, const Place& place) {
-  return std::any_of(conditions.begin(), conditions.end(),
-                     [&](const Condition& condition) { return condition.holds(place); });
+  return std::ranges::any_of(conditions,
+                             [&](const Condition& condition) { return condition.holds(place); });
 }
 
 std::size_t grid_size(const StudyAxes& axes) {
@@ -170,7 +164,7 @@ std::size_t levels_of(const StudyAxes& axes) {
   return axes.has_levels ? axes.axes.front().values.size() : 1;
 }
 
-/// An arm without a variant yet.
+/// An arm of a level, whose variant is not set yet.
 Arm arm_of_level(const StudyAxes& axes, std::size_t level, const std::string& file) {
   Arm arm;
   arm.level = level;
@@ -300,10 +294,10 @@ std::optional<std::string> described_variant(const Value& node, const StudyAxes&
     const Place place = place_at(axes, i);
     if (!condition->holds(place)) continue;
     const Arm described = arm_at(axes, place, "");
-    const bool is_there = std::any_of(arms.begin(), arms.end(), [&](const Arm& arm) {
+    const bool is_there = std::ranges::any_of(arms, [&](const Arm& arm) {
       return arm.name == described.name && arm.labels == described.labels;
     });
-    const bool is_new = std::find(found.begin(), found.end(), described.variant) == found.end();
+    const bool is_new = std::ranges::find(found, described.variant) == found.end();
     if (is_there && is_new) found.push_back(described.variant);
   }
   if (found.size() == 1) return found.front();
@@ -331,7 +325,7 @@ std::vector<std::size_t> find_baselines(const Value& root, const StudyAxes& axes
     const auto is_it = [&](const Arm& arm) {
       return arm.level == level && arm.variant == *variant;
     };
-    const auto arm = std::find_if(arms.begin(), arms.end(), is_it);
+    const auto arm = std::ranges::find_if(arms, is_it);
     if (arm != arms.end()) {
       found[level] = static_cast<std::size_t>(arm - arms.begin());
       continue;

@@ -1,6 +1,5 @@
 #include "study_axes.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "study_labels.hpp"
@@ -15,7 +14,7 @@ struct Labelled {
   Mark mark;
 };
 
-/// [VALUE, ...] with names derived from the values, or {NAME: VALUE, ...}.
+/// Reads [VALUE, ...], with names derived from the values, or {NAME: VALUE, ...}.
 std::vector<Labelled> read_values(const Value& node) {
   std::vector<Labelled> out;
   if (const auto* items = items_of(node)) {
@@ -96,7 +95,7 @@ class AxesReader {
     }
   }
 
-  /// A value of the group has the name from the first key if these names differ, otherwise the
+  /// Names the group's values by the first key if the resulting names differ, otherwise by the
   /// joined names from all keys.
   void read_group(const Value& node, const std::string& where) {
     Axis axis;
@@ -146,8 +145,8 @@ class AxesReader {
     read_.marks.push_back(mark);
   }
 
-  /// Later axes are applied later, so an axis that sets a whole value would undo an earlier axis
-  /// that sets a part of it.
+  /// Refuses an axis that sets a whole value after an earlier axis that sets a part of it: axes are
+  /// applied in order, so the later axis would undo the earlier one.
   void check_order() {
     for (std::size_t later = 0; later < read_.axes.size(); ++later) {
       for (std::size_t earlier = 0; earlier < later; ++earlier) {

@@ -24,7 +24,7 @@ constexpr std::size_t kMostSummaryBytes = std::size_t{16} << 20;
 
 std::string last_error() { return std::generic_category().message(errno); }
 
-/// Waits a moment for the lock, because the runs of a study that was just killed need time to end.
+/// Waits briefly for the lock, because the runs of a study that was just killed need time to end.
 bool take_lock(int descriptor) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return true;
@@ -80,9 +80,7 @@ std::optional<RunRecord> record_of(const Json& summary) {
 
 StudyDirectory::StudyDirectory(fs::path path) : path_(std::move(path)) {
   check_is_study(path_);
-  std::error_code failure;
-  fs::create_directories(path_, failure);
-  if (failure) throw IoError(path_.string() + ": cannot be made: " + failure.message());
+  make_directories(path_);
   const fs::path holder = path_ / kHolder;
   // Without O_CLOEXEC, runs inherit the descriptor and thus the lock.
   descriptor_ = ::open(holder.c_str(), O_RDWR | O_CREAT, 0666);

@@ -24,7 +24,7 @@ std::optional<std::vector<std::size_t>> place_of(const Arm& arm, const std::vect
       }
       return true;
     };
-    const auto found = std::find_if(factor.values.begin(), factor.values.end(), is_here);
+    const auto found = std::ranges::find_if(factor.values, is_here);
     if (found == factor.values.end()) return std::nullopt;
     place.push_back(static_cast<std::size_t>(found - factor.values.begin()));
   }
@@ -32,7 +32,7 @@ std::optional<std::vector<std::size_t>> place_of(const Arm& arm, const std::vect
 }
 
 /// Means per seed at each combination of values of the chosen factors, over the complete
-/// combinations of the others. The first chosen factor varies slowest.
+/// combinations of the other factors. The first chosen factor varies slowest.
 struct Margins {
   std::vector<Values> means;  ///< Empty without a complete combination.
   std::size_t combinations = 0;
@@ -55,7 +55,7 @@ Margins margins_of(const FactorGrid& grid, const std::vector<std::size_t>& chose
   }
   Margins margins;
   for (const auto& [others, cells] : combinations) {
-    if (std::count(cells.begin(), cells.end(), nullptr) > 0) continue;
+    if (std::ranges::count(cells, nullptr) > 0) continue;
     if (margins.combinations++ == 0) margins.means.assign(size, Values(cells.front()->size(), 0.0));
     for (std::size_t i = 0; i < size; ++i) {
       for (std::size_t seed = 0; seed < cells[i]->size(); ++seed)
@@ -67,7 +67,7 @@ Margins margins_of(const FactorGrid& grid, const std::vector<std::size_t>& chose
   return margins;
 }
 
-/// The p for the hypothesis that the means of all contrasts are 0: Bonferroni over t tests.
+/// The p value for the hypothesis that the means of all contrasts are 0: Bonferroni over t tests.
 std::optional<double> joint_p(const std::vector<Values>& contrasts, std::size_t looks) {
   std::optional<double> least;
   for (const Values& contrast : contrasts) {

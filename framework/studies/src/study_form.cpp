@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "privgrad/manifest/json_schema.hpp"
+#include "privgrad/names.hpp"
 #include "study_labels.hpp"
 #include "study_values.hpp"
 
@@ -34,17 +35,11 @@ std::string words_of(const Json& schema) {
   return words.at(schema.value("type", "object"));
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string all;
-  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
-  return all;
-}
-
 class Checker {
  public:
   explicit Checker(ManifestProblems& problems) : problems_(problems) {}
 
-  /// \param all  the schema of which this one is a branch, for messages.
+  /// \param all  the schema of which `schema` is a branch, for messages.
   void check(const Json& schema, const Value& node, const std::string& where,
              const Json* all = nullptr) {
     if (schema.is_boolean()) return;
@@ -122,12 +117,10 @@ class Checker {
   void refuse_unknown(const Json& known, const Value::Member& member, const std::string& where) {
     std::vector<std::string> names;
     for (const auto& [name, schema] : known.items()) names.push_back(name);
-    const std::string nearest = did_you_mean(member.key, names);
-    problems_.add(member.key_mark, where,
-                  "is unknown" + (nearest.empty() ? "; there are " + joined(names) : nearest));
+    problems_.add(member.key_mark, where, "is unknown" + nearest_or_all(member.key, names));
   }
 
-  /// The study itself sets seeds and calibration.
+  /// Refuses keys for seeds and calibration, which the study itself sets.
   void check_key(const Value::Member& member, const std::string& where) {
     const std::string& key = member.key;
     const auto refuse = [&](const char* why) { problems_.add(member.key_mark, where, why); };
@@ -143,10 +136,10 @@ class Checker {
     if (!schema.contains("enum")) return;
     const auto names = schema["enum"].get<std::vector<std::string>>();
     const std::string& text = std::get<std::string>(node.data());
-    if (std::find(names.begin(), names.end(), text) != names.end()) return;
+    if (std::ranges::find(names, text) != names.end()) return;
     problems_.add(
         node.mark, where,
-        "is " + in_quotes(text) + ", allowed are " + joined(names) + did_you_mean(text, names));
+        "is " + in_quotes(text) + ", allowed are " + listed(names) + did_you_mean(text, names));
   }
 
   void check_number(const Json& schema, const Value& node, const std::string& where) {

@@ -9,11 +9,11 @@
 
 namespace privgrad::core {
 
-/// The schema of a study file, without two of its definitions: "base", a manifest whose keys may be
+/// The schema of a study file, without two definitions: "base", a manifest whose keys may be
 /// missing, and "manifest_key", the names of a manifest.
 const nlohmann::json& study_form();
 
-/// Reports everything that study_form() refuses, by type, number, name and key. The readers check
+/// Reports every violation of study_form() in types, numbers, names and keys. The readers check
 /// patterns and lengths of texts.
 void check_form(const Value& study, ManifestProblems& problems);
 

@@ -54,7 +54,7 @@ struct Namer {
   }
 };
 
-/// "exponential-rate=0.1".
+/// A component's name with its parameters: "exponential-rate=0.1".
 std::string with_parameters(const Value& component) {
   std::string text = with_label_characters(*kind_of(component));
   for (const Value::Member& member : std::get<Value::Object>(component.data())) {
@@ -80,7 +80,7 @@ double number(const Value& value) {
 bool is_label(std::string_view text) {
   return !text.empty() && text.size() <= kLongest &&
          (is_letter_or_digit(text.front()) || text.front() == '-') &&
-         std::all_of(text.begin(), text.end(), is_label_character);
+         std::ranges::all_of(text, is_label_character);
 }
 
 std::vector<std::string> labels_of(const std::vector<Value>& values) {
@@ -89,7 +89,7 @@ std::vector<std::string> labels_of(const std::vector<Value>& values) {
   for (const Value& value : values) labels.push_back(std::visit(Namer{}, value.data()));
   const std::vector<std::string> kinds = labels;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (kind_of(values[i]) != nullptr && std::count(kinds.begin(), kinds.end(), kinds[i]) > 1) {
+    if (kind_of(values[i]) != nullptr && std::ranges::count(kinds, kinds[i]) > 1) {
       labels[i] = with_parameters(values[i]);
     }
   }
@@ -112,7 +112,7 @@ bool same_value(const Value& a, const Value& b) {
   }
   if (const auto* members = std::get_if<Value::Object>(&a.data())) {
     return members->size() == std::get<Value::Object>(b.data()).size() &&
-           std::all_of(members->begin(), members->end(), [&](const Value::Member& member) {
+           std::ranges::all_of(*members, [&](const Value::Member& member) {
              const Value* other = b.find(member.key);
              return other != nullptr && same_value(member.value, *other);
            });
@@ -121,7 +121,7 @@ bool same_value(const Value& a, const Value& b) {
     return *text == std::get<std::string>(b.data());
   }
   if (const auto* truth = std::get_if<bool>(&a.data())) return *truth == std::get<bool>(b.data());
-  return true;  // reads null
+  return true;  // both are null
 }
 
 }  // namespace privgrad::core

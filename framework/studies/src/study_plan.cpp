@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "privgrad/manifest/manifest_names.hpp"
 #include "privgrad/manifest/manifest_problems.hpp"
 #include "privgrad/manifest/yaml.hpp"
+#include "privgrad/names.hpp"
 #include "privgrad/plan/remarks.hpp"
 #include "privgrad/statement/plan_json.hpp"
 #include "privgrad/studies/study_search.hpp"
@@ -35,7 +35,7 @@ class ArmProblems {
   explicit ArmProblems(const Study& study) : study_(study) {}
 
   /// Performs an action for an arm and records its exception.
-  /// \returns whether there was none.
+  /// \returns whether there was no exception.
   template <class Action>
   bool guard(const Arm& arm, Action action) {
     try {
@@ -81,7 +81,7 @@ class ArmProblems {
 
   void add_line(const Arm& arm, const std::string& text) {
     const auto same = [&](const Line& line) { return line.text == text; };
-    const auto found = std::find_if(lines_.begin(), lines_.end(), same);
+    const auto found = std::ranges::find_if(lines_, same);
     if (found == lines_.end()) {
       lines_.push_back({text, {arm.name}});
     } else if (found->arms.back() != arm.name) {
@@ -104,7 +104,7 @@ class ArmProblems {
   int worst_ = 0;
 };
 
-/// A `--set` of a key that the study varies would be silently overwritten.
+/// Refuses a `--set` of a key that the study varies, which the study would silently overwrite.
 void refuse_varied_overrides(const Study& study, const std::vector<std::string>& overrides) {
   for (const std::string& text : overrides) {
     const std::string key = text.substr(0, text.find('='));
@@ -186,7 +186,7 @@ void check_target(const Manifest& manifest, const Manifest& first, bool has_leve
   }
 }
 
-/// Checks that a plan has equal privacy: an epsilon not above the target, and hardly below it. With
+/// Checks that a plan has equal privacy: an epsilon not above the target, and barely below it. With
 /// adaptive noise, the guarantee is the target itself, however much of it is spent.
 void check_guarantee(const Plan& plan) {
   if (plan.noise_adapts) return;
@@ -204,7 +204,7 @@ void check_guarantee(const Plan& plan) {
           std::to_string(plan.steps()) + " steps");
 }
 
-/// A mean along a run covers at least this many of its steps (rounds), or all.
+/// A mean along a run covers at least this many of its steps (rounds), or all if there are fewer.
 constexpr std::uint64_t kFewestMeasurements = 10;
 
 void check_is_measured_often(const Plan& plan) {
@@ -218,8 +218,8 @@ void check_is_measured_often(const Plan& plan) {
                      " for a study that asks for mean_gradient_norm");
 }
 
-/// The number of rows that a search and its comparison share is known only if all seeds use the
-/// same rows.
+/// Checks that all seeds use the same rows, because only then is it known how many rows a search
+/// and its comparison share.
 void check_sample(const Manifest& manifest, const Study& study) {
   if (!manifest.sample || manifest.sample->seed || !study.search) return;
   throw error_at(manifest, "data.sample",
@@ -258,8 +258,7 @@ Json arm_json(const Study& study, const PlannedArm& planned) {
   for (const ManifestChange& change : planned.arm->changes) {
     set[change.key] = value_to_json(change.value);
   }
-  const auto [least, most] =
-      std::minmax_element(plan.noise_multiplier.begin(), plan.noise_multiplier.end());
+  const auto [least, most] = std::ranges::minmax_element(plan.noise_multiplier);
   return {{"name", planned.arm->name},
           {"variant", planned.arm->variant},
           {"level", study.levels ? Json(study.levels->values[planned.arm->level].label) : Json()},
@@ -283,22 +282,22 @@ Json arm_json(const Study& study, const PlannedArm& planned) {
 constexpr std::array kProofKeys{"accountant",   "also",    "target_epsilon",
                                 "target_delta", "account", "calibrate"};
 
-/// The manifest of an arm without these keys and without its noise; the noise is compared in the
-/// plan.
+/// The manifest of an arm without kProofKeys and without noise; plans are compared for the
+/// noise.
 Value trained_by(const Manifest& manifest) {
   Value trained = manifest.resolved;
   const auto drop = [](Value* section, auto is_dropped) {
     if (section != nullptr) std::erase_if(std::get<Value::Object>(section->data()), is_dropped);
   };
   drop(trained.find("privacy"), [](const Value::Member& member) {
-    return std::find(kProofKeys.begin(), kProofKeys.end(), member.key) != kProofKeys.end();
+    return std::ranges::find(kProofKeys, member.key) != kProofKeys.end();
   });
   drop(trained.find("schedules"),
        [](const Value::Member& member) { return member.key == "noise_multiplier"; });
   return trained;
 }
 
-/// The value that all arms with privacy have, or null.
+/// The value that all private arms have in common, or null.
 template <class Get>
 Json common(const StudyPlan& plan, Get get) {
   Json value = get(first_of_level(plan, plan.arms.front().arm->level).plan);
@@ -333,8 +332,8 @@ void check_baselines(const StudyPlan& plan) {
   }
 }
 
-/// Frees the values of a plan's initial weights, which each of an arm's runs reads again: 90 MB for
-/// each arm of a language model with 22 million parameters. Training from the plan is then refused
+/// Frees the values of a plan's initial weights, which each run reads again: 90 MB for each arm of
+/// a language model with 22 million parameters. Training from the plan is then refused
 /// (put_initial_values()).
 void drop_initial_weights(const Plan& plan) {
   std::const_pointer_cast<Setting>(plan.setting)->initial.reset();
@@ -405,19 +404,16 @@ nlohmann::json axis_json(const Axis& axis) {
 
 const PlannedArm& first_of_level(const StudyPlan& plan, std::size_t level) {
   const auto is_first = [&](const PlannedArm& arm) { return arm.arm->level == level; };
-  const auto found = std::find_if(plan.arms.begin(), plan.arms.end(), [&](const PlannedArm& arm) {
-    return is_first(arm) && !arm.is_reference();
-  });
-  return found != plan.arms.end() ? *found
-                                  : *std::find_if(plan.arms.begin(), plan.arms.end(), is_first);
+  const auto found = std::ranges::find_if(
+      plan.arms, [&](const PlannedArm& arm) { return is_first(arm) && !arm.is_reference(); });
+  return found != plan.arms.end() ? *found : *std::ranges::find_if(plan.arms, is_first);
 }
 
 std::vector<std::string> stains_of(const StudyPlan& plan) {
   std::vector<std::string> stains;
   const Plan& first = plan.arms.front().plan;
   const auto any = [&](auto differs) {
-    return std::any_of(plan.arms.begin(), plan.arms.end(),
-                       [&](const PlannedArm& arm) { return differs(arm.plan); });
+    return std::ranges::any_of(plan.arms, [&](const PlannedArm& arm) { return differs(arm.plan); });
   };
   if (plan.study->equal_privacy) return stains;
   stains.push_back("equal_privacy is off: arms were not calibrated to one guarantee");
@@ -438,13 +434,13 @@ std::vector<std::string> stains_of(const StudyPlan& plan) {
   return stains;
 }
 
-/// Says in words whether the seeds share a training set; "" if no arm draws a part of the rows,
+/// States in words whether the seeds share a training set; "" if no arm draws a part of the rows,
 /// because the seeds then share all rows.
 std::string training_sets_words(const StudyPlan& plan) {
   const auto is_drawn = [](const PlannedArm& arm) {
     return arm.manifest->sample && !arm.manifest->sample->seed;
   };
-  const auto count = std::count_if(plan.arms.begin(), plan.arms.end(), is_drawn);
+  const auto count = std::ranges::count_if(plan.arms, is_drawn);
   if (count == 0) return "";
   return count == static_cast<std::ptrdiff_t>(plan.arms.size())
              ? "Each seed draws a training set of its own: intervals are over training sets as "
@@ -460,7 +456,7 @@ std::vector<std::string> study_remarks(const StudyPlan& plan) {
     const double epsilon = plan.study->equal_privacy && target ? *target : arm.plan.epsilon().value;
     for (std::string& remark : remarks(arm.plan, epsilon)) {
       const auto same = [&](const auto& other) { return other.first == remark; };
-      auto found = std::find_if(said.begin(), said.end(), same);
+      auto found = std::ranges::find_if(said, same);
       if (found == said.end())
         found = said.emplace(said.end(), std::move(remark), std::vector<std::string>{});
       found->second.push_back(arm.arm->name);
@@ -474,10 +470,8 @@ std::vector<std::string> study_remarks(const StudyPlan& plan) {
   }
   if (const std::string words = training_sets_words(plan); !words.empty()) all.push_back(words);
   for (const auto& [remark, arms] : said) {
-    std::string names;
-    for (const std::string& name : arms) names += (names.empty() ? "" : ", ") + name;
     const bool is_of_all = arms.size() == plan.arms.size();
-    all.push_back(is_of_all ? remark : names.append(": ").append(remark));
+    all.push_back(is_of_all ? remark : listed(arms) + ": " + remark);
   }
   return all;
 }

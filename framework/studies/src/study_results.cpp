@@ -23,8 +23,7 @@ using Json = nlohmann::json;
 std::vector<std::string> columns_of(const Study& study) {
   std::vector<std::string> names{"train_loss", "train_accuracy", "test_loss", "test_accuracy"};
   for (const StudyMetric& metric : study.metrics) {
-    if (std::find(names.begin(), names.end(), metric.name) == names.end())
-      names.push_back(metric.name);
+    if (std::ranges::find(names, metric.name) == names.end()) names.push_back(metric.name);
   }
   return names;
 }
@@ -80,15 +79,15 @@ Json interval_json(const std::optional<std::array<double, 2>>& interval) {
 
 /// The comparisons of all arms in one metric, with Holm's correction over them.
 struct Family {
-  /// Nothing for a baseline, and for an arm without values.
+  /// One per arm; nothing for a baseline, or for an arm without values.
   std::vector<std::optional<PairedComparison>> arms;
   std::vector<std::optional<double>> p_holm, p_sign_flip_holm;
   std::optional<double> margin;  ///< The margin for equivalence, if the study has one.
   std::vector<std::optional<double>> p_equivalent, p_equivalent_holm;
 };
 
-/// Holm's correction over arms other than baselines, which have no p. Arms with the same runs are
-/// one test.
+/// Holm's correction over all arms except baselines, which have no p value. Arms with the same runs
+/// count as one test.
 std::vector<std::optional<double>> corrected(const StudyPlan& plan,
                                              const std::vector<std::optional<double>>& p,
                                              const std::vector<std::size_t>& who) {
@@ -100,7 +99,7 @@ std::vector<std::optional<double>> corrected(const StudyPlan& plan,
   return all;
 }
 
-/// The index of the arm with which this one is compared; a baseline's own index.
+/// The index of the baseline with which an arm is compared; for a baseline, its own index.
 std::size_t baseline_at(const StudyPlan& plan, std::size_t arm) {
   return plan.study->baselines[plan.study->arms[arm].level];
 }
@@ -197,7 +196,7 @@ bool is_precise(const StudyPlan& plan, const StudyRuns& runs) {
 
 std::string short_text(double value) { return short_number(value, 3); }
 
-/// The text of a p, which is never rounded down.
+/// The text of a p value, which is never rounded down.
 std::string p_text(const std::optional<double>& p) {
   if (!p) return "none";
   if (*p < 0.0001) return "below 0.0001";
@@ -209,7 +208,7 @@ constexpr double kLevel = 0.05;
 
 bool is_small(const std::optional<double>& p) { return p && *p < kLevel; }
 
-/// The results of both tests in words, and the limits of the second test for few pairs.
+/// The results of both tests in words, and how few pairs limit the second test.
 std::string tests_text(const Family& family, std::size_t arm, std::size_t pairs,
                        std::size_t looks) {
   const PairedComparison& one = *family.arms[arm];
@@ -222,9 +221,9 @@ std::string tests_text(const Family& family, std::size_t arm, std::size_t pairs,
   return text + ")";
 }
 
-/// Student's t assumes normal differences. A few differences cannot show this, so sign flips must
-/// confirm a claim. With many pairs no flips are tried, because the normal approximation is good
-/// enough.
+/// Student's t assumes normal differences. A few differences cannot show normality, so sign flips
+/// must confirm a claim. With many pairs no flips are tried, because the normal approximation is
+/// good enough.
 std::string verdict(const Family& family, std::size_t arm) {
   const PairedComparison& one = *family.arms[arm];
   if (!is_small(one.p)) return "chance can explain it";
@@ -234,7 +233,7 @@ std::string verdict(const Family& family, std::size_t arm) {
   return "after Holm's correction Student's t finds it, and sign flips do not";
 }
 
-/// Explains in words a difference that was not detected.
+/// Says in words whether a difference is within the margin, and how many seeds would find one.
 std::string power_text(const Family& family, std::size_t arm) {
   const PairedComparison& one = *family.arms[arm];
   const double effect = effect_of(family, arm);
@@ -267,7 +266,7 @@ std::string sentence(const StudyPlan& plan, const StudyMetric& metric, const Fam
   const std::string who = names_of(plan, arm) + ": " + metric.name;
   const auto& one = family.arms[arm];
   for (const std::size_t side : {arm, baseline_at(plan, arm)}) {
-    const auto diverged = std::count_if(all[side].begin(), all[side].end(), has_diverged);
+    const auto diverged = std::ranges::count_if(all[side], has_diverged);
     if (diverged == 0) continue;
     return who + " is not compared: " + std::to_string(diverged) + " of " +
            std::to_string(all[side].size()) + " runs" + (side == arm ? "" : " of the baseline") +
@@ -308,7 +307,7 @@ std::string rule_text(const StudyPlan& plan, const StudyRuns& runs) {
 
 // ---- choosing
 
-/// Whether an arm can be chosen: arms with the same runs count once, references are never chosen.
+/// Whether an arm can be chosen: arms with the same runs count once, and references do not count.
 bool is_candidate(const StudyPlan& plan, std::size_t arm) {
   return plan.has_own_runs(arm) && !plan.is_reference(arm);
 }
@@ -332,7 +331,7 @@ std::optional<std::size_t> best_arm(const StudyPlan& plan, const StudyRuns& runs
 bool score_is_public(const StudyPlan& plan, const StudyMetric& metric) {
   const bool of_test = metric.name.starts_with("test_");
   return plan.study->training_data_is_public ||
-         (of_test && std::all_of(plan.arms.begin(), plan.arms.end(), [](const PlannedArm& arm) {
+         (of_test && std::ranges::all_of(plan.arms, [](const PlannedArm& arm) {
             return arm.manifest->test_is_public;
           }));
 }
@@ -355,8 +354,8 @@ Json random_json(const char* name, double expected, double delta, const ChoiceCo
 }
 
 /// Adds the cost of choosing to `choice`.
-/// \param search  the search whose cost counts because it trained on the same rows; nullptr if
-///   there is none.
+/// \param search  a search whose cost counts because it trained on the same rows; nullptr if there
+///   is no such search.
 void add_costs(const StudyPlan& plan, const StudyPlan* search, Json& choice, Json& words) {
   std::vector<CountedPlan> all;
   std::vector<const Plan*> arms;
@@ -412,8 +411,8 @@ void add_costs(const StudyPlan& plan, const StudyPlan* search, Json& choice, Jso
       " (Poisson; Papernot and Steinke 2022) at the same delta.");
 }
 
-/// The study's search, if it trained on rows of the comparison, so that its choices depend on them
-/// too.
+/// The study's search, if it trained on rows of the comparison, so that its choices depend on these
+/// rows.
 const StudyPlan* search_that_counts(const StudyPlan& plan) {
   const auto& rows = plan.study->scored_rows;
   return rows && rows->are_others() ? nullptr : plan.search.get();
@@ -428,7 +427,7 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
   }
   const auto best = best_arm(plan, runs, study.metrics.front());
   const StudyPlan* search = search_that_counts(plan);
-  // The metric of a choice on private rows, if there is one; otherwise the study's.
+  // The search's metric if only it was computed on private rows, otherwise the study's.
   std::string metric = study.metrics.front().name;
   bool is_public = score_is_public(plan, study.metrics.front());
   if (is_public && search != nullptr) {
@@ -504,7 +503,7 @@ std::optional<std::vector<double>> values_of(const std::vector<RunRecord>& runs,
 std::vector<RunRecord> runs_as(const Plan& plan, std::vector<RunRecord> runs) {
   const double epsilon = plan.epsilon().value;
   for (RunRecord& run : runs) {
-    // A run that diverged made fewer steps; they cost no more than all.
+    // A run that diverged made fewer steps, which cost no more than all steps.
     run.epsilon = std::isfinite(epsilon) ? std::optional(epsilon) : std::nullopt;
     run.delta = plan.manifest->target_delta;
   }
@@ -542,7 +541,7 @@ std::optional<std::size_t> next_seeds(const StudyPlan& plan, const StudyRuns& ru
   const Study& study = *plan.study;
   if (!study.seed_rule || is_precise(plan, runs)) return std::nullopt;
   const auto looks = looks_between(study.seed_rule->at_least, study.seed_rule->at_most);
-  const auto next = std::upper_bound(looks.begin(), looks.end(), study.seeds.size());
+  const auto next = std::ranges::upper_bound(looks, study.seeds.size());
   if (next == looks.end()) return std::nullopt;
   return *next;
 }

@@ -25,12 +25,12 @@ Json list_of(Json items, std::size_t least = 1) {
   return {{"type", "array"}, {"items", std::move(items)}, {"minItems", least}};
 }
 
-/// Chooses between two schemas by the value's type, so that messages concern only one of them.
+/// Chooses between two schemas by the value's type, so that messages concern only one schema.
 Json if_type(const char* type, Json fits, Json otherwise) {
   return {{"if", {{"type", type}}}, {"then", std::move(fits)}, {"else", std::move(otherwise)}};
 }
 
-/// Dotted keys of a manifest: the first name belongs to the manifest.
+/// Dotted keys of a manifest, which begin with one of the manifest's names.
 Json key_names(const Json& manifest) {
   std::string names;
   for (const auto& [key, schema] : manifest.at("properties").items())
@@ -54,7 +54,7 @@ Json by_key(Json values = true) {
   return map;
 }
 
-/// {KEY: [VALUE, ...]} or {KEY: {NAME: VALUE, ...}}.
+/// The schema of {KEY: [VALUE, ...]} or {KEY: {NAME: VALUE, ...}}.
 Json axes() {
   const Json named{{"type", "object"}, {"minProperties", 1}, {"not", {{"required", {"kind"}}}}};
   return by_key(if_type("object", named, list_of(Json(true))));
@@ -68,7 +68,7 @@ Json seed_list() {
           {"uniqueItems", true}};
 }
 
-/// {KEY: VALUE or [VALUE, ...]}.
+/// The schema of {KEY: VALUE or [VALUE, ...]}.
 Json condition() {
   Json place = by_key();
   place["minProperties"] = 1;
@@ -80,7 +80,7 @@ Json conditions() {
                    list_of(condition(), 0));
 }
 
-/// {METRIC: NUMBER}.
+/// The schema of {METRIC: NUMBER}.
 Json amounts() {
   Json map = map_of({{"type", "number"}, {"exclusiveMinimum", 0}});
   map["minProperties"] = 1;

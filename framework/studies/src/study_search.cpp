@@ -58,7 +58,7 @@ std::vector<Candidate> candidates_of(const Study& study, const std::string& vari
   return all;
 }
 
-/// The candidate's own changes of the searched keys; for each key, the last change.
+/// The candidate's own changes of the searched keys: the last change of each key.
 std::vector<ManifestChange> candidate_changes(const std::vector<Axis>& axes, const Arm& arm) {
   std::vector<ManifestChange> set;
   for (const Axis& axis : axes) {
@@ -93,7 +93,7 @@ std::vector<std::string> keys_at_edge(const std::vector<Axis>& axes, const Arm& 
       if (const auto number = number_of_label(value.label)) numbers.push_back(*number);
     }
     if (numbers.size() != axis.values.size() || numbers.size() < 3) continue;
-    const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
+    const auto [low, high] = std::ranges::minmax_element(numbers);
     const auto label = chosen.labels.find(axis.keys.front());
     if (label == chosen.labels.end()) continue;
     const auto own = number_of_label(label->second);
@@ -294,7 +294,7 @@ std::vector<std::string> search_words(const Study& study) {
     std::string arms;
     for (std::size_t a = 0; a < study.choices.size(); ++a) {
       const auto& at = study.choices[a].at_edge;
-      if (std::find(at.begin(), at.end(), key) != at.end())
+      if (std::ranges::find(at, key) != at.end())
         arms += (arms.empty() ? "" : ", ") + study.arms[a].name;
     }
     words.push_back(std::string("The best ")

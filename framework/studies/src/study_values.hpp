@@ -22,12 +22,6 @@ inline const Value::List* items_of(const Value& node) {
   return std::get_if<Value::List>(&node.data());
 }
 
-/// \returns a hint to append to a name that is not among these; "" if none is similar.
-inline std::string did_you_mean(const std::string& name, const std::vector<std::string>& names) {
-  const std::string nearest = nearest_name(name, names);
-  return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";
-}
-
 inline std::string in_quotes(std::string_view text) { return "'" + one_line(text, 80) + "'"; }
 
 }  // namespace privgrad::core

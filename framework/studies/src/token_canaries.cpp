@@ -85,7 +85,7 @@ class TokenAudit {
     return (2 * canary + 1) * rows / (2 * canaries_);
   }
 
-  /// The plan's rows, with canaries by the coins.
+  /// The plan's rows, with the canaries that the coins select.
   Dataset marked(const Dataset& data) const {
     const std::size_t width = data.row_size();
     std::vector<float> features(data.rows() * width), targets(data.rows());
@@ -158,7 +158,7 @@ class TokenAudit {
       if (!std::isfinite(score)) score = 0.0;
       guesses.push_back({score, (score > 0.0) == coins_[i]});
       if (!coins_[i]) continue;
-      // References of an equal loss come before the canary.
+      // References with the same loss rank before the canary.
       const auto before = std::ranges::upper_bound(references, own[i]) - references.begin();
       const double rank = std::isfinite(own[i]) ? static_cast<double>(before) + 1.0
                                                 : static_cast<double>(references.size()) + 1.0;

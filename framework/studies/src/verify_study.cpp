@@ -1,7 +1,6 @@
 #include "privgrad/studies/verify_study.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,7 +9,6 @@
 #include <sstream>
 
 #include "privgrad/error.hpp"
-#include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/manifest/yaml.hpp"
 #include "privgrad/plan/public_facts.hpp"
 #include "privgrad/statement/plan_json.hpp"
@@ -43,7 +41,7 @@ Json object_of(const RecordDirectory& directory, const std::string& name) {
   return json;
 }
 
-/// The entries of a lock file, one per plugin: each without the plugin's traits, mapped to these
+/// The entries of a lock file, one per plugin. Maps the entry without the plugin's traits to these
 /// traits, which depend on the components that runs use.
 using LockedPlugins = std::map<std::string, std::set<std::string>>;
 
@@ -69,8 +67,8 @@ LockedPlugins locked_plugins(const std::string& lock) {
   return plugins;
 }
 
-/// Whether a manifest's text matches the study's: either literally, or as the file that a relative
-/// path names, in any folder.
+/// Whether a text of a manifest matches the study's text: either literally, or as a file in any
+/// folder that a relative path names.
 bool is_text_of(const std::string& found, const std::string& asked) {
   if (found == asked) return true;
   fs::path end;
@@ -141,13 +139,13 @@ class StudyVerifier {
  private:
   Verification result() {
     const auto& arms = plan_.study->arms;
-    const bool all_have_noise = std::none_of(arms.begin(), arms.end(),
-                                             [&](const Arm& arm) { return is_without_noise(arm); });
+    const bool all_have_noise =
+        std::ranges::none_of(arms, [&](const Arm& arm) { return is_without_noise(arm); });
     if (!all_have_noise) result_.epsilon.reset();  // no single epsilon covers all arms
     return std::move(result_);
   }
 
-  /// Checks the runs of all seeds; with a rule, the number of seeds that it requires.
+  /// Checks the runs of all seeds; with a rule, also checks the number of seeds.
   bool check_runs() {
     Study& study = *plan_.study;
     for (std::size_t done = 0;;) {
@@ -169,7 +167,7 @@ class StudyVerifier {
     return true;
   }
 
-  /// A run that exists but was not used may have been left out because of its result.
+  /// Reports unused runs: a run may have been left out because of its result.
   void check_that_all_runs_are_used() {
     std::set<std::string> used;
     for (std::size_t a = 0; a < plan_.arms.size(); ++a) {
@@ -247,11 +245,11 @@ class StudyVerifier {
     return "";
   }
 
-  /// Checks that the study's lock file lists the plugins of its runs. The ledgers of the runs
-  /// contain hashes of these.
+  /// Checks that the study's lock file lists the plugins of its runs. The runs' ledgers contain
+  /// hashes of these plugins.
   void check_lock() {
     LockedPlugins locked = locked_plugins(directory_.read("privgrad.lock", kMostDocument));
-    // The proof of an arm that uses another arm's runs may need plugins that no run has used.
+    // An arm that uses another arm's runs may need plugins for its proof that no run has used.
     const bool has_others = plan_.run_count() < plan_.arms.size() * plan_.study->seeds.size();
     if (has_others) {
       std::erase_if(locked, [&](const auto& plugin) { return !locked_.contains(plugin.first); });
@@ -291,7 +289,7 @@ class StudyVerifier {
   }
 
   bool is_without_noise(const Arm& arm) const {
-    return std::any_of(plan_.arms.begin(), plan_.arms.end(), [&](const PlannedArm& planned) {
+    return std::ranges::any_of(plan_.arms, [&](const PlannedArm& planned) {
       return planned.arm == &arm && planned.manifest->noise_off;
     });
   }
@@ -309,7 +307,7 @@ class StudyVerifier {
 
   /// Reports a note once, even if runs of one arm with many seeds repeat it.
   void note(const std::string& what) {
-    if (std::find(result_.notes.begin(), result_.notes.end(), what) == result_.notes.end())
+    if (std::ranges::find(result_.notes, what) == result_.notes.end())
       result_.notes.push_back(what);
   }
 
@@ -323,7 +321,7 @@ class StudyVerifier {
     problem(folder + "/manifest.yaml: is not the arm " + arm.name + " with this seed");
   }
 
-  /// The choices follow from the search, which follows from the study.
+  /// Recomputes the choices from the search, which follows from the study.
   void find_choices() {
     const RecordDirectory folder(directory_, "search");
     Study& study = *plan_.study;
@@ -340,7 +338,7 @@ class StudyVerifier {
 
   /// Only the data can show which rows were scored. This checks two facts that follow from the
   /// manifests: an arm that uses its search's data was scored on its own rows, and rows that are
-  /// read differently cannot be told apart from the comparison's rows.
+  /// read differently cannot be distinguished from the comparison's rows.
   void check_scored_rows() {
     Study& study = *plan_.study;
     const Json& search = json_.at("search");
@@ -388,7 +386,7 @@ class StudyVerifier {
     if (said.size() != derived.size()) problem(file + ": says more than a study does");
   }
 
-  /// The checks that plan_study() makes before the first run.
+  /// Repeats the checks that plan_study() makes before the first run.
   void check_equal_privacy() {
     if (!plan_.study->equal_privacy) return;
     for (const PlannedArm& arm : plan_.arms) {

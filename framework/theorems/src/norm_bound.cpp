@@ -8,8 +8,8 @@ namespace {
 
 double log_of_delta(const NormFacts& facts) { return -std::log(facts.delta); }
 
-/// The T > 1 with T log2(T) = product, by Newton's method: the left side is convex and increasing,
-/// so iterates from above decrease to the root.
+/// Finds the T > 1 with T log2(T) = product by Newton's method: the left side is convex and
+/// increasing, so iterates from above the root decrease to it.
 double steps_with(double product) {
   double steps = 2.0 + product;
   for (int i = 0; i < 200; ++i) {
@@ -21,7 +21,7 @@ double steps_with(double product) {
   return steps;
 }
 
-/// The bound of Lemmas 5 and 11 at the theorems' learning rate.
+/// Returns the bound of Lemmas 5 and 11 at the theorems' learning rate.
 /// \param noise  the mean length of the noise in momentum.
 double with_noise(const NormFacts& facts, double steps, double alpha, double noise) {
   const double eta = 1.0 / std::sqrt(facts.examples * steps);
@@ -30,7 +30,7 @@ double with_noise(const NormFacts& facts, double steps, double alpha, double noi
                                .examples = facts.examples,
                                .learning_rate = eta,
                                .alpha = alpha};
-  // The mean of (1 - alpha)^t is at most the whole series divided by T.
+  // The mean of (1 - alpha)^t over T steps is at most the sum of the infinite series divided by T.
   const double error = momentum_error(momentum, (1.0 - alpha) / (alpha * steps)) + noise;
   return norm_along_descent(facts.initial_gap, eta, facts.smoothness, steps, error);
 }

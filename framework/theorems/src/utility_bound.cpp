@@ -4,26 +4,25 @@
 #include <cmath>
 #include <functional>
 
-#include "privgrad/error.hpp"
 #include "privgrad/influence.hpp"
 
 namespace privgrad::core {
 namespace {
 
-/// (gamma^(exponent)) for gamma in [0, 1).
+/// Returns gamma^exponent for gamma in [0, 1).
 double power(double gamma, double exponent) {
   return exponent == 0.0 ? 1.0 : std::pow(gamma, exponent);
 }
 
 double square(double x) { return x * x; }
 
-/// The minimum in [low, high] of a function that decreases and then increases.
+/// Returns the minimum in [low, high] of a function that decreases and then increases.
 BestSteps least(const std::function<double(std::uint64_t)>& bound, std::uint64_t low,
                 std::uint64_t high) {
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
-    // If the doubles are equal, the minimum is to the left, because only late values no longer
-    // change.
+    // If the doubles are equal, the minimum is to the left, because only values for large T stop
+    // changing.
     if (bound(middle) <= bound(middle + 1)) {
       high = middle;
     } else {
@@ -33,7 +32,7 @@ BestSteps least(const std::function<double(std::uint64_t)>& bound, std::uint64_t
   return {low, bound(low)};
 }
 
-/// sum_i w_i of momentum_influence(), computed without the w_i:
+/// Returns the sum of the w_i of momentum_influence(), without computing each w_i:
 ///     sum_t gamma^(T-t) ((1-beta)/(1-beta^t))^2 (1-beta^(2t))/(1-beta^2).
 double sum_of_momentum_influence(std::uint64_t steps, double gamma, double beta) {
   double total = 0.0;
@@ -55,7 +54,7 @@ double alpha_of(const AlphaFacts& facts) {
 
 double rho_for(double epsilon, double delta) {
   const double log = std::log(1.0 / delta);
-  // (sqrt(L + epsilon) - sqrt(L))^2, rewritten to avoid cancellation.
+  // This is (sqrt(L + epsilon) - sqrt(L))^2, rewritten to avoid cancellation.
   return square(epsilon / (std::sqrt(log + epsilon) + std::sqrt(log)));
 }
 
@@ -132,16 +131,15 @@ BestSteps best_steps(const Descent& descent, BudgetSplit split, std::uint64_t mo
 BestSteps best_steps(const MomentumDescent& descent, BudgetSplit split, std::uint64_t most) {
   const auto bound = [&](std::uint64_t steps) { return descent.bound(steps, split); };
   // Tries values of T that grow by a quarter until gamma^T vanishes, then searches between the
-  // neighbours of the best one.
+  // neighbours of the best value.
   const double enough = std::min(40.0 / -std::log(descent.gamma()), static_cast<double>(most));
   std::vector<std::uint64_t> looks{1};
   while (static_cast<double>(looks.back()) < enough) {
     looks.push_back(looks.back() + std::max<std::uint64_t>(1, looks.back() / 4));
   }
   std::vector<double> found(looks.size());
-  std::transform(looks.begin(), looks.end(), found.begin(), bound);
-  const auto best =
-      static_cast<std::size_t>(std::min_element(found.begin(), found.end()) - found.begin());
+  std::ranges::transform(looks, found.begin(), bound);
+  const auto best = static_cast<std::size_t>(std::ranges::min_element(found) - found.begin());
   return least(bound, looks[best > 0 ? best - 1 : 0], looks[std::min(best + 1, looks.size() - 1)]);
 }
 

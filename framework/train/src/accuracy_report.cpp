@@ -15,8 +15,8 @@ std::vector<float> correct_halves(const Program& program, const Dataset& data,
                                   std::span<const std::uint32_t> rows, Executor& executor) {
   const std::vector<Evaluation> all = example_evaluations(program, data, rows, executor);
   std::vector<float> halves(rows.size());
-  std::transform(all.begin(), all.end(), halves.begin(),
-                 [](const Evaluation& one) { return one.correct == 1 ? 0.5f : -0.5f; });
+  std::ranges::transform(all, halves.begin(),
+                         [](const Evaluation& one) { return one.correct == 1 ? 0.5f : -0.5f; });
   return halves;
 }
 

@@ -55,7 +55,7 @@ bool AdaptiveNoise::choose(std::uint64_t step, Workbench& bench, const Dataset& 
 std::optional<double> AdaptiveNoise::measure(std::uint64_t step, Workbench& bench,
                                              const Dataset& test, Ledger& ledger) {
   if (adapts_.is_charged()) return release_change(step, bench, ledger);
-  // Public rows and a released model.
+  // The rows are public and the model was released.
   const Program& program = bench.program_for_public_rows(plan_, executor_);
   return measured_on_test_rows(adapts_.measurement, evaluate(program, test, executor_),
                                test.rows());
@@ -121,7 +121,7 @@ void AdaptiveNoise::tell_aggregator() {
 
 namespace {
 
-/// A charge with its events in words.
+/// A charge whose events are stored as JSON texts.
 struct SavedCharge {
   std::uint64_t step = 0;
   std::string release, cost, what;

@@ -98,16 +98,16 @@ std::string place_of(const fs::path& directory) {
   return fs::canonical(directory, failure).string();
 }
 
-/// Whether a folder belongs to the finished run in a directory, which only then contains its
-/// summary.
+/// Whether a private folder belongs to the finished run in a directory: its settled summary is then
+/// the directory's summary.json.
 bool is_of_finished(const CheckpointFolder& folder, const fs::path& directory) {
   const auto settled = folder.settled_summary();
   return settled &&
          RecordDirectory(directory).read_beginning("summary.json", settled->size() + 1) == *settled;
 }
 
-/// Removes the private state of a run whose summary is written: the folder that the directory
-/// names, if it is the run's own, and the name. A folder without checkpoints cannot be resumed.
+/// Removes kResumeFile and the folder `name` of private states, once the run's summary is written.
+/// Does nothing if the folder has checkpoints of another run.
 void clean_up(const fs::path& directory, const fs::path& state, const std::string& name) {
   if (CheckpointFolder::is_there(state, name)) {
     CheckpointFolder folder = CheckpointFolder::open(state, name);
@@ -176,7 +176,7 @@ bool steps_are_repeatable(const Plan& plan) {
 
 std::string transformed_hash(const Plan& plan, const Dataset& train) {
   const std::vector<bool>& by_row = plan.setting->by_row;
-  const bool promised = std::all_of(by_row.begin(), by_row.end(), [](bool one) { return one; });
+  const bool promised = std::ranges::all_of(by_row, [](bool one) { return one; });
   return promised ? "" : commitment_to({}, train);
 }
 
@@ -190,7 +190,7 @@ std::string Checkpoints::bound_to(const Plan& plan, const std::string& lock,
 
 Checkpoints Checkpoints::begin(const Plan& plan, const RunOptions& options) {
   const std::string name = CheckpointFolder::new_id();
-  // The name leads from the private folder, which contains keys, to its run.
+  // The directory only names its private folder, because the folder contains keys.
   write_atomically(options.directory / kResumeFile, Json{{"state", name}}.dump() + "\n");
   try {
     Checkpoints made(CheckpointFolder::make(options.state, name), plan.manifest->checkpoint);
@@ -236,7 +236,7 @@ bool is_charged(const fs::path& directory) {
   const RecordDirectory run(directory);
   for (const std::string& name : run.names("ledgers", kMostLedgers))
     ledgers.push_back("ledgers/" + name);
-  return std::any_of(ledgers.begin(), ledgers.end(), [&](const std::string& name) {
+  return std::ranges::any_of(ledgers, [&](const std::string& name) {
     if (!run.has(name)) return false;
     try {
       // The first line is not complete, so there is no charge after it.
@@ -252,8 +252,8 @@ constexpr std::string_view kCutOffEarly =
     ": the run was interrupted before its first checkpoint, and was charged nothing; start it "
     "again here (privgrad account --close returns a reservation that it made in an account)";
 
-/// Whether the directory contains only files that a run makes before its first charge, and there is
-/// no checkpoint from which it could continue.
+/// Whether the directory contains only files that a run makes before its first charge, and no
+/// checkpoint exists from which the run could continue.
 bool is_cut_off_early(const RunOptions& options) {
   static const std::set<std::string> early{"metrics.jsonl", "manifest.yaml",  "privgrad.lock",
                                            "facts.json",    "schedules.json", "statement.json",

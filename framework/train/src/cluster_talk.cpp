@@ -19,8 +19,8 @@ std::span<std::byte> bytes_of(std::string& text) {
   return std::as_writable_bytes(std::span(text.data(), text.size()));
 }
 
-/// The size of a message that holds the length and most texts, so that one message suffices instead
-/// of two.
+/// The size of the first message, which contains the text's length and has room for most texts, so
+/// that one message usually suffices.
 constexpr std::size_t kEnvelope = 1024;
 
 }  // namespace

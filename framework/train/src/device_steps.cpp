@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -31,19 +30,19 @@ bool DeviceSteps::can_make(const StepState& state, Program& program) {
   if (!why_not(Engine::device, state.plan).empty()) return false;
   const Optimizer* optimizer = state.made.optimizer.get();
   return state.leader == nullptr && !state.witness && optimizer->rule() &&
-         optimizer->is_coordinatewise() && ResidentRun::ability(program) != nullptr;
+         optimizer->is_coordinatewise() && ResidentRun::ability(program) != nullptr &&
+         ResidentRun::ability(*state.made.clipping) != nullptr;
 }
 
 DeviceSteps::DeviceSteps(StepState& state, Workbench& bench, const RandomKey& key)
     : StepEngine(state),
-      run_(*bench.program, state.made.optimizer->rule().value(), key, state.program,
+      run_(*bench.program, state.data, state.made.optimizer->rule().value(), key, state.program,
            state.executor) {
   const auto vectors = vectors_of(*state.made.optimizer);
   const std::size_t wanted = state_vectors(state.made.optimizer->rule().value());
-  const bool fits =
-      vectors.size() == wanted && std::all_of(vectors.begin(), vectors.end(), [&](const auto* one) {
-        return one->size() == state.plan.parameters;
-      });
+  const bool fits = vectors.size() == wanted && std::ranges::all_of(vectors, [&](const auto* one) {
+                      return one->size() == state.plan.parameters;
+                    });
   if (!fits) {
     throw PluginError(state.manifest.optimizer.component->full_name() +
                       ": its state has other vectors than " + std::to_string(wanted) +
@@ -58,15 +57,15 @@ bool DeviceSteps::take(const DrawnStep& drawn, Workbench& bench) {
   const Clip clip = state_.clip_of_step(drawn.step);
   std::optional<ContributionCheck> check =
       state_.contribution_checks.draw(drawn.step, drawn.batch.size());
+  std::optional<ResidentSum> sum;
+  std::optional<PaidNoise> noise;
   state_.in_program([&] {
-    ResidentSum sum =
-        run_.sum(drawn.step, {state_.data, drawn.batch, clip, state_.manifest.microbatch_size},
-                 bench.memory, check ? &*check : nullptr);
+    sum = run_.sum(drawn.step, {drawn.batch, clip, state_.manifest.microbatch_size}, bench.memory,
+                   check ? &*check : nullptr);
     // The receipt shows that the charge is on the disk; without it there is no key to pass on.
-    const PaidNoise noise = state_.mechanism.pay_for_noise(clip.clip_norm, state_.receipts.take(),
-                                                           state_.plan.batch_size[drawn.step]);
-    run_.release(std::move(sum), noise);
-    state_.gradient_noise = noise.stddev();
+    noise = state_.mechanism.pay_for_noise(clip.clip_norm, state_.receipts.take(),
+                                           state_.plan.batch_size[drawn.step]);
+    state_.gradient_noise = noise->stddev();
   });
   if (check) state_.contribution_checks.add(*check);
   StepRule rule;
@@ -76,7 +75,7 @@ bool DeviceSteps::take(const DrawnStep& drawn, Workbench& bench) {
         {.step = drawn.step, .learning_rate = state_.plan.learning_rate[drawn.step]});
   });
   ResidentSteps::Moved moved = ResidentSteps::Moved::yes;
-  in_run_of(state_.program, [&] { moved = run_.update(rule); });
+  in_run_of(state_.program, [&] { moved = run_.move(std::move(*sum), *noise, rule); });
   if (moved == ResidentSteps::Moved::gradient_not_finite)
     in_run_of(optimizer, [&] { throw NumericError(optimizer + ": the gradient is not finite"); });
   return moved == ResidentSteps::Moved::yes;

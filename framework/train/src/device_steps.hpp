@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "privgrad/trust/random_key.hpp"
 #include "privgrad/trust/resident_run.hpp"
@@ -14,11 +13,11 @@ namespace privgrad::core {
 /// have the same bits as steps made in this process.
 class DeviceSteps final : public StepEngine {
  public:
-  /// \returns whether program and optimizer support such steps, and there is no witness of the
-  ///   releases.
+  /// \returns whether plan, program, optimizer and clipping support such steps, and there is no
+  ///   witness of the releases.
   static bool can_make(const StepState& state, Program& program);
 
-  /// From now on the program holds the vectors of the optimizer's state.
+  /// Copies the optimizer's state to the program, which updates it from now on.
   /// \param bench  the bench of all later steps; outlives the engine.
   /// \param key  chooses the places that are checked.
   /// \throws PluginError for an optimizer whose state does not match its own description.
@@ -27,7 +26,7 @@ class DeviceSteps final : public StepEngine {
   bool take(const DrawnStep& drawn, Workbench& bench) override;
   /// \throws PluginError as ResidentRun::bring_parameters().
   void bring_home(Workbench& bench) override;
-  void were_loaded() override { run_.forget_parameters(); }
+  void were_loaded(std::span<const float> values) override { run_.parameters_were_loaded(values); }
   std::string noise_by() const override { return state_.program; }
   void save_optimizer(StateWriter& out) const override;
 

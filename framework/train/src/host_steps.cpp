@@ -61,7 +61,7 @@ class HostSteps : public StepEngine {
     return state_.gradient_of(clip, released.front());
   }
 
-  /// Checks the chosen example, for kinds of sums that do not check it themselves.
+  /// Checks the chosen example's contribution, for kinds of sums that do not do so themselves.
   void look(const ClippedStep& now) const {
     if (now.check != nullptr) check_row(now.program, state_.data, now.drawn.batch, *now.check);
   }
@@ -101,7 +101,7 @@ std::vector<Released> one(Released released) {
   return all;
 }
 
-/// Steps of exact sums.
+/// Steps that release exact sums.
 class ExactSteps final : public HostSteps {
   using HostSteps::HostSteps;
   std::vector<Released> release_sums(const ClippedStep& now) override {
@@ -118,7 +118,7 @@ class ExactSteps final : public HostSteps {
   }
 };
 
-/// Steps of sums in floating point.
+/// Steps that release sums in floating point.
 class FloatingSteps final : public HostSteps {
   using HostSteps::HostSteps;
   std::vector<Released> release_sums(const ClippedStep& now) override {
@@ -144,7 +144,7 @@ class NoiselessSteps final : public HostSteps {
   }
 };
 
-/// Steps of an aggregator that uses differences of gradients.
+/// Steps whose aggregator uses differences of gradients.
 class DifferenceSteps final : public HostSteps {
   using HostSteps::HostSteps;
   std::vector<Released> release_sums(const ClippedStep& now) override {

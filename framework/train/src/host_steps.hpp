@@ -7,9 +7,9 @@
 
 namespace privgrad::core {
 
-/// \returns the engine that, in this process, makes the sums that the plan's steps release: of
-///   gradients, exactly, in floating point or on the aggregator's grid, with or without noise, or
-///   together with differences of gradients.
+/// \returns the engine that makes the plan's steps in this process: with exact sums, in floating
+///   point or on the aggregator's grid; with or without noise; and with differences of gradients if
+///   the aggregator uses them.
 std::unique_ptr<StepEngine> make_host_steps(StepState& state);
 
 }  // namespace privgrad::core

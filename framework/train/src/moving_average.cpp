@@ -13,8 +13,8 @@ void MovingAverage::add(std::span<const float> parameters) {
 
 std::vector<float> MovingAverage::parameters() const {
   std::vector<float> rounded(values_.size());
-  std::transform(values_.begin(), values_.end(), rounded.begin(),
-                 [](double value) { return static_cast<float>(value); });
+  std::ranges::transform(values_, rounded.begin(),
+                         [](double value) { return static_cast<float>(value); });
   return rounded;
 }
 

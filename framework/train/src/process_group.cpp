@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "privgrad/digest/sha256.hpp"
-#include "privgrad/error.hpp"
 #include "privgrad/plan/components.hpp"
 #include "privgrad/train/accuracy_report.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
@@ -167,8 +166,7 @@ std::vector<float> ProcessGroup::halves(const Program& program, const Dataset& d
   std::iota(share.begin(), share.end(), static_cast<std::uint32_t>(begin_of(cluster_.rank())));
   const std::vector<float> own = correct_halves(program, data, share, executor);
   std::vector<float> all(rows);
-  std::copy(own.begin(), own.end(),
-            all.begin() + static_cast<std::ptrdiff_t>(begin_of(cluster_.rank())));
+  std::ranges::copy(own, all.begin() + static_cast<std::ptrdiff_t>(begin_of(cluster_.rank())));
   std::vector<std::size_t> ends(cluster_.size());
   for (std::size_t i = 0; i < ends.size(); ++i) ends[i] = begin_of(i + 1) * sizeof(float);
   cluster_.gather(std::as_writable_bytes(std::span(all)), ends);
@@ -195,7 +193,7 @@ StateWriter::Whole ProcessGroup::whole() const {
     for (std::size_t& end : ends) end *= element;
     std::vector<std::byte> whole(ends.back());
     const std::size_t begin = cluster_.rank() == 0 ? 0 : ends[cluster_.rank() - 1];
-    std::copy(slice.begin(), slice.end(), whole.begin() + static_cast<std::ptrdiff_t>(begin));
+    std::ranges::copy(slice, whole.begin() + static_cast<std::ptrdiff_t>(begin));
     cluster_.gather(whole, ends);
     return whole;
   };

@@ -60,7 +60,7 @@ class Worker {
           processes_->halves(*bench_.program, data_.train, *executor_);
           break;
         case Wish::state: {
-          StateWriter own;  // process 0 completes it
+          StateWriter own;  // process 0 completes this state
           trainer_->save(own, Trainer::Between::steps);
           break;
         }

@@ -13,7 +13,7 @@ namespace privgrad::core {
 /// A queue of receipts, one for each paid step that is not yet made, in the steps' order.
 class Receipts {
  public:
-  /// From now on no step is made without a receipt, because its noise is charged.
+  /// Requires a receipt for every step from now on, because noise is charged.
   void expect() noexcept { are_expected_ = true; }
   bool are_expected() const noexcept { return are_expected_; }
 

@@ -22,16 +22,16 @@ namespace {
 DataCommitment without_rows(const Plan& plan, RunData& data) {
   data.train = Dataset(plan.setting->info.shape, std::vector<float>{}, {});
   apply_transforms(*plan.manifest, *plan.setting, data);
-  return {.value = std::nullopt, .why_not = "the clients hold the examples, and commit to them"};
+  return {.value = std::nullopt, .why_not = std::string(kCommittedByClients)};
 }
 
-/// Reads a text that is written to the run's output, or names a file.
+/// Reads a text that the run writes to its output or uses as a file name.
 std::string plain_text(StateReader& in) {
   constexpr std::size_t kLongest = 64;
   std::string text = in.bytes();
-  const bool is_plain = text.size() <= kLongest &&
-                        std::all_of(text.begin(), text.end(),
-                                    [](char c) { return c >= ' ' && c <= '~' && c != '/'; });
+  const bool is_plain = text.size() <= kLongest && std::ranges::all_of(text, [](char c) {
+                          return c >= ' ' && c <= '~' && c != '/';
+                        });
   if (!is_plain) in.fail("one of its texts is of no run");
   return text;
 }
@@ -115,7 +115,7 @@ std::string ResumableRun::bound_for_account() const {
   return keys_->lasting().derive("account\n" + bound_to_).public_hex();
 }
 
-/// If the user has not requested checkpoints, a folder that cannot be written does not prevent
+/// Makes the folder for checkpoints. If the user has not requested any, a failure does not prevent
 /// training.
 void ResumableRun::begin_checkpoints() {
   try {
@@ -208,7 +208,7 @@ DataCommitment ResumableRun::read_data_again(std::string committed) {
 
 // ---- released statistics that transforms learn from
 
-/// Statistics are released before the first step, with keys of their own, so other draws of the run
+/// Statistics are released before the first step, with separate keys, so other draws of the run
 /// reveal nothing about this noise. A run that is resumed from the checkpoint before the release
 /// has the same rows and key, and repeats the same release. Later checkpoints contain the learnt
 /// values.
@@ -271,7 +271,7 @@ void ResumableRun::reopen(bool was_orderly) {
   }
   if (reservation_) reservation_->resume(bound_for_account());
   reopen_records(may_repeat);
-  // Unlike the last one, this checkpoint does not claim that the run ended at it, because steps
+  // Unlike the last checkpoint, this one does not claim that the run ended here, because steps
   // follow.
   if (!may_repeat) save(Stop::none);
 }
@@ -296,7 +296,7 @@ void ResumableRun::train_and_report() {
   close();
 }
 
-/// The directory stays as it is: a resumed run leaves the same output as an uninterrupted one.
+/// Leaves the directory as it is: a resumed run leaves the same output as an uninterrupted one.
 void ResumableRun::stop_for_later() {
   save(Stop::orderly);
   result_.metrics = output_.last_metrics();

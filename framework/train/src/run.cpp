@@ -63,11 +63,10 @@ class Training final : ResumableRun {
     trainer_->look_again_by(second_look_);
   }
 
-  /// Lets steps stay on the device if there is no witness of the releases, once the program has its
-  /// class weights.
+  /// Lets steps stay on the device if there is no witness of the releases, once rows and class
+  /// weights are final, because the device copies them.
   void let_steps_stay() {
-    const bool awaits_weights = manifest_.largest_class_weight && bench_.class_weights.empty();
-    if (options_.witness == nullptr && !awaits_weights) trainer_->let_steps_stay(bench_);
+    if (options_.witness == nullptr && is_transformed()) trainer_->let_steps_stay(bench_);
   }
 
   /// The parameters of the model, fetched from the device if necessary.
@@ -89,10 +88,8 @@ class Training final : ResumableRun {
   }
 
   void statistics_are_released() override {
-    if (manifest_.largest_class_weight) {
-      bench_.weigh_classes(class_weights_of(plan_, result_.counts), plan_, *executor_);
-      let_steps_stay();
-    }
+    bench_.weigh_classes(class_weights_of(plan_, result_.counts), plan_, *executor_);
+    let_steps_stay();
     if (processes_) processes_->teach(learnt_text(), common_ground(data_));
   }
 
@@ -169,7 +166,7 @@ class Training final : ResumableRun {
     return compose_runs(costs);
   }
 
-  /// Paid releases besides the steps, once all statistics were paid.
+  /// The number of paid releases besides the steps, once all statistics were paid.
   std::uint64_t beside_paid() const {
     return charges_of(plan_.statistics).size() + reported_.steps.size() + (has_reported_ ? 1 : 0);
   }
@@ -179,8 +176,8 @@ class Training final : ResumableRun {
     return ledger()->releases() - std::min(beside_paid(), ledger()->releases());
   }
 
-  /// If the account cannot be written either, the run still reports its own failure, and the
-  /// reservation stays. It also stays if the run may be resumed.
+  /// Settles the reservation of a failed run, unless it may be resumed. If the account cannot be
+  /// written, the run still reports its own failure, and the reservation stays.
   void settle_after_failure() noexcept {
     if (!reservation_ || checkpoints_) return;
     try {
@@ -191,7 +188,7 @@ class Training final : ResumableRun {
 
   // ---- the loop
 
-  /// The step is drawn before the first step, so it reveals nothing about the data.
+  /// Draws the step whose model is kept, before the first step, so the choice reveals nothing.
   std::uint64_t step_of_output() const {
     const std::uint64_t steps = std::max<std::uint64_t>(1, plan_.affordable_steps);
     return make_random_source(keys_->lasting().derive("output"))->stream(0)->uniform_below(steps);
@@ -326,7 +323,7 @@ class Training final : ResumableRun {
   }
 
   /// Reports the accuracy of the kept model, and pays for it here: the steps have left enough
-  /// budget. A run that its user ends early has no report. Otherwise copies of its state that end
+  /// budget. A run that its user ends early has no report: otherwise, copies of its state that end
   /// at different steps would release the accuracies of different models for one charge.
   void report_accuracy() {
     if (!plan_.report || (options_.finish && result_.status == RunStatus::interrupted)) return;

@@ -85,7 +85,7 @@ double estimated_seconds(const Plan& plan) {
       clipped_sum(summed, data, batch, clip, *executor);
     }
   };
-  step();  // the first step also makes memory that later ones reuse
+  step();  // the first step also allocates memory that later ones reuse
   const double per_row = seconds_of(step) / static_cast<double>(rows);
   const double per_measured_row =
       seconds_of([&] { evaluate(*program, data, *executor); }) / static_cast<double>(rows);

@@ -1,6 +1,5 @@
 #include "privgrad/train/run_output.hpp"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <system_error>
@@ -95,7 +94,7 @@ void RunOutput::put(const char* name, const std::string& text) const {
   write_atomically(options_.directory / name, text);
 }
 
-/// Writes the plan's statement, for the case that the run is interrupted; the statement says so.
+/// Writes the plan's statement now, in case the run is interrupted; it has the status `unfinished`.
 void RunOutput::write_promise() const {
   Outcome so_far = outcome_of_all(plan_);
   so_far.data = data_;
@@ -186,7 +185,7 @@ RunStatus RunOutput::status_of_model(RunStatus status) const {
   return has_finite_losses(last_metrics_) ? status : RunStatus::diverged;
 }
 
-/// Exact metrics on private rows are releases that nobody pays for, so release mode has none.
+/// Release mode has no exact metrics on private rows, because they would be unpaid releases.
 Metrics RunOutput::measure(const RunData& data, Workbench& bench, Executor& executor) const {
   const Manifest& manifest = *plan_.manifest;
   Metrics metrics;

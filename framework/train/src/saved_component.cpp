@@ -45,7 +45,7 @@ std::vector<float> numbers_from(StateReader& in, std::size_t size,
   if (size != 0 && numbers.size() != size)
     in.fail("a component's state has vectors of another length");
   const auto is_number = [](float value) { return std::isfinite(value); };
-  if (!std::all_of(numbers.begin(), numbers.end(), is_number))
+  if (!std::ranges::all_of(numbers, is_number))
     in.fail("a component's state holds values that no run can have left");
   return numbers;
 }

@@ -75,7 +75,7 @@ Released release_from(StateReader& in) {
   return released_again(std::move(values), noise_stddev);
 }
 
-// ---- answers: each is made in both processes
+// ---- answers, which both processes compute
 
 std::string answer_of(const Transform& transform) {
   StateWriter out;
@@ -145,8 +145,8 @@ class Answering {
   ComponentPtr<Clipping> clipping_;
 };
 
-/// Runs in the child after the fork, where only this thread exists. It must not end, write or wait
-/// for anything that belongs to the parent process.
+/// Runs in the child after the fork, where only this thread exists. It must not destroy, write to
+/// or wait for anything that belongs to the parent process.
 [[noreturn]] void answer_all(const Plan& plan, int socket) noexcept {
   constexpr int kSocket = 3;
   ::signal(SIGINT, SIG_IGN);  // a signal from the terminal is meant for the parent process
@@ -171,8 +171,8 @@ bool gives_something_away(const Plan& plan) {
   const auto clipping = plan.manifest->clipping.make<Clipping>();
   return dynamic_cast<const AdaptiveClipNorm*>(clipping.get()) != nullptr ||
          dynamic_cast<const CoordinateScaling*>(clipping.get()) != nullptr ||
-         std::any_of(plan.statistics.begin(), plan.statistics.end(),
-                     [](const auto& one) { return one.of == StatisticOf::transform; });
+         std::ranges::any_of(plan.statistics,
+                             [](const auto& one) { return one.of == StatisticOf::transform; });
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "shared_steps.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "privgrad/error.hpp"
@@ -45,10 +44,10 @@ std::size_t SharedSteps::optimizer_size() const {
 }
 
 bool SharedSteps::take(const DrawnStep& drawn, Workbench& bench) {
-  // The order does not affect sums. With a part of an ordered batch, a process reads only a part of
-  // the rows.
+  // The order of a batch does not affect sums. With a share of a sorted batch, a process reads only
+  // a part of the rows.
   std::vector<std::uint32_t> batch(drawn.batch.begin(), drawn.batch.end());
-  std::sort(batch.begin(), batch.end());
+  std::ranges::sort(batch);
   const Clip clip = state_.clip_of_step(drawn.step);
   std::optional<ContributionCheck> check =
       state_.contribution_checks.draw(drawn.step, batch.size());
@@ -178,7 +177,7 @@ std::vector<BoundedOnGrid> SharedSteps::slices_of_sums(const StepOrder& order,
 /// Whether the process that checked an example has seen a difference.
 bool SharedSteps::any_differs(bool mine) const {
   const std::vector<double> all = processes_.all(mine ? 1.0 : 0.0);
-  return std::any_of(all.begin(), all.end(), [](double differs) { return differs != 0.0; });
+  return std::ranges::any_of(all, [](double differs) { return differs != 0.0; });
 }
 
 std::vector<Released> SharedSteps::release_slices(std::vector<BoundedOnGrid> slices,
@@ -193,7 +192,7 @@ std::vector<Released> SharedSteps::release_slices(std::vector<BoundedOnGrid> sli
   return released;
 }
 
-/// The gradient's part of a slice. The count, which follows the last slice, is sent to all
+/// Returns the slice without the count. The count follows the last slice, and is sent to all
 /// processes.
 Released SharedSteps::without_count(const StepOrder& order, const Released& slice,
                                     Made& made) const {

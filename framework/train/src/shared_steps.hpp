@@ -23,9 +23,9 @@ class SharedSteps final : public StepEngine {
   /// The number of parameters that this process's optimizer updates, at least 1.
   std::size_t optimizer_size() const;
 
-  /// At process 0.
+  /// Makes a step; called at process 0.
   bool take(const DrawnStep& drawn, Workbench& bench) override;
-  /// At the other processes, with the step's receipt in hand if the noise is correlated.
+  /// Called at the other processes, with the step's receipt in hand if noise is correlated.
   /// \throws as take(); IoError if a process is gone.
   void take_part(const StepOrder& order, Workbench& bench);
 
@@ -36,7 +36,7 @@ class SharedSteps final : public StepEngine {
  private:
   /// The results of a step that every process keeps.
   struct Made {
-    /// At process 0, if the optimizer needs whole gradients: the releases.
+    /// The releases, at process 0 if the optimizer needs whole gradients.
     std::vector<Released> whole;
     double noise_stddev = 0.0;
     double unclipped = 0.0;      // the released share, if the clip norm is adaptive

@@ -13,15 +13,15 @@ namespace privgrad::core {
 namespace {
 
 const PlannedStatistic& planned_for(const Plan& plan, std::size_t number) {
-  const auto found = std::find_if(
-      plan.statistics.begin(), plan.statistics.end(),
-      [&](const auto& one) { return one.of == StatisticOf::transform && one.transform == number; });
+  const auto found = std::ranges::find_if(plan.statistics, [&](const auto& one) {
+    return one.of == StatisticOf::transform && one.transform == number;
+  });
   if (found != plan.statistics.end()) return *found;
   throw PrivacyError("transform " + std::to_string(number) +
                      " learns from a statistic that was not planned");
 }
 
-/// Draws a check that compares some examples' contributions alone and among others.
+/// Draws a check that compares some examples' contributions, computed alone and among others.
 ContributionCheck drawn_check(const RandomKey& key, std::size_t number, std::size_t rows,
                               std::string_view who) {
   const auto random = make_random_source(key.derive("contribution checks"))->stream(number);
@@ -33,7 +33,7 @@ ContributionCheck drawn_check(const RandomKey& key, std::size_t number, std::siz
   return check;
 }
 
-/// Empty if the transform makes only whole contributions.
+/// The transform's contributions in pieces; empty if it makes only whole contributions.
 PiecesOf pieces_of(const BoundedStatistic& transform, const Shape& shape) {
   const std::vector<float> made_up(element_count(shape));
   if (transform.contribution_in_pieces(shape, made_up) == nullptr) return {};
@@ -102,7 +102,7 @@ void StatisticReleases::pay() {
   receipts_ = ledger_->charge(charges);
   if (receipts_.size() != charges.size())
     throw PrivacyError("the budget does not pay for the statistics of the rows");
-  std::reverse(receipts_.begin(), receipts_.end());
+  std::ranges::reverse(receipts_);
 }
 
 BoundedOnGrid StatisticReleases::sum(const PlannedStatistic& planned,

@@ -36,8 +36,8 @@ class StepEngine {
 
   /// Fetches the parameters to the workbench, if they were updated elsewhere.
   virtual void bring_home(Workbench&) {}
-  /// Must be called after the workbench was given other parameters.
-  virtual void were_loaded() {}
+  /// Must be called with the new parameters after they were loaded into the workbench.
+  virtual void were_loaded(std::span<const float>) {}
   /// RunChecks::noise_by.
   virtual std::string noise_by() const { return ""; }
 

@@ -19,8 +19,8 @@
 namespace privgrad::core {
 namespace {
 
-/// If two copies of a state have different scalings, for example by a rounding on another
-/// processor, they release different sums, so their noise must be unrelated.
+/// If two copies of a state have different scalings, for example because another processor rounds
+/// differently, they release different sums, so their noise must be unrelated.
 RandomKey key_of_scaled(const RandomKey& noise_key, const Scaling& scaling) {
   const auto bytes = [](std::span<const float> numbers) {
     const auto raw = std::as_bytes(numbers);
@@ -29,7 +29,7 @@ RandomKey key_of_scaled(const RandomKey& noise_key, const Scaling& scaling) {
   return noise_key.derive("scaled\n" + bytes(scaling.shift) + bytes(scaling.scale));
 }
 
-/// The recipes of an aggregator with a window; null for any other.
+/// The recipes of an aggregator with a window; null for any other aggregator.
 const CorrelatedRecipes* windowed_recipes(const Plan& plan) {
   if (!plan.correlated) return nullptr;
   const CorrelatedRecipes& recipes = plan.correlated->parts.front().recipes;

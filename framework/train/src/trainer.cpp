@@ -29,7 +29,7 @@ std::uint64_t steps_per_payment(std::uint64_t steps) {
   return std::max<std::uint64_t>(1, (steps + 63) / 64);
 }
 
-/// If one of two copies of a state was edited and has other coins, the two release different sums
+/// If one of two copies of a state was edited and has different coins, they release different sums
 /// in the rest of the epoch, so their noise must be unrelated.
 RandomKey key_with_coins(const RandomKey& key, const RandomKey& coins) {
   const auto bytes = coins.secret_bytes();
@@ -157,7 +157,7 @@ bool Trainer::pay_for(std::uint64_t step, std::uint64_t at_least) {
   }
   const std::uint64_t from = step + state_->receipts.size();
   // A block ends at the last step that the plan's budget pays for; the ledger checks this again.
-  // Steps after a report are paid for after it, because it decides whether they are made.
+  // Steps after a report are paid for after the report, which decides whether they are made.
   std::uint64_t limit =
       from < plan_.affordable_steps ? plan_.affordable_steps : plan_.charges.size();
   if (plan_.report && plan_.report->every > 0)
@@ -225,10 +225,10 @@ void Trainer::bring_home(Workbench& bench) { engine_->bring_home(bench); }
 
 void Trainer::load(Workbench& bench, std::vector<float> values) {
   bench.load(std::move(values));
-  engine_->were_loaded();
+  engine_->were_loaded(bench.parameters);
 }
 
-/// Weights that follow from released counts come before the steps that they weigh.
+/// Refuses a step before the class weights that follow from released counts are known.
 void Trainer::check_class_weights(const Workbench& bench) const {
   if (plan_.manifest->largest_class_weight && bench.class_weights.empty())
     throw PrivacyError("a step is about to be made before the class counts that weigh its losses");
@@ -243,7 +243,7 @@ bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
 
 void Trainer::take_part(const StepOrder& order, Workbench& bench) {
   check_class_weights(bench);
-  // A step has only one receipt. If its sums are carried over, process 0 keeps that receipt.
+  // A step has only one receipt; with correlated noise, process 0 keeps it.
   if (state_->correlated) take_over(order.step, 1);
   shared_->take_part(order, bench);
 }
@@ -274,7 +274,7 @@ void Trainer::take_any_rows() {
   const std::size_t rows = rows_ ? rows_->size() : data_.rows();
   if (rows == plan_.dataset_size) return;
   const std::vector<double>& batches = plan_.sampler_batch_size;
-  takes_all_rows_ = rows == 0 || std::any_of(batches.begin(), batches.end(), [=](double batch) {
+  takes_all_rows_ = rows == 0 || std::ranges::any_of(batches, [=](double batch) {
                       return batch > static_cast<double>(rows);
                     });
   if (takes_all_rows_) return;
@@ -283,7 +283,7 @@ void Trainer::take_any_rows() {
                                  .steps = plan_.steps(),
                                  .adjacency = plan_.manifest->adjacency,
                                  .batch_sizes = batches});
-  } catch (const std::exception&) {  // the text of the error would reveal this number
+  } catch (const std::exception&) {  // the error's text would reveal the number of rows
     takes_all_rows_ = true;
   }
 }

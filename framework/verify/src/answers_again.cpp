@@ -4,7 +4,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
 
 #include "privgrad/bounded_statistic.hpp"
 #include "privgrad/clipping.hpp"
@@ -29,8 +28,8 @@ bool are_alike(const FittedTensor& a, const FittedTensor& b) {
   double largest = 0.0;
   for (const double value : b.values) largest = std::max(largest, std::abs(value));
   return a.name == b.name && a.shape == b.shape &&
-         std::equal(a.values.begin(), a.values.end(), b.values.begin(), b.values.end(),
-                    [&](double x, double y) { return is_near(x, y, largest); });
+         std::ranges::equal(a.values, b.values,
+                            [&](double x, double y) { return is_near(x, y, largest); });
 }
 
 /// The shape of a transform's input examples.
@@ -84,10 +83,9 @@ std::vector<std::string> learnt_otherwise(const Plan& plan, const ReleasedCounts
     const std::vector<FittedTensor>& kept = model.preprocessing.at(one.transform).fitted.values;
     // A file lists learnt values by name.
     const bool is_it =
-        again.size() == kept.size() &&
-        std::all_of(again.begin(), again.end(), [&](const FittedTensor& tensor) {
-          return std::any_of(kept.begin(), kept.end(),
-                             [&](const FittedTensor& other) { return are_alike(tensor, other); });
+        again.size() == kept.size() && std::ranges::all_of(again, [&](const FittedTensor& tensor) {
+          return std::ranges::any_of(
+              kept, [&](const FittedTensor& other) { return are_alike(tensor, other); });
         });
     if (!is_it) {
       problems.push_back(

@@ -18,8 +18,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The manifest with successors in place of removed components; all other parts, including the
-/// accountant, are read as usual.
+/// The manifest, with removed components replaced by their successors; all other parts, including
+/// the accountant, are read as usual.
 Manifest manifest_without(std::span<const RemovedComponent* const> removed,
                           const RecordDirectory& directory, const Catalog& catalog) {
   std::vector<std::string> overrides;
@@ -78,9 +78,8 @@ Verification verify_by_events(const RecordDirectory& directory, const Catalog& c
     }
     const auto accounts = accounts_of(evidence, manifest, client, result);
     if (accounts.empty() || (!client && accounts.size() != evidence.ledgers.size())) return result;
-    const auto fullest = std::max_element(
-        accounts.begin(), accounts.end(),
-        [](const auto& a, const auto& b) { return a.spent.value < b.spent.value; });
+    const auto fullest = std::ranges::max_element(
+        accounts, [](const auto& a, const auto& b) { return a.spent.value < b.spent.value; });
     const auto charged_of = [&](const LedgerAccount& account) {
       return Charged{account.spent, account.costs, true};
     };

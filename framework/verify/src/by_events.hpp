@@ -1,4 +1,4 @@
-// Verification of a run that names removed components, from the events in its ledgers.
+// Verifies a run that names removed components, from the events in its ledgers.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,11 @@
 
 namespace privgrad::core {
 
-/// Replaces verify_run() if the plan cannot be recomputed. Checks the chains and the files that
-/// they bind. It trusts the charges in the lines, and adds a note about this. The manifest's
-/// accountant recomputes the total of those events after each payment, which must equal the line's,
-/// stay within the budget, and not exceed the statement's.
+/// Replaces verify_run() if the plan cannot be recomputed. Checks the ledgers' chains of hashes and
+/// the files whose hashes they contain. Trusts the charges in the ledgers' lines, and adds a note
+/// about this. After each payment the manifest's accountant recomputes the total of the charges so
+/// far. The total must equal the line's total and stay within the budget; at the end of the run, it
+/// must not exceed the epsilon in the statement.
 /// \param removed  the components of the manifest that no longer exist; not empty.
 Verification verify_by_events(const RecordDirectory& directory, const Catalog& catalog,
                               std::optional<std::size_t> client,

@@ -25,21 +25,12 @@ bool near(double a, double b, double tolerance = kRounding) {
                     std::abs(a - b) <= tolerance * std::max(std::abs(a), std::abs(b)));
 }
 
-/// The text with a sign in place of each number, "error # in # cells". Digits beside letters, as in
-/// hashes, do not count as numbers. Neither do sequences that are longer than a double's digits,
+/// The text with # in place of each number: "error # in # cells". Digits next to letters, as in
+/// hashes, do not count as numbers, nor do sequences that are longer than a double's digits,
 /// because matching is recursive.
 std::string without_numbers(const std::string& text) {
   static const std::regex number(R"(\b\d{1,20}(\.\d{1,20})?(e[+-]?\d{1,3})?\b)");
   return std::regex_replace(text, number, "#");
-}
-
-std::optional<RunStatus> status_of(const std::string& text) {
-  for (const RunStatus status :
-       {RunStatus::completed, RunStatus::budget_exhausted, RunStatus::stopped_early,
-        RunStatus::interrupted, RunStatus::diverged, RunStatus::untrained}) {
-    if (to_text(status) == text) return status;
-  }
-  return std::nullopt;
 }
 
 /// Checks one ledger, line by line.
@@ -70,7 +61,7 @@ class Check {
   void check_first_line(const Json& facts) {
     const Json& said = ledger_.contents.facts;
     for (const auto& [key, value] : facts.items()) {
-      // another version is only a note, if everything else is equal
+      // a different version is only a note, if everything else is equal
       if (key == "privgrad") continue;
       const auto found = said.find(key);
       if (found != said.end() && nearly_equal(*found, value)) continue;
@@ -116,8 +107,8 @@ class Check {
     }
   }
 
-  /// Statistics come before all steps, and a report comes before the steps that depend on it, so
-  /// this detects training on an unpaid release.
+  /// The charge that the next step must have. Statistics come before all steps, and a report comes
+  /// before the steps that depend on it, so this detects training on an unpaid release.
   std::optional<Charge> next_step() const {
     std::uint64_t before = charges_of(plan_->statistics).size();
     if (plan_->report) before += plan_->report->between(account_.steps + 1);
@@ -126,8 +117,8 @@ class Check {
     return plan_->charges[account_.steps];
   }
 
-  /// The kept model's report may come after any step, since runs may end after any step; it is the
-  /// last release.
+  /// The charge that the next other release must have. The kept model's report may come after any
+  /// step, because runs may end after any step; it is the last release.
   std::optional<Charge> next_beside(const Release& release) {
     if (has_last_report_ || account_.beside >= plan_->beside.size()) return std::nullopt;
     const std::uint64_t statistics = charges_of(plan_->statistics).size();
@@ -141,11 +132,11 @@ class Check {
     return between.step == account_.steps ? std::optional(between) : std::nullopt;
   }
 
-  /// Adaptive noise is chosen during the run: the plan specifies only that a Gaussian is charged in
-  /// full here, so its event is read from the line.
+  /// The charge of a step with adaptive noise, which is chosen during the run: the plan specifies
+  /// only that a Gaussian is charged in full here, so the event is read from the line.
   std::optional<Charge> adapted_step(const Release& release) const {
     if (account_.steps >= plan_->steps()) return std::nullopt;
-    // A measurement that was due before this step is missing, and so not paid for.
+    // A measurement that was due before this step is missing, so it was not paid for.
     if (account_.beside != plan_->noise_adapts->checks_before(account_.steps + 1))
       return std::nullopt;
     const std::optional<Charge> step = said(release);
@@ -167,8 +158,8 @@ class Check {
     noise.noise_multiplier.push_back(std::get<GaussianEvent>(charge.cost.kind()).noise_multiplier);
   }
 
-  /// Releases that were paid for together have the same total, so the accountant is asked after the
-  /// last of them.
+  /// Releases that were paid for together have the same total, so the accountant is asked only
+  /// after the last of these releases.
   void check_totals() {
     const auto& releases = ledger_.contents.releases;
     auto accountant = make_guard(manifest_.accountant);
@@ -241,8 +232,8 @@ class Check {
       fail(place, "says that the run was completed, but not all of its steps were made");
   }
 
-  /// Whether the run may have stopped early here: after a report, if there were enough reports for
-  /// `patience`.
+  /// Whether the run may have stopped early here: after a report, if there have been enough reports
+  /// for `patience`.
   bool can_stop_here() const {
     const std::optional<PlannedReport>& report = plan_->report;
     if (!report || report->patience == 0 || account_.steps_done != account_.steps) return false;
@@ -265,7 +256,7 @@ class Check {
 namespace {
 
 /// Whether a member of an object is an accountant's answer about the run, or follows directly from
-/// one.
+/// such an answer.
 bool is_answer(const Json& object, const std::string& key) {
   // in the member membership_test of statement.json
   const bool is_of_test = object.contains("found_at_most");
@@ -318,6 +309,15 @@ std::string first_difference(const Json& said, const Json& derived) {
       return key;
   }
   return "";
+}
+
+std::optional<RunStatus> status_of(const std::string& text) {
+  for (const RunStatus status :
+       {RunStatus::completed, RunStatus::budget_exhausted, RunStatus::stopped_early,
+        RunStatus::interrupted, RunStatus::diverged, RunStatus::untrained}) {
+    if (to_text(status) == text) return status;
+  }
+  return std::nullopt;
 }
 
 std::optional<LedgerAccount> LedgerChecker::check(const NamedLedger& ledger,

@@ -14,6 +14,9 @@
 
 namespace privgrad::core {
 
+/// \returns the status of a run that has ended, from its text; nothing for any other text.
+std::optional<RunStatus> status_of(const std::string& text);
+
 /// The charges and totals of a checked ledger.
 struct LedgerAccount {
   RunStatus status = RunStatus::unfinished;
@@ -25,14 +28,14 @@ struct LedgerAccount {
   NoiseRecord noise;         ///< The choices of adaptive noise.
 };
 
-/// Recomputes the content of ledgers, with the accountant of their manifest.
+/// Recomputes the content of ledgers with the manifest's accountant.
 class LedgerChecker {
  public:
   /// \param problems  out: problems are appended; outlives this.
   explicit LedgerChecker(std::vector<std::string>& problems) : problems_(problems) {}
 
-  /// \param plan  the plan of the ledger's owner; null if there is no plan for comparison, so that
-  ///   the events of the ledger are trusted.
+  /// \param plan  the plan of the ledger's owner; null if there is no plan to compare with, so that
+  ///   the ledger's events are trusted.
   /// \param facts  the facts that the first line must state.
   /// \returns nothing if the charges differ from the plan's.
   std::optional<LedgerAccount> check(const NamedLedger& ledger, const Manifest& manifest,

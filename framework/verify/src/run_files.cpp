@@ -1,9 +1,12 @@
 #include "run_files.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/yaml.hpp"
+#include "privgrad/model/model_file.hpp"
+#include "privgrad/model/network_json.hpp"
 #include "privgrad/trust/json_problem.hpp"
 
 namespace privgrad::core {
@@ -28,5 +31,26 @@ std::string ledger_of_client(std::size_t client) {
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+std::map<std::string, std::string> in_todays_form(std::map<std::string, std::string> metadata) {
+  std::string& format = metadata["model_format"];
+  std::string& network = metadata["network"];
+  if (format != "1" || !json_problem(kDeepest, network).empty()) return metadata;
+  const auto described = nlohmann::json::parse(network, nullptr, false);
+  const auto is_shortcut = [](const nlohmann::json& layer) {
+    return layer.is_object() && layer.value("layer", nlohmann::json()) == "shortcut";
+  };
+  if (!described.is_object() || !described.contains("layers") ||
+      std::none_of(described["layers"].begin(), described["layers"].end(), is_shortcut)) {
+    return metadata;
+  }
+  try {
+    const Network read = network_from_json(described);
+    format = model_format_of(read);
+    network = to_json(read).dump();
+  } catch (const ConfigError&) {  // reported by the comparison
+  }
+  return metadata;
+}
 
 }  // namespace privgrad::core

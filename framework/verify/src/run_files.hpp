@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -30,6 +31,10 @@ nlohmann::json object_of(const RecordDirectory& directory, const std::string& na
 
 /// The name of the ledger of a client, in the directory of a run.
 std::string ledger_of_client(std::size_t client);
+
+/// The metadata of a model file in the current form: residual blocks, which are a kind of layer in
+/// format 1, are described as in format 2.
+std::map<std::string, std::string> in_todays_form(std::map<std::string, std::string> metadata);
 
 /// The first line of a text.
 std::string first_line(const std::string& text);

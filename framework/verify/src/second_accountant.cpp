@@ -39,7 +39,7 @@ PrivacyAnswer ask(const Manifest& manifest, Accountant& accountant, std::span<co
   return checked(accountant.epsilon(manifest.target_delta), name);
 }
 
-/// The proof of an accountant other than the named one.
+/// The proof of an accountant that the manifest does not name.
 struct SecondAnswer {
   std::string name;
   PrivacyAnswer epsilon;
@@ -59,8 +59,8 @@ class Asking {
                                  {"note", answer.note}};
   }
 
-  /// \param only  the full name of the accountant to ask; if absent: all.
-  /// \returns the tightest proof; nothing, and a note, if there is none.
+  /// \param only  the full name of the accountant to ask; if absent: all accountants.
+  /// \returns the tightest proof; nothing, after adding a note, if there is none.
   std::optional<SecondAnswer> about(const Charged& charged,
                                     const std::optional<std::string>& only) {
     std::vector<SecondAnswer> answers = answers_about(charged.costs, only);
@@ -105,9 +105,8 @@ class Asking {
         refusals_.push_back(name + ": " + problem.what());
       }
     }
-    std::stable_sort(answers.begin(), answers.end(), [](const auto& a, const auto& b) {
-      return a.epsilon.value < b.epsilon.value;
-    });
+    std::ranges::stable_sort(
+        answers, [](const auto& a, const auto& b) { return a.epsilon.value < b.epsilon.value; });
     return answers;
   }
 
@@ -131,7 +130,7 @@ void ask_accountants(const Manifest& manifest, const Catalog& catalog, bool must
   std::vector<std::vector<Event>> asked{charged.costs};
   for (std::size_t i = 0; second && i < others; ++i) {
     Charged one = other(i);
-    if (std::find(asked.begin(), asked.end(), one.costs) != asked.end()) continue;
+    if (std::ranges::find(asked, one.costs) != asked.end()) continue;
     auto of_other = asking.about(one, second->name);
     if (!of_other || of_other->epsilon.value > second->epsilon.value) second = std::move(of_other);
     asked.push_back(std::move(one.costs));

@@ -1,4 +1,4 @@
-// Asks accountants for the total cost of ledgers' charges: the named accountant and a second one.
+// Asks the named accountant and a second accountant for the total cost of ledgers' charges.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace privgrad::core {
 
 /// The charges of a ledger.
 struct Charged {
-  PrivacyAnswer named;  ///< Their cost according to the manifest's accountant.
+  PrivacyAnswer named;  ///< The cost of the charges by the manifest's accountant.
   std::vector<Event> costs;
   /// Whether `named` may exceed the true cost, so that no lower bound can contradict it.
   bool are_bounds = false;
@@ -24,7 +24,7 @@ struct Charged {
 /// second answer: the tightest finite proof among all accountants with default parameters
 /// (estimates do not count). A lower bound above the named answer is a problem; the lack of a
 /// second answer is a note with the reasons.
-/// \param must_be_filter  whether only privacy filters are asked.
+/// \param must_be_filter  whether only privacy filters may answer.
 /// \param others  the number of further ledgers. The second accountant's answer about the run is
 ///   the largest over all ledgers, because accountants disagree about which ledger costs most.
 /// \param other  returns one of the further ledgers.

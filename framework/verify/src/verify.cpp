@@ -2,20 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "answers_again.hpp"
 #include "by_events.hpp"
+#include "federation.hpp"
 #include "ledger_check.hpp"
 #include "privgrad/data/data_commitment.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/yaml.hpp"
 #include "privgrad/model/model_file.hpp"
-#include "privgrad/model/network_json.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/public_facts.hpp"
 #include "privgrad/record/date.hpp"
@@ -49,35 +47,15 @@ Json files_of(Json versions) {
   return versions;
 }
 
-/// The metadata of a model file in today's form: residual blocks, which are a kind of layer in
-/// format 1, are described as in format 2.
-std::map<std::string, std::string> in_todays_form(std::map<std::string, std::string> metadata) {
-  constexpr int kDeepest = 64;
-  std::string& format = metadata["model_format"];
-  std::string& network = metadata["network"];
-  if (format != "1" || !json_problem(kDeepest, network).empty()) return metadata;
-  const Json described = Json::parse(network, nullptr, false);
-  const auto is_shortcut = [](const Json& layer) {
-    return layer.is_object() && layer.value("layer", Json()) == "shortcut";
-  };
-  if (!described.is_object() || !described.contains("layers") ||
-      std::none_of(described["layers"].begin(), described["layers"].end(), is_shortcut)) {
-    return metadata;
-  }
-  try {
-    const Network read = network_from_json(described);
-    format = model_format_of(read);
-    network = to_json(read).dump();
-  } catch (const ConfigError&) {  // reported by the comparison
-  }
-  return metadata;
-}
-
 class Verifier {
  public:
   Verifier(const RecordDirectory& directory, const Catalog& catalog,
-           std::optional<std::size_t> client)
-      : directory_(directory), catalog_(catalog), client_(client), checker_(result_.problems) {}
+           std::optional<std::size_t> client, std::span<const std::filesystem::path> clients)
+      : directory_(directory),
+        catalog_(catalog),
+        client_(client),
+        clients_(clients),
+        checker_(result_.problems) {}
 
   Verification verify() {
     const Evidence evidence = read_evidence(directory_);
@@ -89,6 +67,14 @@ class Verifier {
       problem(kNoNoise);
       return std::move(result_);
     }
+    if (has_client_ledgers() && evidence.ledgers.empty() && is_of_server()) {
+      attempt("summary.json", [&] { derive_for_server(evidence); });
+      return std::move(result_);
+    }
+    if (!clients_.empty()) {
+      throw ConfigError(directory_.path().string() +
+                        ": is not the directory of a server whose clients were separate programs");
+    }
     if (check_ledgers(evidence)) {
       attempt("ledger", [&] { derive(evidence); });
     }
@@ -98,7 +84,7 @@ class Verifier {
  private:
   void problem(std::string what) {
     auto& all = result_.problems;
-    if (std::find(all.begin(), all.end(), what) == all.end()) all.push_back(std::move(what));
+    if (std::ranges::find(all, what) == all.end()) all.push_back(std::move(what));
   }
   void note(std::string what) { result_.notes.push_back(std::move(what)); }
 
@@ -133,7 +119,7 @@ class Verifier {
 
   bool has_client_ledgers() const { return plan_->federated && !plan_->federated->at_server; }
 
-  /// Checks that the ledgers are exactly those that a run of this plan has.
+  /// Checks that the run has exactly the ledgers that a run of this plan must have.
   bool check_ledgers(const Evidence& evidence) {
     if (has_client_ledgers() && evidence.ledgers.size() == 1 &&
         is_of_client_alone(evidence.ledgers.front().contents.facts))
@@ -144,9 +130,8 @@ class Verifier {
     };
     std::size_t found = 0;
     for (std::size_t i = 0; i < wanted; ++i) {
-      const auto it =
-          std::find_if(evidence.ledgers.begin(), evidence.ledgers.end(),
-                       [&](const NamedLedger& ledger) { return ledger.name == name_of(i); });
+      const auto it = std::ranges::find_if(
+          evidence.ledgers, [&](const NamedLedger& ledger) { return ledger.name == name_of(i); });
       if (it == evidence.ledgers.end()) {
         if (!directory_.has(name_of(i))) problem(name_of(i) + ": is missing");
         continue;
@@ -159,8 +144,8 @@ class Verifier {
     return found == wanted && accounts_.size() == wanted;
   }
 
-  /// For a client that was a separate program: the other clients' ledgers and the model are
-  /// elsewhere.
+  /// Checks the ledger of a client that was a separate program: the other clients' ledgers and the
+  /// model are elsewhere.
   bool check_ledger_of_client(const NamedLedger& ledger) {
     for (std::size_t i = 0; i < plan_->federated->clients.size(); ++i) {
       if (ledger.name != ledger_of_client(i)) continue;
@@ -174,7 +159,7 @@ class Verifier {
   }
 
   void check_ledger(const NamedLedger& ledger, std::size_t i) {
-    // The last line of such a ledger contains the hashes of fewer files.
+    // The last line of such a client's ledger contains the hashes of fewer files.
     if (is_of_client_alone(ledger.contents.facts) && !is_client_alone_)
       problem(ledger.name + ":1: is of a client that was a program of its own, and lies elsewhere");
     const Plan& own = has_client_ledgers() ? *plan_->federated->clients[i].plan : *plan_;
@@ -212,7 +197,7 @@ class Verifier {
   // ---- the totals of the ledgers
 
   const LedgerAccount& fullest() const { return accounts_[fullest_client()]; }
-  /// The client with the largest total, as the run determines it: the first of several.
+  /// The client with the largest total, and the first of several such clients, as in the run.
   std::size_t fullest_client() const {
     std::size_t most = 0;
     for (std::size_t i = 1; i < accounts_.size(); ++i) {
@@ -278,9 +263,9 @@ class Verifier {
     }
   }
 
-  /// Derives the epsilon for a client. Like the client itself before it reads an example, this
-  /// takes the largest possible cost: the server, which sees the client's releases, decides when
-  /// the run ends, so the charges up to then are not a bound.
+  /// Derives the epsilon for a client. Like the client itself before it reads an example, this uses
+  /// the largest possible cost: the server, which sees the client's releases, decides when the run
+  /// ends, so the charges until then are not a bound.
   void derive_for_client() {
     Outcome planned = outcome_of_all(*plan_);
     planned.date = date_.value_or("");
@@ -295,10 +280,47 @@ class Verifier {
     tell_limits();
   }
 
-  /// A run that is accounted for in full states the cost of all planned charges. So does a client
-  /// that is a separate program, because a server that had seen its releases ended its rounds.
+  // ---- a server whose clients were separate programs
+
+  /// Whether the summary names the run of such clients.
+  bool is_of_server() {
+    if (!directory_.has("summary.json")) return false;
+    attempt("summary.json", [&] {
+      const Json federated = object_of(directory_, "summary.json").value("federated", Json());
+      is_server_ = federated.is_object() && federated.contains("remote");
+    });
+    return is_server_;
+  }
+
+  /// Derives the epsilon from the plan: the server states the largest possible cost.
+  void derive_for_server(const Evidence& evidence) {
+    const Json said = object_of(directory_, "summary.json");
+    Outcome made = outcome_of_all(*plan_);
+    const auto status = status_of(said.at("status").get<std::string>());
+    if (!status) return problem("summary.json: has no 'status' of a run");
+    made.status = *status;
+    made.steps = said.at("steps").get<std::uint64_t>();
+    made.date = object_of(directory_, "statement.json").value("date", std::string());
+    made.data.why_not = kCommittedByClients;
+    made.paid.charged = 0;  // by the server
+    accounts_.resize(plan_->federated->clients.size());
+    ask_accountants(made);
+    attempt("statement.json", [&] { check_statement(made); });
+    attempt("schedules.json", [&] { check_schedules(made); });
+    attempt("summary.json", [&] { check_summary(made); });
+    attempt("model.safetensors", [&] { check_model(made, evidence); });
+    attempt("metrics.jsonl", [&] { check_last_metrics(); });
+    check_federation(directory_, catalog_, *plan_, said, clients_, result_);
+    note(
+        "the directory is that of a server: epsilon is that of the plan, for clients that obey it; "
+        "no ledger binds the model and the other files here");
+    tell_limits();
+  }
+
+  /// A run that is accounted for in full states the cost of all planned charges. A client that is a
+  /// separate program does too, because a server that had seen its releases ended its rounds.
   Charged charged_of(const LedgerAccount& account, const Plan& plan) const {
-    const bool in_full = is_accounted_in_full() || is_client_alone_;
+    const bool in_full = is_accounted_in_full() || is_client_alone_ || is_server_;
     Charged charged{in_full ? of_all_steps(plan) : account.spent, account.costs,
                     plan.charges_are_bounds || plan_->noise_adapts};
     if (!in_full) return charged;
@@ -325,8 +347,8 @@ class Verifier {
 
   // ---- the other files of the run
 
-  /// Compares the numbers with those that follow from the plan and the ledgers; then recomputes the
-  /// words from the stated numbers, so that every letter and digit must match.
+  /// Compares the numbers with the numbers that follow from the plan and the ledgers; then
+  /// recomputes the words from the stated numbers, so that every letter and digit must match.
   void check_statement(Outcome& made) {
     statement_ = privacy_statement(*plan_, made);
     const Json said = object_of(directory_, "statement.json");
@@ -349,7 +371,7 @@ class Verifier {
   }
 
   /// An accountant's answer from another processor is an equally good proof, so the statement is
-  /// derived from it. The larger of the two answers is the verified epsilon.
+  /// derived from the recorded answer. The larger of both answers is the verified epsilon.
   /// \returns whether the epsilon of `made` has changed.
   bool take_epsilon_of(const Json& said, Outcome& made) {
     const Json derived{{"epsilon", json_number(made.epsilon.value)}};
@@ -403,7 +425,7 @@ class Verifier {
       problem("summary.json: holds another statement than statement.json");
     derived.erase("statement");
     derived.erase("privgrad");
-    // Adaptive clip norms are in metrics.jsonl; a step that diverged may already have the next one.
+    // Adaptive clip norms are in metrics.jsonl; a diverged step may already have the next one.
     if (!plan_->clip_norm_adapts() && made.status != RunStatus::diverged) {
       derived["clip_norm"] = plan_->federated
                                  ? made.stated(*plan_).clip_norm.front()
@@ -445,9 +467,8 @@ class Verifier {
 
   /// Lets transforms learn again from the releases, in this process, which sees no rows.
   void check_learnt(const ReleasedCounts& released) {
-    const bool has_any =
-        std::any_of(plan_->statistics.begin(), plan_->statistics.end(),
-                    [](const auto& one) { return one.of == StatisticOf::transform; });
+    const bool has_any = std::ranges::any_of(
+        plan_->statistics, [](const auto& one) { return one.of == StatisticOf::transform; });
     if (!has_any) return;
     const ModelFile model = parse_model_file(
         directory_.read("model.safetensors", std::size_t{1} << 32), "model.safetensors");
@@ -455,7 +476,7 @@ class Verifier {
       problem(std::move(one));
   }
 
-  /// The metrics in the summary must be the last measured ones.
+  /// The metrics in the summary must be the last measured metrics.
   void check_last_metrics() {
     const std::string lines = directory_.read("metrics.jsonl", std::size_t{1} << 30);
     if (const std::string wrong = other_clip_norm(*plan_, lines); !wrong.empty())
@@ -496,7 +517,7 @@ class Verifier {
     for (const NamedLedger& ledger : evidence.ledgers)
       opened.emplace_back(ledger.name, ledger.contents.first_hash);
     std::map<std::string, std::string> derived =
-        model_metadata(*plan_, made, statement_, joint_hash(opened));
+        model_metadata(*plan_, made, statement_, opened.empty() ? "" : joint_hash(opened));
     Json said = in_todays_form(header.metadata);
     derived.erase("privgrad");
     said.erase("privgrad");
@@ -526,7 +547,8 @@ class Verifier {
   const RecordDirectory& directory_;
   const Catalog& catalog_;
   std::optional<std::size_t> client_;
-  bool is_client_alone_ = false;
+  std::span<const std::filesystem::path> clients_;
+  bool is_client_alone_ = false, is_server_ = false;
   Verification result_;
   LedgerChecker checker_;
   std::unique_ptr<Manifest> manifest_;
@@ -550,16 +572,19 @@ std::vector<const RemovedComponent*> removed_components_in(const RecordDirectory
 }  // namespace
 
 Verification verify_run(const RecordDirectory& directory, const Catalog& catalog,
-                        std::optional<std::size_t> client) {
+                        std::optional<std::size_t> client,
+                        std::span<const std::filesystem::path> clients) {
   // The caller names the client, because the directory does not.
   if (client && !directory.has(ledger_of_client(*client))) {
     throw ConfigError("there is no client " + std::to_string(*client) + " with a ledger in " +
                       directory.path().string());
   }
   const auto removed = removed_components_in(directory);
-  Verification result = removed.empty() ? Verifier(directory, catalog, client).verify()
+  if (!removed.empty() && !clients.empty())
+    throw ConfigError("a run of removed components is verified without directories of clients");
+  Verification result = removed.empty() ? Verifier(directory, catalog, client, clients).verify()
                                         : verify_by_events(directory, catalog, client, removed);
-  // Keys of the run still exist elsewhere, and anyone who has them can remove its noise.
+  // Keys of the run still exist elsewhere, and anyone who has them can remove the run's noise.
   if (directory.has(kResumeFile)) {
     result.problems.push_back(std::string(kResumeFile) +
                               ": the run is not over: its keys still exist for resuming it; resume "

@@ -9,11 +9,11 @@ namespace gdp {
 ///
 /// \param mu  finite, above 0.
 
-/// ln delta(epsilon), so that even tiny deltas are representable.
+/// Returns ln delta(epsilon), so that even tiny deltas are representable.
 /// \param epsilon  finite, >= 0.
 double log_delta(double mu, double epsilon);
 
-/// The smallest epsilon >= 0 with delta(epsilon) <= delta.
+/// Returns the smallest epsilon >= 0 with delta(epsilon) <= delta.
 /// \param delta  in (0, 1).
 /// \throws NumericError if the search fails.
 double epsilon(double mu, double delta);

@@ -126,7 +126,7 @@ class Gdp final : public Accountant {
                       event.kind());
   }
 
-  /// The squared mu of the content of an event that samples all of the data.
+  /// Returns the squared mu of the sampled events, if all of the data are sampled.
   double inner(const Event& of) {
     UpwardSum sum;
     for (const auto& [part, count] : flatten(of)) {
@@ -135,7 +135,7 @@ class Gdp final : public Accountant {
     return sum.total();
   }
 
-  /// The total mu, rounded up, like all of its terms.
+  /// Returns the total mu, rounded up; its terms are rounded up, too.
   double mu() const {
     const double square = spent_.total();
     return square == 0.0 ? 0.0 : round_up(std::sqrt(square), 2.0);

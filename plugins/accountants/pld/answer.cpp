@@ -13,7 +13,7 @@ namespace {
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The most work, as the number of distinct steps times the points of the grid; more takes over a
+// The most work, in distinct steps times points of the grid. More work would take over a
 // minute.
 constexpr double kMostWork = 0x1p33;
 constexpr int kMostPasses = 7;
@@ -24,17 +24,17 @@ constexpr double kPointsForTiny = 0x1p16;
 
 // Smaller grids cost almost nothing, so they are refined even if the last refinement did not help.
 constexpr std::size_t kLargeSize = std::size_t{1} << 17;
-// The same limit for pairs that are known from two sides, for which finer grids stop helping
+// The same limit for pairs that are known only from two sides, where refining stops helping
 // earlier.
 constexpr std::size_t kLargeSizeOfSides = std::size_t{1} << 12;
 
-// A window of few frequencies stores nothing; the limit comes from the numbers that index it.
+// The largest window of few frequencies: nothing is stored for it, but its indices have a limit.
 constexpr double kMostFrequencies = 0x1p24;
-// The most values that are computed for each step of such a window.
+// The most values that are computed for each step if few frequencies matter.
 constexpr double kMostValues = 0x1p19;
 
 // With at most this many distinct steps and few frequencies, the interval is narrowed further, by
-// the next factor.
+// the factor in the next constant.
 constexpr std::size_t kFewSteps = 4;
 constexpr double kNarrower = 0.05;
 
@@ -43,11 +43,11 @@ constexpr double kNarrower = 0.05;
 constexpr double kCutShare = 1e-3;
 constexpr double kNoCut = -1000.0;
 
-// The first grid is this much coarser than the estimate. It also shows which directions cannot
-// affect the answer.
+// The first grid is coarser than the estimate by this factor. Its result also shows which
+// directions cannot affect the answer.
 constexpr double kFirstWidth = 64.0;
 
-/// The interval of a single release, from its hockey-stick divergence.
+/// Returns the interval of a single release, from its hockey-stick divergence.
 Interval one_release(const Step& step, const Question& question) {
   const auto upper_delta = [&](double epsilon) {
     const Divergence d = step.above->divergence(epsilon);
@@ -80,9 +80,9 @@ Interval one_release(const Step& step, const Question& question) {
   return {last_above(lower_delta, true), last_above(upper_delta, false), {}};
 }
 
-/// The interval that the largest loss of a composition proves without any grid: delta = E (1 -
-/// e^(epsilon - loss))_+ is at least that loss's own contribution, mass * (1 - e^(epsilon - loss)),
-/// and at most its value if the loss had all of the mass.
+/// Returns the interval that the largest loss of a composition proves without any grid: delta = E
+/// (1 - e^(epsilon - loss))_+ is at least that loss's own contribution, mass * (1 - e^(epsilon -
+/// loss)), and at most its value if the loss had all of the mass.
 Interval from_supremum(const std::vector<Step>& steps, const Question& question) {
   double loss = 0.0;
   double log_mass = 0.0;
@@ -129,8 +129,8 @@ class Direction {
   double lower() const { return lower_; }
   double upper() const { return upper_; }
 
-  /// The number to which relative widths refer. It has a lower limit, because an epsilon near 0
-  /// does not need more digits than the loss itself.
+  /// Returns the number to which relative widths refer. It has a lower limit, because an epsilon
+  /// near 0 does not need more digits than the loss itself.
   double scale() const {
     return question_.wants_epsilon ? std::max(upper_, 0.01 * plan_.deviation) : upper_;
   }
@@ -144,7 +144,7 @@ class Direction {
 
   /// \param width  the desired width of the interval, relative to scale().
   /// \returns false if the grid would be too large or no finer than before, or if the last
-  ///   refinement has not helped, because the remaining width has other causes (atoms, rounding,
+  ///   refinement did not help because the remaining width has other causes (atoms, rounding,
   ///   losses beyond the window).
   bool refine(double width, double most_points) {
     if (stuck_) return false;
@@ -163,19 +163,19 @@ class Direction {
     return true;
   }
 
-  /// The width to request: with few relevant frequencies, a narrower interval costs little.
+  /// Returns the width to request: with few relevant frequencies, a narrower interval costs little.
   double worthwhile(double width) const {
     const bool pays = is_spectral_ && !has_two_sides_ && steps_.size() <= kFewSteps;
     return pays ? kNarrower * width : width;
   }
 
  private:
-  /// Whether delta is so small that its order of magnitude is enough.
+  /// Whether delta is so small that only its order of magnitude matters.
   bool is_tiny() const {
     return !question_.wants_epsilon && (upper_ < kTiny || plan_.log_delta < std::log(kTiny));
   }
 
-  /// The grid's step for a width, first from the plan, later from the last width.
+  /// Returns the grid's step for a width: at first from the plan, later from the last width.
   double next_step(double width) const {
     if (step_ == 0.0) {
       const double epsilon = std::max(plan_.epsilon, 0.01 * plan_.deviation);
@@ -202,7 +202,7 @@ class Direction {
     layout.size = size_for(window / h + 2.0, limit);
     double step = window / (static_cast<double>(layout.size) - 2.0);
     if (unit_ > 0.0) {
-      // Atoms on the grid need no rounding, which justifies a few more points.
+      // Atoms at grid points need no rounding, which justifies a few more points.
       const double parts = step < unit_ ? std::ceil(unit_ / step) : step < 16.0 * unit_ ? 1.0 : 0.0;
       const double snapped = parts > 0.0 ? unit_ / parts : 0.0;
       if (parts > 0.0 && window / snapped + 2.0 <= 2.0 * limit) {
@@ -219,8 +219,8 @@ class Direction {
     return layout;
   }
 
-  /// The size of the window: transforms are fast only for some sizes; without transforms, every
-  /// even size is possible.
+  /// Returns the size of the window: transforms are fast only for some sizes; without transforms,
+  /// every even size is possible.
   std::size_t size_for(double least, double limit) const {
     const double size = std::min(least, limit);
     return is_spectral_
@@ -228,15 +228,15 @@ class Direction {
                : fast_size(size);
   }
 
-  /// The step rounded down to 30 significant bits. Atoms are then at nodes or just above nodes,
-  /// where the lower bound can use them.
+  /// Returns the step rounded down to 30 significant bits. Atoms are then at nodes or just above
+  /// nodes, where the lower bound can use them.
   static double few_bits(double step) {
     int exponent = 0;
     const double mantissa = std::frexp(step, &exponent);
     return std::ldexp(std::floor(mantissa * 0x1p30) * 0x1p-30, exponent);
   }
 
-  /// \returns whether this layout gives a curve.
+  /// Composes with this layout. \returns whether the layout gives a curve.
   bool run(const Layout& layout) {
     const std::optional<Curve> composed = compose(steps_, *scout_, layout);
     if (!composed) return false;
@@ -260,7 +260,7 @@ class Direction {
     const std::size_t large_size = has_two_sides_ ? kLargeSizeOfSides : kLargeSize;
     stuck_ = is_finer && layout.size >= large_size && std::isfinite(before) &&
              upper_ - lower_ > 0.8 * before;
-    // From now on the answer itself, which is a better guide, replaces the plan.
+    // From now on the answer itself guides the search, because it is better than the plan.
     if (!std::isfinite(upper_) || upper_ == 0.0) return true;
     if (question_.wants_epsilon) {
       if (std::fabs(upper_ - plan_.epsilon) > 0.2 * plan_.deviation) {

@@ -15,12 +15,12 @@ struct Interval {
 };
 
 /// Answers a question about the composition of all steps, in each of the given directions; the
-/// larger answer counts. Refines the grid until the width of the interval is `relative_width` times
-/// its upper end (ten times that if delta is requested, because ln(delta) changes about ten times
-/// as fast as epsilon), or until the grid would need more than `most_points` points, which the note
-/// then says.
+/// larger answer counts. Refines the grid until the interval is no wider than `relative_width`
+/// times its upper end (ten times as wide if delta is requested, because ln(delta) changes about
+/// ten times as fast as epsilon), or until the grid would need more than `most_points` points, in
+/// which case the note says so.
 ///
-/// A single step has its answer in closed form, with an interval for roundings only.
+/// A single step has its answer in closed form, with an interval for rounding errors only.
 ///
 /// \param directions  each a list of steps, not empty.
 /// \throws NumericError if a computation fails.

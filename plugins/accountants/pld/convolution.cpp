@@ -1,4 +1,4 @@
-// File length: the composition and the bounds on its roundings, which are read together.
+// File length: the composition and the bounds on its rounding errors belong together.
 #include "convolution.hpp"
 
 #include <algorithm>
@@ -18,11 +18,11 @@ using namespace privgrad;
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// The error of a transform x -> X: at most this times ||x||_1 in every |X_f|, because each stage
-/// applies one product and a few sums on the way from x_j to X_f, and at most this times ||X||_2 in
-/// the 2-norm (Higham 2002, Theorem 24.2). Each factor of two of the size has a twiddle factor,
-/// whose angle of up to 2 pi carries two roundings (14 units), its product, and three sums; 24
-/// units of rounding (12 ulps) cover these.
+/// Returns r, the relative error of a transform x -> X: the error is at most r ||x||_1 in every
+/// |X_f|, because each stage applies one product and a few sums on the way from x_j to X_f, and at
+/// most r ||X||_2 in the 2-norm (Higham 2002, Theorem 24.2). Each factor of two of the size has a
+/// twiddle factor, whose angle of up to 2 pi carries two roundings (14 units), a product, and three
+/// sums; 24 units of rounding (12 ulps) cover all of these.
 double transform_error(std::size_t size) {
   return 12.0 * kUlp * (std::log2(static_cast<double>(size)) + 1.0);
 }
@@ -64,7 +64,7 @@ Tilted tilt_masses(const Logarithms& lattice, double tilt, double direction) {
     const double log_mass = lattice.log_mass[j];
     if (std::isinf(log_mass)) continue;
     const double exponent = tilt * lattice.loss[j];
-    // The roundings of the product, of the logarithm and of their sum affect the exponent.
+    // The rounding errors of the product, the logarithm and their sum affect the exponent.
     const double error =
         2.0 * kUlp * (2.0 + std::fabs(exponent) + std::fabs(log_mass) + std::fabs(top));
     result.weight[j] = std::exp(log_mass + exponent - top) * std::max(0.0, 1.0 + direction * error);
@@ -77,7 +77,7 @@ Tilted tilt_masses(const Logarithms& lattice, double tilt, double direction) {
   return result;
 }
 
-/// An upper bound on ln E e^(order * loss) of a lattice.
+/// Returns an upper bound on ln E e^(order * loss) of a lattice.
 double log_moment_bound(const Logarithms& lattice, double order) {
   const double top = lattice.largest_exponent(order);
   if (!std::isfinite(top)) return -kInfinity;
@@ -101,9 +101,9 @@ double sum_of_squares(const std::vector<double>& x) {
   return sum;
 }
 
-/// A bound on the sum over m = 1 .. size of kernel(m h)^2, kernel(t) = e^(-tilt t) (1 - e^(-t)).
-/// The square increases and then decreases, so h times the sum is at most its integral plus h times
-/// its maximum; the integral is a beta function, B(2 tilt, 3).
+/// Returns a bound on the sum over m = 1 .. size of kernel(m h)^2, kernel(t) = e^(-tilt t) (1 -
+/// e^(-t)). The square increases and then decreases, so h times the sum is at most its integral
+/// plus h times its maximum; the integral is a beta function, B(2 tilt, 3).
 double kernel_square_sum(double tilt, double step, std::size_t size) {
   const double integral = 1.0 / (2.0 * tilt * (2.0 * tilt + 1.0) * (tilt + 1.0));
   const double peak = tilt > 0.0 ? std::exp(2.0 * log_peak(tilt)) : 1.0;
@@ -112,7 +112,7 @@ double kernel_square_sum(double tilt, double step, std::size_t size) {
 
 /// The totals over all steps.
 struct Totals {
-  // In extended precision, so that the roundings of sums over many steps are negligible.
+  // In extended precision, so that rounding errors of sums over many steps are negligible.
   long double upper_log_scale = 0.0L, lower_log_scale = 0.0L;
   long double upper_high = 0.0L, lower_far = 0.0L, lower_low = 0.0L;  // logarithms of moments
   double at_infinity = 0.0, missing = 0.0;
@@ -141,15 +141,15 @@ struct Totals {
   }
 };
 
-/// One step on the grid, for both bounds.
+/// One step on the grid, in its form for each of the two bounds.
 struct Factors {
   Factor upper, lower;
 };
 
-/// The product over the frequencies 0 .. size / 2 of the window.
+/// The product of the factors at the window's frequencies 0 .. size / 2.
 struct Product {
   std::vector<Complex> upper, lower;
-  /// Products of max(|factor|^2, 1/4), so that omitting one factor at most doubles the root.
+  /// Products of max(|factor|^2, 1/4). Omitting one factor then at most doubles the square root.
   std::vector<double> upper_majorant, lower_majorant;
   double transform_error = 0.0;  // sum over steps of count * (largest error of a factor)
 };
@@ -193,17 +193,17 @@ class Composer {
     }
     double rest = 0.0;
     for (const Complex& z : in_) rest += std::fabs(z.real()) + std::fabs(z.imag());
-    // 4 ulp: for the two roundings when the constant is added.
+    // 4 ulp cover the two roundings when the constant is added.
     product_.transform_error += count * (error_ * rest + 4.0 * kUlp);
   }
 
   const Product& product() const { return product_; }
   double relative_error() const { return error_; }
 
-  /// The tilted masses for the two bounds, on the points of the window.
+  /// Computes the tilted masses for the two bounds, on the points of the window.
   void back(std::int64_t first, std::vector<double>& upper, std::vector<double>& lower) {
     const std::size_t size = layout_.size;
-    // With real and imaginary parts exchanged before and after, the transform is inverted.
+    // Exchanging real and imaginary parts before and after inverts the transform.
     for (std::size_t k = 0; k < product_.upper.size(); ++k) {
       const Complex u = product_.upper[k];
       const Complex l = product_.lower[k];
@@ -299,8 +299,8 @@ Factors factors_of(const Step& step, const Scout& scout, std::size_t position, c
           {std::move(bracket.lower.index), std::move(down.weight), step.count}};
 }
 
-/// The loss at index 0 of the composition, and the absolute sum of its terms, which bounds its
-/// roundings.
+/// Returns the loss at index 0 of the composition, and the sum of its terms' absolute values, which
+/// bounds its rounding errors.
 Offset offset_of(const std::vector<Step>& steps, const Layout& layout) {
   long double offset = 0.0L;
   double size = 0.0;
@@ -328,8 +328,8 @@ TransformNoise transform_noise(const Composer& composer, double steps, const Lay
                                const std::vector<double>& upper, const std::vector<double>& lower) {
   const Product& product = composer.product();
   // Replacing one factor after the other by its exact value changes the product, at each frequency,
-  // by at most the error of the factor times all other factors, computed or exact. The error of the
-  // powers' own roundings is relative; the error of the inverse transform is in the 2-norm.
+  // by at most the error of the factor times all other factors, computed or exact. Rounding adds a
+  // relative error to the powers; the inverse transform's error is bounded in the 2-norm.
   const double growth = std::exp(std::min(700.0, 2.0 * product.transform_error));
   const double own = composer.relative_error() + 4.0 * kUlp * (steps + 2.0);
   const auto noise_of_factors = [&](const std::vector<double>& majorant) {
@@ -342,23 +342,23 @@ TransformNoise transform_noise(const Composer& composer, double steps, const Lay
   };
   const double upper_noise = noise_of_factors(product.upper_majorant);
   const double lower_noise = noise_of_factors(product.lower_majorant);
-  // Both sums were transformed back together. The noiseless sums are at most the result (cut off at
-  // 0) plus the noise; 1e-120 is more than all underflows together.
+  // Both sums were transformed back together. The exact sums are at most the result (cut off at 0)
+  // plus the rounding noise; 1e-120 is more than all underflows together.
   const double norm = std::sqrt(sum_of_squares(upper) + sum_of_squares(lower));
   const double shared = 2.0 * own * (norm + upper_noise + lower_noise) + 1e-120;
   const double kernel = root_of_kernel_squares(layout);
   return {(upper_noise + shared) * kernel, (lower_noise + shared) * kernel};
 }
 
-/// More distinct steps are processed one after the other without being stored: each has some 2000
-/// points.
+/// The most distinct steps that are stored, with some 2000 points each. Larger compositions are
+/// processed one step at a time.
 constexpr std::size_t kMostKept = 1024;
 
-/// Sets the parts of the upper bound other than its spectrum or tails; `up` is a Curve::Bound.
+/// Sets all parts of the upper bound except its spectrum or tails; `up` is a Curve::Bound.
 /// \param high_end  the end of the layout's losses, relative to the offset.
 void set_upper(auto& up, const Totals& product, const Layout& layout, double high_end) {
   up.log_scale = static_cast<double>(product.upper_log_scale) + product.log_scale_error;
-  // A Chernoff bound with relative roundings in the exponent.
+  // A Chernoff bound, whose exponent has a relative rounding error.
   const auto upper_high = static_cast<double>(product.upper_high);
   const double above = upper_high - layout.high_order * high_end;
   up.at_infinity = product.at_infinity * (1.0 + 1e-9);
@@ -370,7 +370,7 @@ void set_upper(auto& up, const Totals& product, const Layout& layout, double hig
 }
 
 /// Sets the same parts of the lower bound. Its `absolute` is set to the mass below the layout,
-/// without roundings.
+/// without rounding errors.
 /// \param low_end  the beginning of the layout's losses.
 /// \param length  the length of their range.
 void set_lower(auto& low, const Totals& product, const Layout& layout, double low_end,
@@ -536,7 +536,7 @@ double Curve::upper_delta(double given) const {
   const double epsilon = given - offset_ - rounding(given);
   const double where = epsilon / layout_.step - static_cast<double>(first_);
   if (where < 0.0) return renyi_delta(epsilon);
-  if (!(where < static_cast<double>(layout_.size - 1))) {  // delta decreases
+  if (!(where < static_cast<double>(layout_.size - 1))) {  // because delta decreases
     return std::min(renyi_delta(epsilon), upper_at(layout_.size - 1));
   }
   const auto k = static_cast<std::size_t>(where);
@@ -565,8 +565,8 @@ double Curve::with_offset(double counted, double direction) const {
   return std::max(0.0, epsilon + direction * (rounding(epsilon) + 4.0 * kUlp * std::fabs(counted)));
 }
 
-/// A point whose upper bound is at most delta, although the upper bound of the preceding point is
-/// above delta.
+/// Returns a point whose upper bound is at most delta, although the upper bound of the preceding
+/// point is above delta.
 std::size_t Curve::first_within(double delta) const {
   std::size_t lo = 0;
   std::size_t hi = layout_.size - 1;
@@ -579,8 +579,8 @@ std::size_t Curve::first_within(double delta) const {
 }
 
 double Curve::upper_epsilon(double delta) const {
-  // Any two neighbouring points, of which the first has a bound above delta and the second has not,
-  // prove the result.
+  // Two neighbouring points prove the result if the first has a bound above delta, and the second
+  // does not.
   if (upper_at(layout_.size - 1) > delta) {
     const double left_over = delta - upper_.at_infinity;
     if (!(left_over > 0.0) || layout_.tilt == 0.0) return kInfinity;
@@ -600,8 +600,8 @@ double Curve::upper_epsilon(double delta) const {
 }
 
 double Curve::lower_epsilon(double delta) const {
-  // The bound is good near the answer and deteriorates on both sides: the search for the last point
-  // at which it is above delta starts at the end of the upper bound, first in small steps.
+  // The bound is good near the answer and deteriorates on both sides, so the search for the last
+  // point with a bound above delta starts at the upper bound's end, at first in small steps.
   std::size_t hi = layout_.size - 1;
   if (lower_at(hi) > delta) return with_offset(point(hi), -1.0);
   if (upper_at(hi) <= delta) hi = std::max<std::size_t>(1, first_within(delta));

@@ -19,8 +19,8 @@ struct Layout {
   double tilt = 0.0, high_order = 0.0, far_order = 0.0, low_order = 0.0;
   double cut = 0.0;  ///< The delta that may be lost by treating large losses as infinite.
   /// The most values, for each step and point of the window, that may be computed to obtain the
-  /// relevant frequencies one by one (each takes some 5 ns); beyond that, fast transforms of the
-  /// window are used, which take some 300 ns per point.
+  /// relevant frequencies one by one (each takes some 5 ns); if more are needed, the window is
+  /// transformed as a whole, in some 300 ns per point.
   double work_for_point = 16.0;
   /// Whether the window may be larger than transforms allow, because it is never stored. There is
   /// then no curve unless all relevant frequencies can be computed one by one.
@@ -31,15 +31,15 @@ struct Layout {
 /// delta is convex in e^epsilon, between them.
 class Curve {
  public:
-  /// Bounds on delta for a given epsilon, in [0, 1].
+  /// Return bounds in [0, 1] on delta for a given epsilon.
   double upper_delta(double given) const;
   double lower_delta(double given) const;
 
   /// Whether the curve comes from few frequencies, without a transform of the window.
   bool is_spectral() const { return upper_.spectrum.has_value(); }
 
-  /// Bounds on the smallest epsilon >= 0 whose delta is at most this one; +infinity if there is
-  /// none.
+  /// Return bounds on the smallest epsilon >= 0 whose delta is at most `delta`; +infinity if there
+  /// is none.
   double upper_epsilon(double delta) const;
   double lower_epsilon(double delta) const;
 
@@ -84,21 +84,21 @@ class Curve {
 /// the rounding errors of the transform are relative to the answer, even for tiny deltas. In
 /// addition to the discretisation (see discretise), the bounds include:
 /// - the error of the transforms at each frequency, with twiddle factors computed from rounded
-///   angles; a factor of n for n equal steps, because |a^n - b^n| <= n |a - b| max(|a|, |b|)^(n-1);
+///   angles; times n for n equal steps, because |a^n - b^n| <= n |a - b| max(|a|, |b|)^(n-1);
 ///   propagated back in the 2-norm, and to delta by the Cauchy-Schwarz inequality;
-/// - masses above the window, which the transform wraps to its start: they are added to the upper
-///   bound by a Chernoff bound. Masses below the window, which wrap to its end: they are subtracted
-///   from the lower bound;
+/// - masses above the window, which the transform wraps to its start: a Chernoff bound on them is
+///   added to the upper bound. Masses below the window wrap to its end, and are subtracted from the
+///   lower bound;
 /// - where the window gives no answer, the bound that the moment generating function proves
 ///   (Canonne, Kamath and Steinke 2020, Proposition 12);
-/// - the roundings of masses, sums and moments, as relative errors to the power of n.
+/// - the rounding errors of masses, sums and moments, as relative errors to the power of n.
 ///
 /// \returns nothing only if the layout forbids transforms but they are needed.
 /// \throws NumericError if an intermediate number is unusable.
 std::optional<Curve> compose(const std::vector<Step>& steps, const Scout& scout,
                              const Layout& layout);
 
-/// The smallest size >= least for which transforms are fast.
+/// Returns the smallest size >= least for which transforms are fast.
 std::size_t fast_size(double least);
 
 }  // namespace pld

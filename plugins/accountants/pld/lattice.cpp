@@ -16,11 +16,11 @@ constexpr double kUlp = std::numeric_limits<double>::epsilon();
 // The absolute rounding error of numbers too small for relative errors.
 constexpr double kTiny = 4.0 * std::numeric_limits<double>::denorm_min();
 
-// e^loss must fit a double; a mechanism with larger losses provides no privacy anyway.
+// The largest loss: e^loss must fit a double, and larger losses leave no privacy anyway.
 constexpr double kLargestLoss = 700.0;
 constexpr std::size_t kMostCells = std::size_t{1} << 24;
 
-// The weight that a wide cell may have. A cell of w steps adds a variance of about its weight times
+// The largest weight of a wide cell. A cell of w steps adds a variance of about its weight times
 // (w h)^2, and all cells of one step together add about h^2, so this weight adds little.
 constexpr double kWideCell = 1e-3;
 constexpr double kLargestTiltInCell = 0.25;
@@ -58,7 +58,7 @@ struct Loss {
   double g, gain;
 };
 
-/// p - e^g q of a cell: its excess at the threshold g.
+/// A cell's excess at the threshold g, p - e^g q.
 struct Excess {
   double value, error;
 };
@@ -72,8 +72,8 @@ Excess excess_over(const Loss& loss, double q, double difference, double q_error
 Excess excess_over(const Loss& g, const Cell& cell) {
   return excess_over(g, cell.q, cell.difference, cell.q_error, cell.difference_error);
 }
-/// P(A) - e^g Q(A), from the part above the threshold or, as P(A) - Q(A) - (e^g - 1) Q(A), from the
-/// part below.
+/// Returns P(A) - e^g Q(A), computed from the part above the threshold or, as P(A) - Q(A) - (e^g -
+/// 1) Q(A), from the part below.
 Excess excess_above(const Loss& g, const Tails& t) {
   return excess_over(g, t.q_above, t.difference, 2.0 * t.relative_error * t.q_above + kTiny,
                      t.difference_error);
@@ -90,7 +90,7 @@ struct Nodes {
   std::vector<std::int64_t> index;
   std::vector<Tails> tails;
   std::vector<Loss> loss;
-  /// With x = e^loss, x_(i+1) / x_i - 1 and 1 - x_i / x_(i+1).
+  /// x_(i+1) / x_i - 1 and 1 - x_i / x_(i+1), where x = e^loss.
   std::vector<double> up, down;
 
   void measure(const Grid& grid) {
@@ -107,7 +107,7 @@ struct Nodes {
   }
 };
 
-/// Walks from index 0 in one direction (+1, -1), with wider strides in regions of little mass.
+/// Walks from index 0 in one direction (+1 or -1), with wider strides where there is little mass.
 class Walk {
  public:
   Walk(const LossPair& pair, const Grid& grid, int direction)
@@ -185,7 +185,7 @@ Nodes nodes_of(const LossPair& pair, const Grid& grid) {
   nodes.index.push_back(0);
   nodes.tails.push_back(zero);
   Walk(pair, grid, +1).run(zero, nodes);
-  // All of the mass may be on one side of index 0. One cell without mass stays at each end.
+  // All of the mass may be on one side of index 0. At each end, only one empty cell is kept.
   std::size_t first = 0;
   std::size_t last = nodes.index.size() - 1;
   while (first + 3 < last && nodes.tails[first + 2].p_below == 0.0) ++first;
@@ -202,12 +202,12 @@ Nodes nodes_of(const LossPair& pair, const Grid& grid) {
 
 /// Ensures that the curve through the nodes is nowhere below H. As it is convex and piecewise
 /// linear, this must hold at each node x_i. The height at x_i comes from the cells above. If mass m
-/// moves from this node up to the next, the height at this node rises by m (1 - x_i / x_(i+1)), and
-/// below in proportion to x. Errors that can lower it:
-/// - of the cells' numbers, which is compensated in the cell itself;
-/// - of the threshold at the node, which may misplace losses within t of it. That costs at most t
-///   times their mass, at the node itself or, because such a loss may be above the upper node of
-///   its cell, below. Enough mass is moved up from the node to raise the curve by twice that.
+/// moves from this node up to the next, the height rises by m (1 - x_i / x_(i+1)) at this node, and
+/// below it in proportion to x. Errors that can lower the curve:
+/// - errors of the cells' numbers, which are compensated in the cell itself;
+/// - the node's threshold error t, which may misplace losses within t of it. That costs at most t
+///   times their mass, at the node or, because such a loss may be above its cell's upper node,
+///   below. Enough mass is moved up from the node to raise the curve by twice that.
 Lattice connect_the_dots(const Nodes& nodes) {
   const std::size_t count = nodes.index.size();
   Lattice result;
@@ -244,8 +244,8 @@ Lattice connect_the_dots(const Nodes& nodes) {
   return result;
 }
 
-/// The polygon below the tangents. In the following, a[i] and b[i] are its distances below T_i and
-/// T_(i-1) at node i, and masses come from the change of its slope there.
+/// The polygon below the tangents. In the following, a[i] and b[i] are the polygon's distances
+/// below T_i and T_(i-1) at node i, and masses come from the change of its slope there.
 class Tangents {
  public:
   Tangents(const Nodes& nodes, const LossPair& pair, const Grid& grid)
@@ -261,8 +261,8 @@ class Tangents {
 
   /// Negative masses, where the polygon is not convex or not known to be, are split between the
   /// adjacent nodes such that the totals of P and Q stay the same: this removes a corner above the
-  /// chord of its neighbours, and finally leaves the convex hull (Graham's scan). With roundings
-  /// that favour the upper node, the curve can only decrease.
+  /// chord of its neighbours, and finally leaves the convex hull (Graham's scan). With rounding
+  /// that favours the upper node, the curve can only decrease.
   Lattice masses() const {
     Lattice result;
     for (std::size_t i = 1; i + 1 < count_; ++i) {
@@ -299,11 +299,11 @@ class Tangents {
   double next_gap(std::size_t i) const { return nodes_.up[i]; }
   double last_gap(std::size_t i) const { return nodes_.down[i - 1]; }
 
-  /// The polygon ends in the line 0. Its masses are summed from that end, so they are complete. Its
-  /// last mass is at the last node up to which all tangents stay above 0. Beyond that node, no mass
-  /// further up could balance a mass whose mean is below its node. The same applies to the lower
-  /// end of a bounded loss, where the polygon starts with the line 1 - x. At both ends the tangent
-  /// may be moved to the node itself, because bounded losses often have an atom there.
+  /// Chooses both ends. The polygon ends in the line 0. Masses are summed from there, so they are
+  /// complete. Its last mass is at the last node up to which all tangents stay above 0. Beyond that
+  /// node, no higher mass could balance a mass whose mean is below its node. The same applies to
+  /// the lower end of a bounded loss, where the polygon starts with the line 1 - x. At both ends
+  /// the tangent may be moved to the node itself, because bounded losses often have an atom there.
   void choose_ends(const LossPair& pair) {
     const Tails all = middles_.front();
     std::size_t start = 1;
@@ -328,7 +328,7 @@ class Tangents {
     for (std::size_t i = top_; i + 1 < count_; ++i) middles_[i] = Tails{};
   }
 
-  /// P(loss <= t) - x Q(loss <= t) <= 0: the tangent is above 1 - x at x.
+  /// Whether surely P(loss <= t) - x Q(loss <= t) <= 0: the tangent is above 1 - x at x.
   static bool certainly_below_line(const Tails& t, const Loss& loss) {
     const Excess value = excess_below(loss, t);
     return value.value <= -value.error;
@@ -348,11 +348,11 @@ class Tangents {
       cells_[i] = cell_between(middles_[i - 1], middles_[i]);
       excess_[i] = excess_over(loss(i), cells_[i]);  // T_(i-1) - T_i at node i
       // The error is assigned only to a: then b is at most its error-free value, and slopes summed
-      // up from the right stay below. This costs a shift by one cell, but no mass.
+      // up from the right stay below. This may shift mass by one cell, but loses none.
       a_[i] = std::max(-excess_[i].value, 0.0) + excess_[i].error;
       b_[i] = std::max(excess_[i].value, 0.0);
     }
-    for (std::size_t i = top_; i + 1 < count_; ++i) {  // the polygon is 0 from here on
+    for (std::size_t i = top_; i + 1 < count_; ++i) {  // from here on, the polygon is 0
       a_[i] = 0.0;
       b_[i] = std::max(excess_[i].value - excess_[i].error, 0.0);
     }

@@ -14,12 +14,12 @@ namespace pld {
 struct Lattice {
   std::vector<std::int64_t> index;
   std::vector<double> mass;
-  /// Mass under P where Q has none. In a lower bound it may be negative.
+  /// The mass under P where Q has no mass. In a lower bound it may be negative.
   double at_infinity = 0.0;
 };
 
-/// A mechanism between two lattice mechanisms: `upper` dominates it, and `lower` is dominated by
-/// it, rounding included.
+/// Two lattice mechanisms around a mechanism: `upper` dominates the mechanism, which dominates
+/// `lower`, rounding included.
 struct Bracket {
   Lattice upper, lower;
 };
@@ -41,9 +41,9 @@ struct Grid {
 ///
 /// Dominance is about the curves H(x) = sup_A P(A) - x Q(A) with x = e^epsilon: a measure m on
 /// losses has the curve sum m_j (1 - x e^(-g_j))_+. If one curve is above another for all x > 0, it
-/// stays above when both are composed with the same measure, because the curve of a composition is
-/// an average of the curves H(x e^(-g)) of one part with the weights m >= 0 of the other (for
-/// mechanisms: Zhu, Dong and Wang 2022, Theorem 10). Masses need not add up to 1.
+/// stays above when both are composed with the same measure, because a composition's curve averages
+/// the curves H(x e^(-g)) of one part with the weights m >= 0 of the other part (for mechanisms:
+/// Zhu, Dong and Wang 2022, Theorem 10). Masses need not add up to 1.
 ///
 /// Upper: H is replaced by its chords between the nodes of the grid ("connect the dots",
 /// Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, Theorem 3.3): the mass of a cell goes to
@@ -54,9 +54,9 @@ struct Grid {
 /// below H. Any event A gives a valid line P(A) - x Q(A) <= H(x), so an inexact threshold does no
 /// harm.
 ///
-/// Both errors are of second order in the step: a smooth loss gains a variance of h^2/6 from above
-/// and loses h^2/12 from below. Cells are wider than one step where masses hardly affect the
-/// answer.
+/// Both errors are of second order in the step: in the upper bound a smooth loss gains a variance
+/// of h^2/6, in the lower bound it loses h^2/12. Cells are wider than one step where masses hardly
+/// affect the answer.
 ///
 /// \throws NumericError if too many cells for the memory are needed.
 Bracket discretise(const LossPair& above, const LossPair& below, const Grid& grid);

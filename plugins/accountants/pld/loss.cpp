@@ -10,14 +10,14 @@ namespace {
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kSqrtHalf = 0.70710678118654752440;
 
-// Normal densities beyond this many standard deviations are not normal doubles.
+// Beyond this many standard deviations, normal densities are too small for normal doubles.
 constexpr double kFarthest = 38.0;
 
 struct Normal {
   double above, below;
 };
 
-/// Both tails of a standard normal at z. The smaller tail is accurate to a few ulps (glibc
+/// Returns both tails of a standard normal at z. The smaller tail is accurate to a few ulps (glibc
 /// documents 5 for erfc).
 Normal normal_tails(double z) {
   const double small = 0.5 * std::erfc(std::fabs(z) * kSqrtHalf);
@@ -26,13 +26,13 @@ Normal normal_tails(double z) {
 
 double smaller(const Normal& n) { return std::min(n.above, n.below); }
 
-/// The relative error of a tail at z = a + b, where z is computed in floating point: the absolute
-/// value of d ln(tail) / dz is at most |z| + 1 on the side of the smaller tail.
+/// Returns the relative error of a tail at z = a + b, where z is computed in floating point: the
+/// absolute value of d ln(tail) / dz is at most |z| + 1 on the side of the smaller tail.
 double tail_error(double z, double size_of_terms) {
   return kUlp * (8.0 + 4.0 * (size_of_terms + std::fabs(z)) * (std::fabs(z) + 1.0));
 }
 
-/// above(u) - above(v) for u <= v.
+/// Returns above(u) - above(v) for u <= v.
 double between(const Normal& u, const Normal& v) {
   return u.above + v.above < u.below + v.below ? u.above - v.above : v.below - u.below;
 }
@@ -59,14 +59,14 @@ Tails everything_above(double threshold_error) {
 }
 Tails everything_below(double threshold_error) { return {.threshold_error = threshold_error}; }
 
-/// ln sinh(y) for y > 0, which does not overflow.
+/// Returns ln sinh(y) for y > 0, which does not overflow.
 double log_sinh(double y) {
   return y < 1.0 ? std::log(std::sinh(y)) : y - std::log(2.0) + std::log1p(-std::exp(-2.0 * y));
 }
 
 double density(double z) { return 0.3989422804014327 * std::exp(-0.5 * z * z); }
 
-/// ln(1 - q + q e^a), without overflow.
+/// Returns ln(1 - q + q e^a), without overflow.
 double log_mixture(double q, double a) {
   return a > 0.0 ? a + std::log(q + (1.0 - q) * std::exp(-a)) : std::log1p(q * std::expm1(a));
 }
@@ -127,8 +127,8 @@ class Gaussian final : public LossPair {
 };
 
 /// (1-q) Q + q P against Q, 0 < q < 1, for pairs whose larger tails also have a small relative
-/// error. If a is the loss of (P, Q), the loss is ln(1 - q + q e^a), which increases with a, so its
-/// events are those of the pair.
+/// error. If a is the loss of (P, Q), the loss is ln(1 - q + q e^a), which increases with a, so
+/// both losses have the same events.
 class Sampled final : public LossPair {
  public:
   Sampled(double q, LossPairPtr pair) : q_(q), pair_(std::move(pair)) {}
@@ -137,11 +137,11 @@ class Sampled final : public LossPair {
     double own_error = 8.0 * kUlp * std::fabs(threshold);
     double a = 0.0;
     double slope = 1.0;     // d loss / d a = q e^(a - loss)
-    if (threshold > 1.0) {  // where expm1 may overflow
+    if (threshold > 1.0) {  // expm1 may overflow here
       a = threshold - std::log(q_) + std::log1p((q_ - 1.0) * std::exp(-threshold));
     } else {
       const double gain = std::expm1(threshold);
-      // The effect on the loss, which is at least ln(1 - q), of rounding the threshold and expm1.
+      // Rounding the threshold and expm1 changes the loss, which is at least ln(1 - q).
       const double most = q_ / (1.0 - q_);
       const double lost = gain < 0.0 ? std::min(-gain / (1.0 + gain), most) : 0.0;
       own_error += 8.0 * kUlp * lost;
@@ -195,7 +195,7 @@ class Sampled final : public LossPair {
   }
 
   // Near a loss of 0, log1p(y) keeps the digits; elsewhere, the logarithm of a sum of two positive
-  // numbers does.
+  // numbers keeps them.
   Extreme infimum() const override {
     const Extreme of = pair_->infimum();
     const double lost = q_ * std::expm1(of.loss);
@@ -264,7 +264,7 @@ class SampledGaussianReplaced final : public LossPair {
   }
 
  private:
-  /// asinh((1 - q) sinh(g / 2) / (q B)), where 1 / B may overflow.
+  /// Returns asinh((1 - q) sinh(g / 2) / (q B)), where 1 / B may overflow.
   double half_distance(double g) const {
     if (g == 0.0) return 0.0;
     const double log_argument =
@@ -341,7 +341,7 @@ class DiscreteGaussian final : public LossPair {
     total_ = static_cast<double>(1.0L + 2.0L * sum);
     above_[0] = static_cast<double>(1.0L + sum);
     for (double& tail : above_) tail /= total_;
-    // A tail is a sum of about sigma terms of comparable size; all other terms are far smaller.
+    // About sigma terms of a tail's sum are of comparable size; the other terms are far smaller.
     error_ = 8.0 * kUlp + static_cast<double>(terms) *
                               static_cast<double>(std::numeric_limits<long double>::epsilon());
   }
@@ -388,7 +388,7 @@ class DiscreteGaussian final : public LossPair {
   double at_least(double k) const {  // P(X >= k) for k >= 0
     return k < static_cast<double>(above_.size()) ? above_[static_cast<std::size_t>(k)] : 0.0;
   }
-  /// P(X <= k) as `above` (the loss decreases with x) and the complement.
+  /// Returns P(X <= k) as `above`, because the loss decreases with x, and the complement.
   Normal up_to(double k) const {
     if (k < 0.0) return {at_least(-k), 1.0 - at_least(-k)};
     return {1.0 - at_least(k + 1.0), at_least(k + 1.0)};
@@ -434,7 +434,7 @@ class Reversed final : public LossPair {
 
 Divergence LossPair::divergence(double epsilon) const {
   const Tails t = at(epsilon);
-  // An event that is not optimal loses at most its distance in loss times the mass in between. That
+  // A suboptimal event misses at most the distance of its threshold times the mass in between. That
   // mass is above a threshold that is lower by twice the distance.
   const double missed = t.threshold_error * at(epsilon - 2.0 * t.threshold_error).p_above;
   if (epsilon > 700.0) {
@@ -450,7 +450,7 @@ Divergence LossPair::divergence(double epsilon) const {
   double value = t.difference - gain;
   double error = t.difference_error + 4.0 * kUlp * (std::fabs(t.difference) + gain) +
                  2.0 * t.relative_error * gain;
-  // For a large loss, the difference of the tails has no advantage.
+  // For large losses, computing the difference of the tails directly has no advantage.
   const double plain = 2.0 * t.relative_error * (t.p_above + whole) + 4.0 * kUlp * whole;
   if (plain < error) {
     value = t.p_above - whole;

@@ -15,7 +15,7 @@ namespace pld {
 struct Tails {
   double p_above = 0.0, p_below = 1.0;
   double q_above = 0.0, q_below = 1.0;
-  double difference = 0.0;        ///< p_above - q_above, without their cancellation.
+  double difference = 0.0;        ///< p_above - q_above, computed without cancellation.
   double relative_error = 0.0;    ///< Relative for tails of at most 1/2, absolute for larger tails.
   double difference_error = 0.0;  ///< Absolute.
   double threshold_error = 0.0;
@@ -29,10 +29,10 @@ struct Divergence {
 /// The largest loss and the mass under P of exactly this loss, or the smallest loss and its mass
 /// under Q.
 struct Extreme {
-  double loss, mass;  ///< Each with a relative error of at most 2^-50.
+  double loss, mass;  ///< Both with a relative error of at most 2^-50.
 };
 
-/// A point of a quadrature of the loss; for guesses, never for bounds.
+/// A point of a quadrature of the loss; used for guesses, never for bounds.
 struct Sample {
   double loss, p, q;
 };
@@ -46,32 +46,32 @@ class LossPair {
   LossPair& operator=(const LossPair&) = delete;
 
   virtual Tails at(double threshold) const = 0;
-  /// The hockey-stick divergence sup_A P(A) - e^epsilon Q(A), >= 0, for epsilon >= 0: delta of a
-  /// single release.
+  /// Returns the hockey-stick divergence sup_A P(A) - e^epsilon Q(A), >= 0, for epsilon >= 0: delta
+  /// of a single release.
   virtual Divergence divergence(double epsilon) const;
 
   virtual std::vector<Sample> samples() const = 0;
 
-  /// A loss at which a grid of this step should have a node. The loss of a rarely sampled step is
-  /// nearly always close to its minimum: if the node there differs from the mean, no lower node can
-  /// make up for the difference.
+  /// Returns a loss at which a grid of this step should have a node. The loss of a rarely sampled
+  /// step is nearly always close to its minimum: if the node there differs from the mean, no lower
+  /// node can compensate.
   virtual double anchor(double /*step*/) const { return 0.0; }
 
-  /// A number such that the positions of all atoms of the loss are multiples of it; 0 if there are
-  /// no atoms.
+  /// Returns a number such that the positions of all atoms of the loss are multiples of it; 0 if
+  /// there are no atoms.
   virtual double atom_unit() const { return 0.0; }
 
-  /// The largest possible loss. Beyond it delta is 0, also where a grid gives a larger value.
+  /// Returns the largest possible loss. For larger epsilons, delta is 0, even if a grid gives more.
   virtual Extreme supremum() const { return {std::numeric_limits<double>::infinity(), 0.0}; }
 
-  /// The smallest possible loss.
+  /// Returns the smallest possible loss.
   virtual Extreme infimum() const { return {-std::numeric_limits<double>::infinity(), 0.0}; }
 
   /// True if the pair is known only from two sides, and these are so far apart that finer grids do
   /// not narrow an interval.
   virtual bool is_one_of_two_sides() const { return false; }
 
-  /// False if (Q, P) has another loss distribution than (P, Q).
+  /// Whether the loss has the same distribution for (Q, P) and (P, Q).
   virtual bool symmetric() const { return true; }
 
  protected:
@@ -80,11 +80,11 @@ class LossPair {
 
 using LossPairPtr = std::shared_ptr<const LossPair>;
 
-/// N(1, sigma^2) against N(0, sigma^2).
+/// Returns N(1, sigma^2) against N(0, sigma^2).
 LossPairPtr gaussian(double sigma);
 
-/// The mixture q P + (1 - q) Q against Q, for a symmetric pair (P, Q) and 0 < q < 1: one example
-/// more (Zhu, Dong and Wang 2022, Theorem 11). Its `reversed()` is one example less.
+/// Returns the mixture q P + (1 - q) Q against Q, for a symmetric pair (P, Q) and 0 < q < 1: adding
+/// an example (Zhu, Dong and Wang 2022, Theorem 11). Its reversed() is removing one.
 ///
 /// Proof. With x > 1 - q, (1-q) Q(A) + q P(A) - x Q(A) is q (P(A) - y Q(A)), y = (x - 1 + q) / q,
 /// and with x (1-q) < 1, Q(A) - x ((1-q) Q(A) + q P(A)) is (1 - x (1-q)) (Q(A) - z P(A)), z = x q /
@@ -93,8 +93,8 @@ LossPairPtr gaussian(double sigma);
 /// sampled release.
 LossPairPtr sampled(double q, LossPairPtr pair);
 
-/// (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1), all of variance sigma^2, 0 < q <= 1: one
-/// example is exchanged for another, and their contributions u and v have norms of at most 1.
+/// Returns (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1), all of variance sigma^2, 0 < q <= 1:
+/// one example is exchanged for another, and their contributions u and v have norms of at most 1.
 ///
 /// Why these are the worst u and v: for epsilon >= 0 the divergence is q times the mean, under
 /// N(u), of (1 - a L_0 - b L_v)_+ with a, b >= 0 and L_w = dN(w) / dN(u). The logarithms of L_0 and
@@ -104,13 +104,13 @@ LossPairPtr sampled(double q, LossPairPtr pair);
 /// the two matrices). For epsilon < 0 exchange the roles of P and Q.
 LossPairPtr sampled_gaussian_replaced(double q, double sigma);
 
-/// Laplace noise of this scale around 0 and around 1.
+/// Returns Laplace noise of this scale around 0 and around 1.
 LossPairPtr laplace(double scale);
 
-/// Discrete Gaussians around 0 and around `shift` > 0; memory and time grow with sigma.
+/// Returns discrete Gaussians around 0 and around `shift` > 0; memory and time grow with sigma.
 LossPairPtr discrete_gaussian(double sigma, double shift);
 
-/// (Q, P) of a pair.
+/// Returns (Q, P) for a pair (P, Q).
 LossPairPtr reversed(LossPairPtr pair);
 
 }  // namespace pld

@@ -42,7 +42,7 @@ struct Mechanism {
   }
 };
 
-/// The one release that this event consists of, or nothing.
+/// Returns the only release in this event; nothing if the event does not consist of one release.
 std::optional<Event> single_release(const Event& event) {
   const auto parts = flatten(event);
   if (parts.size() != 1 || parts.front().count != 1) return {};
@@ -74,8 +74,8 @@ std::optional<Event> single_release(const Event& event) {
 /// - repeat_and_select of events with a pair: the profile of one run, by this method, gives an
 ///   upper bound on the profile of the selection in both directions (selection.hpp), and a pair for
 ///   its composition with other releases. Lower bounds: the score may be the same for all runs, so
-///   that the best run is like any other; and the cost of a part of the releases is at most the
-///   cost of all.
+///   that the best run is like any other; and the releases cost at least as much as any part of
+///   them.
 class Pld final : public Accountant {
  public:
   explicit Pld(const Params& params)
@@ -159,7 +159,7 @@ class Pld final : public Accountant {
   static constexpr std::size_t kAllocationNodes = 1300;
   static constexpr double kAllocatedWidth = 5e-5;
 
-  /// flatten(), with events that are "sampled" with probability 1 unwrapped.
+  /// Returns flatten() of the event, with events that are "sampled" with probability 1 unwrapped.
   static std::vector<CountedEvent> releases_of(const Event& event) {
     std::vector<CountedEvent> releases;
     for (const auto& part : flatten(event)) {
@@ -177,7 +177,7 @@ class Pld final : public Accountant {
     return releases;
   }
 
-  /// The best of a random number of runs, and how often it was released.
+  /// A release of the best of a random number of runs, and how often such a release was made.
   struct Selected {
     RepeatAndSelectEvent event;
     std::uint64_t count;
@@ -344,9 +344,9 @@ class Pld final : public Accountant {
     return *selection.bound;
   }
 
-  /// A lower bound on the cost of the best run. If all runs have the same score, the best run is an
-  /// ordinary run, if there is any run. With a certain probability it is a run of a given
-  /// candidate, which the output may reveal.
+  /// Returns a lower bound on the cost of the best run. If all runs have the same score and there
+  /// is at least one run, the best run is an ordinary run. With a certain probability the best run
+  /// is a run of a given candidate, which the output may reveal.
   static double least_of(const Selected& selection, const pld::Question& question) {
     const double share = (selection.event.is_poisson() ? -std::expm1(-selection.event.mean) : 1.0) /
                          static_cast<double>(selection.candidates.size()) * (1.0 - 1e-12);
@@ -398,9 +398,9 @@ class Pld final : public Accountant {
             .note = std::move(interval.note)};
   }
 
-  /// The lists of steps to compose: one if all pairs are symmetric, otherwise one for removing and
-  /// one for adding.
-  /// \param alone  whether no further steps will be added.
+  /// Returns the lists of steps to compose: one if all pairs are symmetric, otherwise one for
+  /// removing and one for adding.
+  /// \param alone  whether these steps are the whole composition.
   std::vector<std::vector<pld::Step>> directions(bool alone) const {
     std::vector<pld::Step> removing, adding;
     bool symmetric = true;
@@ -446,7 +446,7 @@ class Pld final : public Accountant {
         spent_, [](const auto& one) { return one.first.kind == Mechanism::Kind::allocation; });
   }
 
-  /// The width that remains with any grid, because a law has only this many nodes.
+  /// Returns the width that no grid can reduce, because a law has a limited number of nodes.
   double width() const {
     return has_laws() ? std::max(relative_width_, kAllocatedWidth) : relative_width_;
   }
@@ -473,8 +473,8 @@ class Pld final : public Accountant {
     return q < 1.0 ? pld::sampled(q, pair) : pair;
   }
 
-  /// All Gaussians as one step, or as several equal steps that fit a grid. The roundings of the sum
-  /// are taken upwards for one bound and downwards for the other.
+  /// Returns all Gaussians as one step, or as several equal steps that fit a grid. The sum is
+  /// rounded up for the upper bound and down for the lower bound.
   static pld::Step gaussians(long double square, std::uint64_t terms, bool alone) {
     const auto mu = static_cast<double>(std::sqrt(square));
     if (!std::isfinite(mu) || mu == 0.0) {

@@ -19,9 +19,9 @@ constexpr double kSqrtHalf = 0.70710678118654752440;
 enum class Side { upper, lower };
 
 /// The masses of cells between nodes, and their means: cell 0 is below the first node and begins at
-/// 0, the last one is above the last node.
+/// 0, and the last cell is above the last node.
 ///
-/// Roundings: every mass and every moment that is added has a relative error of at most `error`.
+/// Every added mass and moment has a relative error of at most `error`.
 class Cells {
  public:
   explicit Cells(std::vector<double> nodes)
@@ -48,9 +48,9 @@ class Cells {
 
  private:
   /// The upper end of a cell gets moment / width, and the lower end gets the rest. The error of the
-  /// rest is at most twice the error of the mass. It is added, because a larger measure is still an
-  /// upper bound. All mass of the last cell goes to its lower end, and the excess of its mean above
-  /// that end goes to infinity.
+  /// rest is at most twice the error of the mass. This error is added to the mass, because a larger
+  /// measure is still an upper bound. All mass of the last cell goes to its lower end, and the
+  /// excess of its mean above that end goes to infinity.
   RatioLaw upper(double error) const {
     RatioLaw law;
     law.value.reserve(size());
@@ -111,8 +111,8 @@ void integrate(double s, double from, double to, double ratio, std::size_t cell,
   cells.add(cell, mass * kDensity, moment * ratio * kDensity);
 }
 
-/// The law of exp(s Z - s^2/2), with nodes between the first and the last value, and the masses
-/// outside under Q and under P.
+/// Returns the law of exp(s Z - s^2/2), with nodes between the first and the last value, and the
+/// masses outside under Q and under P.
 RatioLaw lognormal(double sigma, const std::vector<double>& nodes, Side side) {
   const double s = 1.0 / sigma;
   const auto z_of = [&](double value) { return (std::log(value) + 0.5 * s * s) / s; };
@@ -122,14 +122,14 @@ RatioLaw lognormal(double sigma, const std::vector<double>& nodes, Side side) {
   cells.add(0, below(first), below(first - s));
   for (std::size_t cell = 1; cell + 1 < cells.size(); ++cell)
     integrate(s, z_of(nodes[cell - 1]), z_of(nodes[cell]), nodes[cell - 1], cell, cells);
-  // Past the last node, the upper law overestimates the mean, and the lower law drops the mass.
+  // Beyond the last node, the upper law overestimates the mean, and the lower law drops the mass.
   if (side == Side::upper) cells.add(cells.size() - 1, below(-last), below(s - last));
   // exp, log and erfc are accurate to 4 units in the last place, and exp(-z^2/2) to 4 + z^2 units.
   const double farthest = std::max(std::fabs(first), std::fabs(last));
   const double error = kUlp * (64.0 + 4.0 * farthest * farthest);
   RatioLaw law = cells.closed(side, error);
   law.mass_error = error;
-  // A node and its z agree up to the roundings of the logarithm.
+  // A node and its z are consistent up to the rounding error of the logarithm.
   law.value_error = 8.0 * kUlp * (1.0 + s * (s + farthest));
   return law;
 }
@@ -137,7 +137,7 @@ RatioLaw lognormal(double sigma, const std::vector<double>& nodes, Side side) {
 // ---- sums
 
 /// Adds one value to every value of `b`, and puts the sums into their cells. If `is_square`, only
-/// the values of `b` up to this value are used, and smaller ones count twice. Values increase, so
+/// the values of `b` up to `value` are used, and values below it count twice. Values increase, so
 /// cells are visited in increasing order.
 void add_row(double value, double weight, const RatioLaw& b, std::size_t end, bool is_square,
              Cells& cells) {

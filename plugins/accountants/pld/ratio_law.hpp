@@ -15,12 +15,12 @@ struct RatioLaw {
   std::vector<double> value;  ///< Increasing.
   std::vector<double> mass;
   double beyond = 0.0;
-  /// Relative errors: every mass may be off by the first, and every value by the second.
+  /// Relative errors: every mass may be off by mass_error, and every value by value_error.
   double mass_error = 0.0, value_error = 0.0;
 };
 
 /// Bounds on a law from both sides in the convex order: for every convex f >= 0 the mean of f is
-/// between its means under `lower` and under `upper`, apart from the roundings. For both
+/// between its means under `lower` and under `upper`, apart from rounding errors. For both
 /// hockey-stick divergences, E (M - e^epsilon)_+ and E (1 - e^epsilon M)_+, this gives an upper and
 /// a lower bound.
 struct RatioBracket {
@@ -35,7 +35,7 @@ inline constexpr double kSmallestAllocatedNoise = 0.05;
 ///
 /// Why this ratio. Let the example's step be i, and fix the steps of all other examples. This is
 /// allowed because they are independent of i, and mixing with common weights increases no
-/// hockey-stick divergence. Work in units of the clip norm, and given x in R^steps let y_j = f_j +
+/// hockey-stick divergence. Work in units of the clip norm. Given x in R^steps, let y_j = f_j +
 /// g_j x_j + zeta_j with zeta_j ~ N(0, sigma^2 (1 - g_j g_j^T)), where f_j and g_j are functions of
 /// the earlier outputs and |g_j| <= 1, so this covariance is positive semidefinite. Then y is
 /// exactly the run in which the example's step is i if x ~ N(e_i, sigma^2), and exactly the run

@@ -7,12 +7,12 @@
 namespace pld {
 namespace {
 
-// The mass outside the nodes that is ignored: under Q below them, and under P above them.
+// The mass outside the nodes that is ignored: under Q below the nodes, and under P above them.
 constexpr double kCut = 1e-19;
 constexpr std::size_t kBins = 4000;  // bins of the logarithm, for densities
-// laws are reduced to this many values before they are multiplied for a guess
+// Two laws are reduced to this many values each before the law of their sum is computed.
 constexpr std::size_t kThin = 96;
-// values at each end that are kept unmerged: tails consist of few values
+// The number of values at each end that are not merged, because tails consist of few values.
 constexpr std::size_t kEnds = 12;
 
 /// The masses of P and Q in bins of the logarithm of the ratio.
@@ -43,7 +43,7 @@ Atoms atoms_of(const RatioLaw& law) {
   return atoms;
 }
 
-/// Spreads a mass between two places, measured in bins, evenly over the bins there.
+/// Spreads a mass evenly over the bins between two places, which are measured in bins.
 void spread(double from, double to, double mass, std::vector<double>& bins) {
   const double share = mass / std::max(to - from, 1e-300);
   for (auto bin = static_cast<std::size_t>(from); bin < kBins; ++bin) {
@@ -71,17 +71,17 @@ Densities densities_of(const RatioLaw& rough) {
   return made;
 }
 
-/// total += the part, scaled to this total weight.
+/// Adds `part`, scaled to this total weight, to `total`.
 void add(double weight, const std::vector<double>& part, std::vector<double>& total) {
   double sum = 0.0;
   for (const double value : part) sum += value;
   for (std::size_t bin = 0; bin < kBins; ++bin) total[bin] += weight * part[bin] / sum;
 }
 
-/// The share of the nodes in each bin. Half of the nodes follow the mass. The other half is uniform
-/// in the ratio up to quantiles of P, because in a sum of many ratios the absolute width of a cell
-/// counts. Below the quantiles of Q, the second half has no nodes at ratios above 1/2, and few
-/// nodes at smaller ratios, which are for the other direction of a step.
+/// Returns the share of the nodes in each bin. Half of the nodes follow the mass. The other half is
+/// uniform in the ratio up to quantiles of P, because in a sum of many ratios the absolute width of
+/// a cell counts. Below the quantiles of Q, the second half has no nodes at ratios above 1/2, and
+/// only a few nodes at smaller ratios, which serve the other direction of a step.
 std::vector<double> node_density(const Densities& of) {
   std::vector<double> total(kBins, 0.0), part(kBins);
   for (std::size_t bin = 0; bin < kBins; ++bin)
@@ -122,7 +122,7 @@ std::vector<double> place(const RatioLaw& rough, std::size_t count) {
   return nodes;
 }
 
-/// Collects neighbouring atoms into one at their mean.
+/// Merges neighbouring atoms into one atom at their mean.
 class Collector {
  public:
   void add(double value, double mass) {

@@ -8,10 +8,10 @@
 
 namespace pld {
 
-/// The nodes for the law of exp(s Z - s^2/2), s = 1 / sigma.
+/// Returns the nodes for the law of exp(s Z - s^2/2), s = 1 / sigma.
 std::vector<double> nodes_of_lognormal(double sigma, std::size_t count);
 
-/// The nodes for the sum of two independent variables with these laws.
+/// Returns the nodes for the sum of two independent variables with these laws.
 std::vector<double> nodes_of_sum(const RatioLaw& a, const RatioLaw& b, std::size_t count);
 
 }  // namespace pld

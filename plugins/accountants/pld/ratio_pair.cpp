@@ -12,9 +12,9 @@ namespace {
 
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 
-/// Sums over a law's values from both ends: [k] covers the values below the k-th value, or the
-/// values from it on. Each sum has an error of 2 units in the last place, relative to the sum of
-/// absolute values.
+/// Sums over a law's values from both ends: entry k covers the values before the k-th value, or the
+/// values from the k-th on. Each sum has an error of 2 units in the last place, relative to the sum
+/// of absolute values.
 struct Sums {
   template <class Term>
   Sums(std::size_t count, double beyond, const Term& term)

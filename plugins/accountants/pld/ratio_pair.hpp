@@ -6,7 +6,7 @@
 
 namespace pld {
 
-/// The pair (P, Q) whose likelihood ratio dP/dQ has this law under Q, or (Q, P).
+/// Return the pair (P, Q) whose likelihood ratio dP/dQ has this law under Q, and its reverse.
 LossPairPtr pair_of_ratio(RatioLaw law);
 LossPairPtr reversed_pair_of_ratio(RatioLaw law);
 

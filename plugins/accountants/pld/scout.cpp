@@ -9,13 +9,13 @@
 namespace pld {
 namespace {
 
-// More distinct steps than this are represented by a sample of them.
+// If there are more distinct steps than this, a sample represents them.
 constexpr std::size_t kMostParts = 24;
 
 constexpr double kSmallestTilt = 1e-3;
 constexpr double kLargestTilt = 1e13;
 
-// The mass that may be outside the window, relative to the mass inside.
+// The logarithm of the mass that may be outside the window, relative to the mass inside.
 const double kLogOutside = std::log(1e-11);
 
 // The rounding noise, in nats, that a shorter window may cost.
@@ -33,8 +33,8 @@ double best_order(const Function& f) {
                       .first);
 }
 
-/// Finds the minimum of a function of a distance > 0 that decreases and then increases, and its
-/// place.
+/// Finds the minimum, and its place, of a function of a distance > 0 that first decreases and then
+/// increases.
 template <class Function>
 std::pair<double, double> best_distance(const Function& f, double scale) {
   std::uintmax_t iterations = 40;
@@ -136,7 +136,7 @@ Plan Scout::plan_at(double epsilon, double log_delta) const {
   Plan plan;
   plan.epsilon = epsilon;
   plan.log_delta = log_delta;
-  // The saddle point: rounding noise is smallest there, relative to delta.
+  // Chooses the saddle point, where rounding noise is smallest relative to delta.
   plan.tilt = best_order([&](double a) { return cumulants(a).value - a * epsilon + log_peak(a); });
   find_top(plan);
   Plan best = with_window(plan, plan.tilt);
@@ -183,8 +183,8 @@ Plan Scout::with_window(Plan plan, double tilt) const {
   plan.far_order = tilt + up;
   plan.low = -bottom;
 
-  // The window begins below the answer and ends above it. Mass that wraps around to a place below
-  // the answer is harmless.
+  // The window begins below the answer and ends above it. Mass that wraps around to below the
+  // answer is harmless.
   plan.low = std::min(plan.low, plan.epsilon - plan.deviation);
   plan.high = std::max(
       {plan.high, plan.epsilon + plan.deviation, plan.low + far - kSureShare * plan.epsilon});

@@ -10,7 +10,7 @@
 namespace pld {
 
 /// A mechanism between two pairs, and the number of times that it is composed. `above` dominates
-/// the mechanism, which dominates `below`; they differ little.
+/// the mechanism, which dominates `below`; the two differ little.
 struct Step {
   LossPairPtr above, below;
   std::uint64_t count = 0;
@@ -25,9 +25,9 @@ struct Question {
 /// The window and the settings with which the answer is searched: an estimate on which no proof
 /// depends.
 struct Plan {
-  double tilt = 0.0;  ///< The exponent of the change of measure that moves the mass to the answer.
-  /// Orders of Chernoff bounds: for the mass above the window, for the tilted mass so far above
-  /// that it wraps to the answer, and for the mass below the window.
+  double tilt = 0.0;  ///< The exponent of the measure change that moves the mass to the answer.
+  /// Orders of three Chernoff bounds: for the mass above the window, for the tilted mass far enough
+  /// above to wrap around to the answer, and for the mass below the window.
   double high_order = 0.0, far_order = 0.0, low_order = 0.0;
   double low = 0.0, high = 0.0;           ///< The window of losses.
   double epsilon = 0.0, log_delta = 0.0;  ///< The answer, roughly.
@@ -35,7 +35,7 @@ struct Plan {
   double deviation = 0.0;
 };
 
-/// x ln x - (1 + x) ln(1 + x), x > 0: the ln of the largest value of e^(-x t) (1 - e^(-t)).
+/// Returns x ln x - (1 + x) ln(1 + x), x > 0: the ln of the largest value of e^(-x t) (1 - e^(-t)).
 double log_peak(double x);
 
 /// The cumulant generating function of the composed loss by quadrature, without error bounds.
@@ -47,14 +47,14 @@ class Scout {
 
   Plan plan(const Question& question) const;
 
-  /// The plan for a point known to be near the curve.
+  /// Returns the plan for a point known to be near the curve.
   Plan plan_at(double epsilon, double log_delta) const;
 
-  /// The grid step for which the answer should be about `width` wide: in nats of epsilon, or in
-  /// ln(delta).
+  /// Returns the grid step for which the answer should be about `width` wide: in nats of epsilon,
+  /// or in ln(delta).
   double grid_step(const Plan& plan, const Question& question, double width) const;
 
-  /// ln E_P e^(order * loss) of one step, by its position; 0 for steps that are not in the sample.
+  /// Returns ln E_P e^(order * loss) of the step at a position; 0 if the sample lacks the step.
   double log_moment(std::size_t step, double order) const;
 
   struct Cumulants {

@@ -13,11 +13,11 @@ namespace {
 
 using namespace privgrad;
 
-/// More than all roundings of the few operations behind an answer.
+/// A factor that covers the rounding errors of the few operations behind an answer.
 constexpr double kUpwards = 1.0 + 1e-12;
 
-/// The smallest ln(e^x + (1 / gamma - 1) d(x)) that a search over x in [0, most] finds; every x
-/// gives a valid bound. The sum is convex in e^x, so golden-section search finds the minimum.
+/// Returns the smallest ln(e^x + (1 / gamma - 1) d(x)) that a search over x in [0, most] finds; any
+/// x gives a bound. The sum is convex in e^x, so golden-section search finds the minimum.
 double least_log_ratio(const std::function<double(double)>& delta, double log_inverse_gamma) {
   constexpr double kLargest = 700.0;
   constexpr double kSection = 0.6180339887498949;
@@ -27,7 +27,7 @@ double least_log_ratio(const std::function<double(double)>& delta, double log_in
   const auto at = [&](double x) {
     const double d = delta(x);
     const double found = x + (d > 0.0 ? std::log1p(others * d * std::exp(-x)) : 0.0);
-    // Beyond it gamma underflows.
+    // If ln(1 / gamma) is kLargest or more, gamma underflows: `found` is a bound only if d = 0.
     if (log_inverse_gamma < kLargest || d == 0.0) best = std::min(best, found * kUpwards);
     return found;
   };
@@ -99,10 +99,10 @@ double Selection::epsilon(double delta) const {
 RatioLaw Selection::law() const {
   constexpr double kBeyond = 1e-18;  // a delta that is treated as an infinite loss
   constexpr int kPoints = 120;
-  // Far more than the roundings of a law's masses, which are all sums of terms of one sign where
-  // the ratio is above 1.
+  // A factor far above the rounding errors of a law's masses, which are sums of terms of one sign
+  // where the ratio is above 1.
   constexpr long double kSlack = 1.0L + 1e-9L;
-  // A limit below which 1 - x is lost in roundings for a point of the other direction.
+  // Below this x, the 1 - x of a point of the other direction is lost in rounding.
   constexpr double kLeast = 1e-12;
   const double last = std::max(1e-9, epsilon(kBeyond));
   std::vector<double> at, value;

@@ -7,15 +7,15 @@
 
 namespace pld {
 
-/// Upper bounds on the cost of one run, in both directions: delta(epsilon), epsilon >= 0, and its
-/// inverse.
+/// Upper bounds on the cost of one run that hold in both directions: delta(epsilon), epsilon >= 0,
+/// and its inverse.
 struct RunProfile {
   std::function<double(double epsilon)> delta;
   std::function<double(double delta)> epsilon;
 };
 
-/// The best of K runs (privgrad::RepeatAndSelectEvent), by the profile d(e) of one run, as in
-/// Koskela, Redberg and Wang 2024.
+/// Bounds the cost of the best of K runs (privgrad::RepeatAndSelectEvent) by the profile d(e) of
+/// one run, as in Koskela, Redberg and Wang 2024.
 ///
 /// Consider a run with output y (including its score, and a random number that breaks ties), with
 /// density q and distribution function F, ordered by score, on one data set, and q', F' on a
@@ -37,24 +37,24 @@ struct RunProfile {
 /// their profiles, because the divergence is jointly convex, and thus at most the largest profile.
 class Selection {
  public:
-  /// \param shape  privgrad::RepeatAndSelectEvent::kPoisson: Poisson.
+  /// \param shape  the shape of K's distribution; RepeatAndSelectEvent::kPoisson: Poisson.
   Selection(double mean, double shape, RunProfile run);
 
-  /// Upper bounds in both directions, roundings included.
+  /// Return upper bounds for both directions, rounding errors included.
   /// \param epsilon  >= 0.
   double delta(double epsilon) const;
   /// \param delta  in (0, 1).
   double epsilon(double delta) const;
 
-  /// A pair whose hockey-stick divergences, in e^epsilon, are a convex polygon on or above those of
-  /// the selection in both directions, for composing with other releases.
+  /// Returns a pair whose hockey-stick divergences, in e^epsilon, are a convex polygon on or above
+  /// those of the selection in both directions, for composing with other releases.
   ///
-  /// With h(x), x > 0, the divergence of order x: it is convex, decreases from h(0) = 1, is at most
-  /// delta(ln x) for x >= 1, and equals 1 - x + x h(1 / x) of the other direction for x < 1. So it
-  /// is at most the chords of such points, and at most their lower convex hull. A convex h that
-  /// decreases from 1 no faster than 1 - x belongs to the pair whose likelihood ratio under Q has
-  /// the changes of its slope as masses (Zhu, Dong and Wang 2022, Proposition 10). The part beyond
-  /// the last point is treated as an infinite loss.
+  /// Let h(x), x > 0, be the divergence of order x: it is convex, decreases from h(0) = 1, is at
+  /// most delta(ln x) for x >= 1, and equals 1 - x + x h(1 / x) of the other direction for x < 1.
+  /// So it is at most the chords of such points, and at most their lower convex hull. A convex h
+  /// that decreases from 1 no faster than 1 - x belongs to the pair whose likelihood ratio under Q
+  /// has the changes of its slope as masses (Zhu, Dong and Wang 2022, Proposition 10). The mass
+  /// beyond the last point is treated as an infinite loss.
   /// \pre epsilon() is finite.
   RatioLaw law() const;
 

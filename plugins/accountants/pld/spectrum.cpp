@@ -7,7 +7,7 @@
 #include <numbers>
 
 namespace pld {
-/// e^(2 pi i k / size) for integer k, from two short tables.
+/// Computes e^(2 pi i k / size) for integer k, from two short tables.
 class Roots {
  public:
   explicit Roots(std::size_t size)
@@ -18,7 +18,7 @@ class Roots {
     for (std::size_t k = 0; k < size; k += block) coarse_.push_back(root(k));
   }
 
-  /// a b modulo the size, for a and b in [0, size), size <= 2^24.
+  /// Returns a b modulo the size, for a and b in [0, size), size <= 2^24.
   std::int64_t product(std::int64_t a, std::int64_t b) const {
     const std::int64_t whole = a * b;
     std::int64_t rest =
@@ -56,12 +56,12 @@ namespace {
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The ln of the largest coefficient that may count as negligible; larger ones are negligible only
-// if every answer is huge.
+// The ln of the largest coefficient that may count as negligible. Larger coefficients could only be
+// negligible if every answer were huge.
 constexpr double kLogNegligible = -50.0;
 
-// A root of unity: its angle of up to 2 pi carries three roundings, cosine and sine are accurate to
-// an ulp, and the product of two roots to another two.
+// The error of a root of unity: its angle of up to 2 pi carries three roundings, cosine and sine
+// are accurate to an ulp, and the product of two roots adds another two ulps.
 constexpr double kRootError = 32.0 * kUlp;
 
 double size_of(double x) { return x; }
@@ -80,10 +80,10 @@ Number power_of(Number base, std::uint64_t exponent) {
   return size_of(result) < kVanishing ? Number(0.0) : result;
 }
 
-/// Sums of w_j e^(-i t j) over points j, for angles t up to some limit, by the moments of stretches
-/// of many points: with x = (j - c) / half and t half <= 1, e^(-i t half x) equals its Taylor
-/// polynomial to less than a rounding, because 1 / 20! is 4e-19. Points that are far apart are
-/// added one by one.
+/// Computes sums of w_j e^(-i t j) over points j, for angles t up to a limit, from the moments of
+/// stretches of many points: with x = (j - c) / half and t half <= 1, e^(-i t half x) equals its
+/// Taylor polynomial to less than a rounding, because 1 / 20! is 4e-19. Points that are far apart
+/// are added one by one.
 class Sums {
  public:
   /// \param index  increasing.
@@ -108,7 +108,7 @@ class Sums {
 
   double most_angle() const { return 1.0 / half_; }
 
-  /// The cost of at(), in points.
+  /// Returns the cost of at(), in points.
   double work() const {
     return static_cast<double>(points_.size()) + 8.0 * static_cast<double>(stretches_.size());
   }
@@ -144,12 +144,12 @@ class Sums {
     return {static_cast<double>(real), static_cast<double>(imaginary)};
   }
 
-  /// The error of at() without the roots, relative to the sum of the weights. For points: products,
-  /// and sums of 32 of them; the rest is summed in extended precision. For stretches: x is exact,
-  /// because half is a power of two. The terms of a moment have k + 1 roundings, and their sums 33;
-  /// the sum over k of (34 + k) / k! is 35 e. The polynomial changes by as much through the angle's
-  /// 3 roundings, by 3 e through the roundings of its powers, and by 20 e through Horner's 20
-  /// steps: together 170 half ulps.
+  /// Returns the error of at() without the roots, relative to the sum of the weights. For points:
+  /// errors of products, and of sums of 32 products; further sums are in extended precision. For
+  /// stretches: x is exact, because half is a power of two. The terms of a moment have k + 1
+  /// roundings, and their sums 33; the sum over k of (34 + k) / k! is 35 e. The polynomial changes
+  /// by as much through the angle's 3 roundings, by 3 e through the roundings of its powers, and by
+  /// 20 e through Horner's 20 steps: together 170 half ulps.
   static double error(std::size_t points) { return (points < kLeastPoints ? 20.0 : 96.0) * kUlp; }
 
  private:
@@ -158,11 +158,11 @@ class Sums {
   static constexpr std::size_t kAtATime = 32;
   using Terms = std::array<double, kTerms>;
   struct Stretch {
-    std::int64_t middle;  // divided by the scale of the sum, as an index
+    std::int64_t middle;  // an index, divided by the sum's scale
     Terms moment;         // the sums of w x^k / k!
   };
   struct Point {
-    std::int64_t place;  // divided by the scale of the sum, as an index
+    std::int64_t place;  // an index, divided by the sum's scale
     double weight;
   };
 
@@ -226,7 +226,7 @@ class Transform {
       distance_ += factor.weight[j] * std::fabs(x);
       square_ += factor.weight[j] * x * x;
     }
-    // The sums' own roundings, for up to 2^24 points.
+    // Covers the rounding errors of the sums, for up to 2^24 points.
     constexpr double kSlack = 1e-8;
     offset_ = std::fabs(offset_) + kSlack * distance_;
     distance_ *= 1.0 + kSlack;
@@ -236,7 +236,7 @@ class Transform {
 
   std::uint64_t count() const { return count_; }
 
-  /// The cost of the last at(), in points.
+  /// Returns the cost of the last at(), in points.
   double work() const { return sums_->work(); }
 
   Complex at(std::int64_t frequency) {
@@ -251,18 +251,18 @@ class Transform {
     return at_zero_ + sums_->at(frequency, angle, roots_);
   }
 
-  /// The error of at(): the errors of the roots and of the products or moments, and two roundings
-  /// for adding the constant.
+  /// Returns the error of at(): the errors of the roots and of the products or moments, and two
+  /// roundings for adding the constant.
   double error() const {
     const double sums = static_cast<double>(weight_.size()) *
                         static_cast<double>(std::numeric_limits<long double>::epsilon());
     return (kRootError + Sums::error(weight_.size()) + sums) * rest_ + 8.0 * kUlp;
   }
 
-  /// The derivative by the angle is at most this up to `angle`.
+  /// Returns the largest possible derivative with respect to the angle, up to `angle`.
   double slope_up_to(double angle) const { return std::min(distance_, offset_ + angle * square_); }
 
-  /// An upper bound on the transform at every angle from here to pi.
+  /// Returns an upper bound on the transform at every angle from here to pi.
   double bound_beyond(double angle) const {
     const double sine = std::sin(0.5 * std::min(angle, std::numbers::pi)) * (1.0 - 8.0 * kUlp);
     double least = 1.0;
@@ -271,16 +271,16 @@ class Transform {
   }
 
  private:
-  /// The mass of a set of points, and the sum of |w_j - w_(j-1)| over the other points.
+  /// The mass of a set of points, and the sum of |w_j - w_(j-1)| over all other points.
   struct Split {
     double mass = 0.0, variation = 0.0;
   };
 
-  /// Finds sets of the lowest points and sets of the highest points, because often one end has a
-  /// peak, and the rest is smooth.
+  /// Finds splits for sets of the lowest points and for sets of the highest points, because often
+  /// one end has a peak and the rest is smooth.
   void find_splits(const Factor& factor) {
     constexpr std::array kMasses{0.0, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95};
-    constexpr double kRounding = 1e-8;  // of sums over at most 2^24 points
+    constexpr double kRounding = 1e-8;  // covers sums of at most 2^24 points
     const std::size_t count = factor.index.size();
     for (const bool from_below : {true, false}) {
       const auto place = [&](std::size_t k) { return from_below ? k : count - 1 - k; };
@@ -311,7 +311,7 @@ class Transform {
   std::vector<std::int64_t> index_;
   std::vector<double> weight_;
   double at_zero_ = 0.0, rest_ = 0.0;
-  // With X the index and c near its mean: |E (X - c)|, E |X - c|, E (X - c)^2.
+  // For the index X and a c near its mean: |E (X - c)|, E |X - c|, E (X - c)^2.
   double offset_ = 0.0, distance_ = 0.0, square_ = 0.0;
   std::vector<Split> splits_;
 };
@@ -329,7 +329,7 @@ class Walk {
     values_.resize(transforms_.size());
   }
 
-  /// The cost of the last look_at(), in points.
+  /// Returns the cost of the last look_at(), in points.
   double work() const {
     double sum = 0.0;
     for (const Transform& one : transforms_) sum += one.work();
@@ -342,9 +342,9 @@ class Walk {
   }
 
   /// Replacing one factor after the other by its exact value changes the product by at most the
-  /// error of that factor times all other factors, computed or exact. All factors count with at
-  /// least 1/2, so omitting one at most doubles the product. The powers' own roundings are
-  /// relative.
+  /// error of that factor times all other factors, computed or exact. Each factor counts as at
+  /// least 1/2, so omitting one at most doubles the product. Rounding adds a relative error to the
+  /// powers.
   Complex product(double* error) const {
     Complex all(1.0, 0.0);
     double majorant = 1.0;
@@ -355,13 +355,13 @@ class Walk {
     }
     const double growth = std::exp(std::min(700.0, 2.0 * error_));
     const double own = 4.0 * kUlp * (steps_ + static_cast<double>(transforms_.size()) + 2.0);
-    // 1e-120 is more than all underflows together.
+    // 1e-120 exceeds all underflows together.
     *error = 2.0 * growth * error_ * majorant * (1.0 + own) + own * std::abs(all) + 1e-120;
     return all;
   }
 
-  /// Whether all coefficients are negligible from the last visited one to `distance` frequencies
-  /// further.
+  /// Whether all coefficients are negligible from the last visited frequency to `distance`
+  /// frequencies further.
   bool negligible_for(std::int64_t distance) const {
     const double step = angle(1);
     const double end = angle(frequency_ + distance) * (1.0 + 8.0 * kUlp);
@@ -386,8 +386,8 @@ class Walk {
            static_cast<double>(roots_.size());
   }
 
-  /// An upper bound on the ln of the product of all transforms. Each transform is at most 1,
-  /// because its weights add up to 1.
+  /// Returns an upper bound on the ln of the product of all transforms. Each transform is at most
+  /// 1, because its weights add up to 1.
   template <class Bound>
   double log_bound(const Bound& bound) const {
     double sum = 0.0;
@@ -432,7 +432,7 @@ std::optional<Spectrum> Spectrum::of(const std::vector<Factor>& factors, std::si
       ++frequency;
       continue;
     }
-    std::int64_t distance = 1;  // the next frequency that is not known to be negligible
+    std::int64_t distance = 1;  // to the next frequency not known to be negligible
     while (distance < end && walk.negligible_for(2 * distance)) distance *= 2;
     for (std::int64_t more = distance / 2; more > 0; more /= 2) {
       if (walk.negligible_for(distance + more)) distance += more;
@@ -462,7 +462,7 @@ Approximation Spectrum::tail(const Window& window, std::size_t k) const {
   const double at_end = std::exp(-window.tilt * length);
   const double faster_at_end = std::exp(-length);
   const double gap = -std::expm1(-h);
-  // Two roots, and a dozen roundings; those of an exponent are relative to it.
+  // Covers two roots and a dozen rounding errors; an exponent's errors are relative to it.
   const double near_error = 4.0 * kRootError;
   const double far_error = 6.0 * kRootError + 8.0 * kUlp * (window.tilt + 1.0) * length;
   const std::int64_t place = roots_->reduced(window.first + static_cast<std::int64_t>(k));

@@ -15,16 +15,16 @@ using Complex = std::complex<double>;
 /// The losses of one step under the tilted measure, in grid steps, and the number of times that the
 /// step is composed.
 struct Factor {
-  std::vector<std::int64_t> index;  ///< Increasing.
+  std::vector<std::int64_t> index;  ///< In increasing order.
   std::vector<double> weight;       ///< >= 0; they add up to 1, or there are none.
   std::uint64_t count = 1;
 };
 
 /// A product of factors of size at most 1 is set to 0 once its square (for real factors: the
-/// product) is below this.
+/// product itself) is below this.
 inline constexpr double kVanishing = 1e-250;
 
-/// base^exponent by repeated squaring, for a base of absolute value at most about 1.
+/// Returns base^exponent by repeated squaring, for a base of absolute value at most about 1.
 Complex power(Complex base, std::uint64_t exponent);
 double power(double base, std::uint64_t exponent);
 
@@ -59,19 +59,19 @@ struct Window {
 class Spectrum {
  public:
   /// \param size  the size of the window: even, at most 2^24.
-  /// \param most_work  approximately the largest number of points times frequencies to process.
+  /// \param most_work  approximate limit on the number of points times frequencies to process.
   /// \returns nothing if more work is needed.
   static std::optional<Spectrum> of(const std::vector<Factor>& factors, std::size_t size,
                                     double most_work);
 
-  /// The sum for k in [0, size), without the coefficients that left_out() bounds.
+  /// Returns the sum for k in [0, size), without the coefficients that left_out() bounds.
   Approximation tail(const Window& window, std::size_t k) const;
 
-  /// A bound on the absolute value of every omitted coefficient, which also bounds the difference
-  /// of the masses in the 2-norm.
+  /// Returns a bound on the absolute value of every omitted coefficient, which also bounds the
+  /// difference of the masses in the 2-norm.
   double left_out() const { return left_out_; }
 
-  /// The frequencies that were kept, ascending.
+  /// Returns the frequencies that were kept, ascending.
   std::vector<std::int64_t> frequencies() const;
 
  private:

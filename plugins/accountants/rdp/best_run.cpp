@@ -20,7 +20,7 @@ double largest_log_ratio(double other_order, double log_moment, double log_inver
 double best_of_poisson(double order, double log_moment, double mean, double delta) {
   const double exponent =
       privgrad::round_up(log_moment + (order - 1.0) * mean * std::min(1.0, delta), 6.0);
-  // ln(e^-m + m e^x) = x + ln(m + e^(-m - x)). The argument of the logarithm on the left is at
+  // ln(e^-m + m e^x) = x + ln(m + e^(-m - x)). On the left side, the logarithm's argument is at
   // least 1, because m + e^-m >= 1 and x >= 0, so the result is not negative.
   const double inside = std::log(mean + std::exp(-mean - exponent));
   constexpr double kRoundings = 1e-15;

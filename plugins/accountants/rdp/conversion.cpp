@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 
-// The margin for roundings: each bound is a sum of at most five terms, each accurate to a few
-// roundings, so this many roundings of the sum of their absolute values are enough.
+// The margin for rounding, in ulps of the sum of the terms' absolute values. It is enough because
+// each bound is a sum of at most five terms, each accurate to a few ulps.
 constexpr double kRoundings = 16.0;
 
 constexpr double kCellsPerDoubling = 1024.0;
@@ -22,7 +22,7 @@ double order_of_cell(std::int64_t cell) {
   return 1.0 + std::exp2(static_cast<double>(cell) / kCellsPerDoubling);
 }
 
-/// The place of the minimum of a function on [lo, hi] that decreases and then increases.
+/// Returns where a function that decreases and then increases has its minimum on [lo, hi].
 template <class Function>
 std::int64_t bisect(std::int64_t lo, std::int64_t hi, const Function& f) {
   while (lo < hi) {

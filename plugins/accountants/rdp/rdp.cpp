@@ -28,8 +28,8 @@ using rdp::CostKind;
 using rdp::Selection;
 using rdp::Spent;
 
-/// The one release of Laplace or discrete Gaussian noise in this event, if it consists of just
-/// that; otherwise nothing.
+/// Returns this event's release of Laplace or discrete Gaussian noise, if the event consists of
+/// just one such release; otherwise nothing.
 std::optional<Event> single_release(const Event& event) {
   const auto parts = flatten(event);
   if (parts.size() != 1 || parts.front().count != 1) return {};
@@ -40,8 +40,8 @@ std::optional<Event> single_release(const Event& event) {
   return only;
 }
 
-/// The usual default orders: 1.1 to 10.9 by tenths, 11 to 63, and four large ones (dp_accounting's
-/// list, which contains Opacus').
+/// Returns the usual default orders: 1.1 to 10.9 by tenths, 11 to 63, and four large ones
+/// (dp_accounting's list, which contains Opacus').
 std::vector<double> default_orders() {
   std::vector<double> orders;
   for (int tenths = 11; tenths < 110; ++tenths) orders.push_back(tenths / 10.0);
@@ -50,8 +50,8 @@ std::vector<double> default_orders() {
   return orders;
 }
 
-/// Renyi differential privacy (Mironov 2017): at every order the divergences of the releases add
-/// (Proposition 1), and every order proves an (epsilon, delta); the best one is reported.
+/// Renyi differential privacy (Mironov 2017): at every order, the divergences of the releases add
+/// up (Proposition 1), and every order proves an (epsilon, delta); the best is reported.
 ///
 /// The cost of each event, where s is the sensitivity of a sum of contributions of norm at most 1
 /// (1 for add_or_remove_one and zero_out, 2 for replace_one):
@@ -80,7 +80,7 @@ class Rdp : public Accountant {
     std::ranges::sort(orders_.list);
     orders_.list.erase(std::unique(orders_.list.begin(), orders_.list.end()), orders_.list.end());
   }
-  /// Uses only one order.
+  /// Uses only this order.
   explicit Rdp(double order)
       : conversion_(rdp::Conversion::improved), orders_{.list = {order}, .refine = false} {}
 
@@ -192,7 +192,7 @@ class Rdp : public Accountant {
     std::visit(Overloaded{
                    [&](const GaussianEvent& e) { add_gaussian(sensitivity / e.noise_multiplier); },
                    [&](const LaplaceEvent& e) {
-                     // Halving is exact.
+                     // Halving the noise is exact.
                      spent.add({CostKind::laplace, e.noise_multiplier / sensitivity, 1.0}, count);
                    },
                    [&](const DiscreteGaussianEvent& e) {
@@ -259,7 +259,7 @@ class Rdp : public Accountant {
     return std::min(1.0, round_up(std::exp(log_delta), 4.0));
   }
 
-  /// K of all composed events.
+  /// Returns K of all composed events.
   double log_moment(Spent& spent, double order) const {
     UpwardSum sum;
     sum.add(spent.log_moment(order));
@@ -320,10 +320,10 @@ class Rdp : public Accountant {
     return most;
   }
 
-  /// The divergence of order infinity. For a selection it is the run's divergence e plus the
-  /// logarithm of the largest factor of f' (best_run.hpp): (1 + eta) e for the negative binomial
-  /// distribution, and for a Poisson number m times the total variation of a run, which is at most
-  /// tanh(e / 2).
+  /// Returns the divergence of order infinity. For a selection it is one run's divergence e plus
+  /// the logarithm of the largest factor of f' (best_run.hpp). This logarithm is (1 + eta) e for
+  /// the negative binomial distribution; for a Poisson number, m times a run's total variation,
+  /// which is at most tanh(e / 2).
   double pure_epsilon(Spent& spent) const {
     UpwardSum sum;
     sum.add(spent.pure_epsilon());
@@ -363,7 +363,7 @@ class Rdp : public Accountant {
 /// epsilon(delta) is an increasing function of the sum of the divergences at that order, so "at
 /// most the target" means "the sum is at most some B". A run within this limit has a divergence of
 /// at most B at this order even if each release was chosen from earlier ones (Feldman and Zrnic
-/// 2021, Theorem 4.3). This is not true for the best of several orders, because the best order
+/// 2021, Theorem 4.3). This does not hold for the best of several orders, because the best order
 /// would depend on the releases.
 class RdpAtOneOrder final : public Rdp {
  public:

@@ -16,7 +16,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kPi = 3.14159265358979323846;
 
-// The quadratures may omit a relative exp(-kNegligible), which is far below one rounding.
+// The quadratures may omit a relative exp(-kNegligible), which is far below one rounding error.
 constexpr double kNegligible = 42.0;
 
 // The rounding error of one term of the quadrature, without its exponent, in units of the last
@@ -24,23 +24,23 @@ constexpr double kNegligible = 42.0;
 // series.
 constexpr double kTermRoundings = 160.0;
 
-// The integrand is summed as a series if a |f - 1| is below this.
+// The integrand is computed as a series if a |f - 1| is below this.
 constexpr double kSeriesBelow = 0.05;
 
-// Terms with larger exponents are summed relative to the largest term.
+// If exponents exceed this, terms are summed relative to the largest term.
 constexpr double kLargeExponent = 600.0;
 
-// For less noise than this, the moments are bounded instead of integrated.
+// With less noise than this, the moments are bounded instead of integrated.
 constexpr double kLeastIntegratedSigma = 0.01;
 
 // Below this sigma, the second bound on every term of Theorem 27 is smaller than the first: the
 // moments differ from exp(j (j-1) / (2 s^2)) by less than a relative 3 exp(-22).
 constexpr double kLeastSubsetSigma = 0.3;
 
-// At most this many nodes are kept.
+// The most nodes that are stored.
 constexpr std::int64_t kKeptNodes = 512;
 
-/// e^y - 1 - y >= 0, accurate to about 50 roundings.
+/// Returns e^y - 1 - y >= 0, accurate to about 50 roundings.
 double exp_minus_linear(double y) {
   if (std::fabs(y) > 0.1) return std::expm1(y) - y;
   double term = 0.5 * y * y;
@@ -52,7 +52,7 @@ double exp_minus_linear(double y) {
   return sum;
 }
 
-/// (1 + u)^a - 1 - a u by its binomial series, for a |u| small.
+/// Returns (1 + u)^a - 1 - a u by its binomial series, for a |u| small.
 double power_series(double order, double excess, double u) {
   double term = 0.5 * order * excess * u * u;
   double sum = term;
@@ -72,9 +72,9 @@ double log_binomial(double n, double k) {
   return std::lgamma(n + 1.0) - std::lgamma(k + 1.0) - std::lgamma(n - k + 1.0);
 }
 
-/// The largest step for which the trapezoid rule on exp(-t^2/2) times something bounded in the
-/// strip |Im t| < pi sigma misses less than exp(-kNegligible): 2 pi y / h - y^2 / 2 >= kNegligible
-/// at the best y inside the strip.
+/// Returns the largest step for which the trapezoid rule on exp(-t^2/2) times something bounded in
+/// the strip |Im t| < pi sigma has an error below exp(-kNegligible): 2 pi y / h - y^2 / 2 >=
+/// kNegligible at the best y inside the strip.
 double trapezoid_step(double sigma) {
   const double y = std::min(kPi * sigma, std::sqrt(2.0 * kNegligible));
   return 2.0 * kPi * y / (kNegligible + 0.5 * y * y);
@@ -110,7 +110,7 @@ SampledGaussian SampledGaussian::discrete(double probability, double sigma, doub
   const double multiplier = sigma / sensitivity;
   const double step = 1.0 / sigma;
   if (step <= trapezoid_step(multiplier)) return {probability, multiplier};
-  // The omitted terms would make the sum larger, and each weight smaller.
+  // Summing the omitted terms too would make the sum larger, and so each weight smaller.
   long double sum = 1.0L;
   const auto terms = static_cast<std::int64_t>(std::sqrt(2.0 * kNegligible) * sigma) + 1;
   for (std::int64_t k = 1; k <= terms; ++k) {
@@ -180,10 +180,10 @@ void SampledGaussian::add_range(double order, std::int64_t first, std::int64_t l
   });
 }
 
-/// ln of the trapezoid sum of f^a, relative to its largest term: for moments beyond the range of a
-/// double. The omitted terms, -1 - a (f - 1), contribute nothing to such moments.
+/// Returns ln of the trapezoid sum of f^a, summed relative to its largest term: for moments beyond
+/// the range of a double. The omitted terms, -1 - a (f - 1), do not affect such moments.
 double SampledGaussian::log_sum_of_powers(double order, const std::vector<Range>& ranges) {
-  std::vector<std::pair<double, double>> exponents;  // and their absolute sizes
+  std::vector<std::pair<double, double>> exponents;  // each with the size of its terms
   double highest = 0.0;
   for (const auto& [first, last] : ranges) {
     visit(first, last, [&](const Node& at) {
@@ -247,7 +247,7 @@ struct Quadrature {
   }
 };
 
-/// f^a - 1 - a (f - 1) >= 0 for f = 1 - q + q e^loss.
+/// Computes f^a - 1 - a (f - 1) >= 0 for f = 1 - q + q e^loss.
 class ExcessPower {
  public:
   ExcessPower(double q, double order) : q_(q), order_(order), excess_(order - 1.0) {}
@@ -263,9 +263,9 @@ class ExcessPower {
     // f^a - 1 - a u = f (f^(a-1) - 1) - (a-1) u
     return (1.0 + u) * std::expm1(excess_ * log_f) - excess_ * u;
   }
-  /// The largest value between two losses: f^a - 1 - a (f - 1) is convex in f, and 0 at f = 1.
+  /// Returns the maximum between two losses: f^a - 1 - a (f - 1) is convex in f, and 0 at f = 1.
   double most(double low, double high) const { return std::max((*this)(low), (*this)(high)); }
-  /// A bound on its absolute value at complex losses with these real parts: |f(x + i y)| <= f(x).
+  /// Bounds the absolute value at all complex losses with such real parts: |f(x + i y)| <= f(x).
   double beyond(double /*low*/, double high) const {
     return std::exp(std::min(700.0, order_ * log_f(high))) + 1.0 +
            order_ * (q_ + std::exp(std::log(q_) + high));
@@ -275,7 +275,7 @@ class ExcessPower {
   double q_, order_, excess_;
 };
 
-/// f^a divided by its value at the largest loss.
+/// Computes f^a divided by its value at the largest loss.
 class ScaledPower {
  public:
   ScaledPower(double q, double order, double top)
@@ -315,18 +315,18 @@ class Panels {
   static constexpr double kRho = 12.0;
   static constexpr double kReach = 0.5 * (kRho + 1.0 / kRho);
 
-  /// Keeps the ellipse within the strip |Im l| < pi, and limits the growth of F in it: the
-  /// logarithm of f^a has the slope a q e^l / f, which increases.
+  /// Returns a half width that keeps the ellipse in the strip |Im l| < pi and limits the growth of
+  /// F in it: the logarithm of f^a has the slope a q e^l / f, which increases.
   double half_width(double high) const {
     const double far = high + 0.5 * kReach;
     const double slope = order_ / (1.0 + (1.0 - q_) / q_ * std::exp(-far));
     return std::min(0.5, 1.0 / slope);
   }
 
-  /// Gauss's rule of 16 points is exact for polynomials of degree 31, and one of these approximates
-  /// a function that is bounded by M in the ellipse to within 2 M rho^-31 / (rho - 1) (Bernstein;
-  /// Trefethen 2013, Theorem 8.2): the error of the integral over [-1, 1] is at most 4 times as
-  /// much.
+  /// Gauss's rule of 16 points is exact for polynomials of degree 31. A function bounded by M in
+  /// the ellipse is approximated by such a polynomial to within 2 M rho^-31 / (rho - 1) (Bernstein;
+  /// Trefethen 2013, Theorem 8.2), so the error of the integral over [-1, 1] is at most 4 times
+  /// that.
   void integrate(double low, double high, Quadrature& sum) const {
     using Rule = boost::math::quadrature::gauss<double, 16>;
     const double middle = 0.5 * (low + high);
@@ -349,8 +349,8 @@ class Panels {
   double q_, order_, s_;
 };
 
-/// E_Q[F(l)] over the losses l of Laplace noise before sampling: atoms at -s and s, whose masses
-/// under Q are 1/2 and e^-s / 2, and between them the density e^(-(s + l) / 2) / 4.
+/// Returns E_Q[F(l)] over the losses l of Laplace noise before sampling: atoms at -s and s, whose
+/// masses under Q are 1/2 and e^-s / 2, and between them the density e^(-(s + l) / 2) / 4.
 template <class Function>
 Quadrature laplace_mean(const Function& f, double q, double order, double s) {
   constexpr double kEnough = 1e-20;
@@ -385,10 +385,10 @@ double SampledLaplace::pure_epsilon() const {
 SubsetGaussian::SubsetGaussian(double fraction, double sigma)
     : log_fraction_(std::log(fraction)), sigma_(sigma) {}
 
-/// ln B(2 half), B(l) = E_Q[(dP/dQ - 1)^l] for P = N(1, s^2), Q = N(0, s^2). The integrand is
-/// entire; on the line Im t = y its absolute value is at most about exp(y^2) times its value on the
-/// real line, so a step of pi / sqrt(kNegligible) suffices, or less where e^(t/s) oscillates faster
-/// than the density.
+/// Returns ln B(2 half), B(l) = E_Q[(dP/dQ - 1)^l] for P = N(1, s^2), Q = N(0, s^2). The integrand
+/// is entire; on the line Im t = y its absolute value is at most about exp(y^2) times its value on
+/// the real line, so a step of pi / sqrt(kNegligible) suffices, or less where e^(t/s) oscillates
+/// faster than the density.
 double SubsetGaussian::log_central_moment(std::int64_t half) {
   while (static_cast<std::int64_t>(log_central_.size()) < half) {
     const double power = 2.0 * static_cast<double>(log_central_.size() + 1);

@@ -13,29 +13,29 @@ namespace rdp {
 ///
 /// `order` is a, finite and above 1.
 
-/// a (a - 1) rho, the bound that defines rho-zCDP. It is exact for a Gaussian, with rho = (s /
-/// sigma)^2 / 2.
+/// Returns a (a - 1) rho, the bound that defines rho-zCDP. It is exact for a Gaussian, with rho =
+/// (s / sigma)^2 / 2.
 double concentrated_log_moment(double rho, double order);
 
-/// Laplace noise of `scale` times the L1 sensitivity: Mironov 2017, Proposition 6, exact. In more
-/// than one dimension the worst case has all of the sensitivity in one coordinate: the exact K is
-/// convex in the shift and 0 at 0, so splitting the shift cannot increase the sum.
+/// Returns K for Laplace noise of `scale` times the L1 sensitivity: Mironov 2017, Proposition 6,
+/// exact. In more than one dimension the worst case has all of the sensitivity in one coordinate:
+/// the exact K is convex in the shift and 0 at 0, so splitting the shift cannot increase the sum.
 /// \param scale  above 0.
 double laplace_log_moment(double scale, double order);
 
 /// One Poisson-sampled Gaussian: P = (1-q) N(0, s^2) + q N(1, s^2), Q = N(0, s^2), for which D_a(P
-/// || Q) >= D_a(Q || P) at every order (Mironov, Talwar and Zhang 2019, Theorem 5), so it serves
-/// both directions.
+/// || Q) >= D_a(Q || P) at every order (Mironov, Talwar and Zhang 2019, Theorem 5), so its moments
+/// bound both directions.
 ///
 /// With f(t) = 1 - q + q exp(t/s - 1/(2 s^2)) and t standard normal, K = ln E[f^a], and because
 /// E[f] = 1,
 ///     E[f^a] - 1 = E[f^a - 1 - a (f - 1)],
 /// whose integrand is nowhere negative, so there is no cancellation in the sum, even for a tiny K.
 /// In the strip |Im t| < pi s the integrand is analytic and |f(t + iy)| <= f(t), so the trapezoid
-/// rule of step h misses at most about exp(y^2/2 - 2 pi y/h) of it for any such y: one formula for
-/// integer and fractional orders, exact to rounding. Below sigma 0.01, where it would need too many
-/// nodes and epsilon is useless anyway, Jensen's bound f^a <= 2^(a-1) ((1-q)^a + (q exp(..))^a) is
-/// used.
+/// rule of step h misses at most about a share exp(y^2/2 - 2 pi y/h) of the integral for any such
+/// y. One formula serves integer and fractional orders, exact up to rounding. Below sigma 0.01,
+/// where it would need too many nodes and epsilon is useless anyway, Jensen's bound f^a <= 2^(a-1)
+/// ((1-q)^a + (q exp(..))^a) is used.
 class SampledGaussian {
  public:
   /// \param probability  q, in (0, 1).
@@ -44,11 +44,11 @@ class SampledGaussian {
 
   /// A Poisson-sampled discrete Gaussian on the integers, with sigma and sensitivity in units of
   /// the integers: the sum over the integers is the trapezoid rule with a step of 1 / sigma. If
-  /// that step is fine enough for the integral, sum and integral agree to rounding, and a wider
-  /// step suffices. It serves both directions for the reason given at SampledLaplace.
+  /// that step is fine enough for the integral, sum and integral agree up to rounding, and a wider
+  /// step is used. Its moments bound both directions for the reason given at SampledLaplace.
   static SampledGaussian discrete(double probability, double sigma, double sensitivity);
 
-  /// Not const: stores the nodes for the next order.
+  /// Returns K at an order. Not const: it stores the nodes for the next order.
   double log_moment(double order);
 
  private:
@@ -82,7 +82,7 @@ class SampledGaussian {
 
 /// One Poisson-sampled release of Laplace noise: P = (1-q) Lap(0) + q Lap(1), Q = Lap(0).
 ///
-/// It serves both directions, as does every sampled release with a symmetry that exchanges its two
+/// It serves both directions, like every sampled release with a symmetry that exchanges its two
 /// distributions (Mironov, Talwar and Zhang 2019, Theorem 5). With L = dP'/dQ of the release, for
 /// which E_Q g(L) = E_Q L g(1/L) by the symmetry, u = 1 - q + q L and v = 1 - q + q / L for L >= 1,
 /// the claim E_Q f^a >= E_Q f^(1-a) follows from u^a - u^(1-a) >= L (v^(1-a) - v^a), that is from
@@ -100,7 +100,7 @@ class SampledLaplace {
 
   double log_moment(double order) const;
 
-  /// The largest loss, in both directions: f(-s) f(s) >= 1.
+  /// Returns the largest loss, in both directions: f(-s) f(s) >= 1.
   double pure_epsilon() const;
 
  private:
@@ -109,9 +109,9 @@ class SampledLaplace {
 
 /// A Gaussian on a uniformly random subset of fixed size, for neighbours that differ in one
 /// exchanged example: Wang, Balle and Kasiviswanathan 2019, Theorem 27, at integer orders, linear
-/// in between (K is convex). An upper bound, not exact. Each term is the smaller of the theorem's
-/// bounds, 4 sqrt(B B) and 2 exp((j-1) eps(j)); above order 256, or for sigma below 0.3, only the
-/// second is used for j > 2, which costs little there.
+/// in between (K is convex). It is an upper bound, not exact. Each term is the smaller of the
+/// theorem's bounds, 4 sqrt(B B) and 2 exp((j-1) eps(j)); above order 256, or for sigma below 0.3,
+/// only the second is used for j > 2, which loses little there.
 ///
 /// The even central moments B(l) = E[(dP/dQ - 1)^l] that the theorem takes from alternating forward
 /// differences are integrated directly here: a sum of non-negative terms, which loses no digits.

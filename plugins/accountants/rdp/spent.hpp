@@ -1,4 +1,4 @@
-// The events that the accountant `rdp` has composed, and those of their log moments that need no
+// The events that the accountant `rdp` has composed, with the log moments that need no
 // search.
 #pragma once
 
@@ -25,7 +25,7 @@ namespace rdp {
 inline constexpr std::size_t kKeptSettings = 16384;
 inline constexpr std::size_t kKeptMoments = std::size_t{1} << 22U;
 
-/// The kinds of releases whose log moments are not a multiple of a (a - 1).
+/// The kinds of releases whose log moments are not multiples of a (a - 1).
 enum class CostKind {
   laplace,
   poisson_gaussian,
@@ -36,7 +36,7 @@ enum class CostKind {
 
 struct Setting {
   CostKind kind = CostKind::laplace;
-  /// The noise divided by the sensitivity: under the adjacency in use, or the event's own.
+  /// The noise divided by the sensitivity, either under the adjacency in use or the event's own.
   double noise = 0.0;
   double fraction = 1.0;  ///< The sampled share of the data.
   /// The sensitivity of a discrete Gaussian, whose noise is in the grid's units.
@@ -109,13 +109,13 @@ class Spent {
   bool nothing() const;
   bool infinite() const;
 
-  /// Whether the moments are convex in the order. Exact moments of mechanisms are; bounds need not
-  /// be.
+  /// Whether the moments are convex in the order. Exact moments of mechanisms are convex; bounds
+  /// need not be.
   bool convex() const;
 
   std::vector<Selection>& selections() { return selections_; }
 
-  /// The sum of the pure epsilons without selections: the divergence of order infinity.
+  /// Returns the divergence of order infinity without selections: the sum of the pure epsilons.
   double pure_epsilon() const {
     if (!only_bounded_) return std::numeric_limits<double>::infinity();
     privgrad::UpwardSum sum;
@@ -129,8 +129,8 @@ class Spent {
     return sum.total();
   }
 
-  /// K of everything except the selections; results are stored. Moments are added in the order in
-  /// which settings first occurred, so the result does not depend on earlier queries.
+  /// Returns K of everything except the selections, and stores the result. Moments are added in the
+  /// order in which settings first occurred, so results do not depend on earlier queries.
   double log_moment(double order) {
     privgrad::UpwardSum sum;
     const double concentrated = concentrated_log_moment(rho_.total(), order);
@@ -170,7 +170,7 @@ class Spent {
   std::vector<Selection> selections_;
 };
 
-/// The best of a random number of runs, and how often it was released.
+/// A release of the best of a random number of runs, and how often such a release was made.
 struct Selection {
   privgrad::RepeatAndSelectEvent event;
   std::vector<Spent> candidates;

@@ -8,13 +8,13 @@
 namespace saddle_point {
 namespace {
 
-// The targets: e^-30 of the value for discretisation errors, and e^-32 of the value for the
-// truncated part.
+// The target errors, relative to the value: e^-30 for discretisation, e^-32 for the truncated
+// part.
 constexpr double kContourDigits = 30.0;
 constexpr double kNegligible = 1e-14;
 constexpr double kDigitsGivenAway = 3.0;
 
-// Smaller than any double.
+// A logarithm whose exponential is below the smallest positive double.
 constexpr double kLogNothing = -750.0;
 
 // The relative error of delta at which refining stops.
@@ -32,19 +32,19 @@ constexpr std::size_t kMostNodes = 1024;
 constexpr std::size_t kMostPanels = 400;
 constexpr std::size_t kProbes = 48;
 
-// The oscillation, in radians, that a panel's coarser rule resolves to the last digit.
+// The largest oscillation, in radians, that a panel's coarser rule resolves to the last digit.
 constexpr double kMostPhase = 12.0;
 
 using Kronrod = boost::math::quadrature::gauss_kronrod<double, 31>;
 using Gauss = boost::math::quadrature::gauss<double, 15>;
 
-/// ln of max over x of (1 - e^{-x}) e^{-cx}: c^c / (1 + c)^{1 + c}.
+/// Returns ln of max over x of (1 - e^{-x}) e^{-cx}: c^c / (1 + c)^{1 + c}.
 double log_chernoff_factor(double c) {
   return c <= 0.0 ? 0.0 : -c * std::log1p(1.0 / c) - std::log1p(c);
 }
 
-/// A fading factor that is 1 up to half of `end`, 0 from `end` on, and numerically smooth: its
-/// Fourier transform is below e^-36 beyond 288 / end.
+/// Returns a fading factor that is 1 up to half of `end`, 0 from `end` on, and numerically smooth:
+/// its Fourier transform is below e^-36 beyond 288 / end.
 double fade(double tau, double end) {
   return std::isinf(end) ? 1.0 : 0.5 * std::erfc(24.0 * (tau / end - 0.75));
 }
@@ -55,14 +55,14 @@ struct Saddle {
   Cumulant at;
 };
 
-/// The function whose root is the saddle point of e^{K(c) - epsilon c} / |c (c + 1)|; increasing on
-/// each side of the poles.
+/// Returns the function whose root is the saddle point of e^{K(c) - epsilon c} / |c (c + 1)|. It
+/// increases on each side of the poles.
 double excess(double c, const Cumulant& at, double epsilon) {
   return at.slope - epsilon - 1.0 / c - 1.0 / (c + 1.0);
 }
 
-/// The saddle point with -1 < c < 0. It need not be exact, because every c in this range is a valid
-/// contour.
+/// Returns the saddle point with -1 < c < 0. It need not be exact, because every c in this range is
+/// a valid contour.
 Saddle left_saddle(PrivacyLoss& loss, double epsilon) {
   double low = -1.0;
   double high = 0.0;
@@ -77,7 +77,7 @@ Saddle left_saddle(PrivacyLoss& loss, double epsilon) {
 }
 
 /// Iterates `newton`, which returns the step from a c > 0 towards the wanted point, inside a
-/// bracket that narrows, until the step is too small to affect the integrand.
+/// narrowing bracket, until the step is too small to affect the integrand.
 template <class Newton>
 Saddle follow(PrivacyLoss& loss, double guess, const Newton& newton) {
   double low = 0.0;
@@ -98,7 +98,7 @@ Saddle follow(PrivacyLoss& loss, double guess, const Newton& newton) {
   return here;
 }
 
-/// The saddle point with c > 0.
+/// Returns the saddle point with c > 0.
 Saddle right_saddle(PrivacyLoss& loss, double epsilon) {
   const Cumulant zero = loss.cumulant(0.0);
   const double above = epsilon - zero.slope;
@@ -115,7 +115,7 @@ Saddle right_saddle(PrivacyLoss& loss, double epsilon) {
 
 /// If the steps in which the example takes part are rare but informative, the tilted loss at the
 /// saddle point is a mixture of widely separated sums, and the period of the trapezoidal rule must
-/// span them. A smaller c leaves fewer of them and costs about the leading digit: c is reduced as
+/// span them. A smaller c leaves fewer sums and loses about one leading digit, so c is reduced as
 /// long as the spread decreases.
 Saddle narrowed(PrivacyLoss& loss, double epsilon, Saddle here) {
   const auto exponent = [&](const Saddle& s) {
@@ -131,17 +131,17 @@ Saddle narrowed(PrivacyLoss& loss, double epsilon, Saddle here) {
   return here;
 }
 
-/// The epsilon whose saddle point is c.
+/// Returns the epsilon whose saddle point is c.
 double epsilon_at(const Saddle& here) {
   return here.at.slope - 1.0 / here.c - 1.0 / (here.c + 1.0);
 }
 
-/// The curvature of the whole exponent at c.
+/// Returns the second derivative of the whole exponent at c.
 double curvature_at(double c, const Cumulant& at) {
   return at.curvature + 1.0 / (c * c) + 1.0 / ((c + 1.0) * (c + 1.0));
 }
 
-/// The saddle point of the epsilon for delta, by the saddle-point approximation.
+/// Returns the saddle point of the epsilon for delta, by the saddle-point approximation.
 Saddle saddle_of_delta(PrivacyLoss& loss, double delta) {
   const double target = std::log(delta);
   const double spread = std::sqrt(std::max(loss.cumulant(0.0).curvature, 1e-300));
@@ -188,7 +188,7 @@ Contour::Contour(PrivacyLoss& loss, double epsilon, int refinement) {
   add_panels(loss, epsilon, std::abs(epsilon - loss.bulk()), finer);
 }
 
-/// A period that is so long that the images of delta under it are negligible at epsilon.
+/// Returns a period so long that the images of delta, shifted by its multiples, vanish at epsilon.
 double Contour::aliasing_period(PrivacyLoss& loss, double epsilon) const {
   const double curvature = curvature_at(c_, at_c_);
   const double digits =
@@ -196,7 +196,7 @@ double Contour::aliasing_period(PrivacyLoss& loss, double epsilon) const {
       std::max(0.0, std::log(std::abs(c_ * (c_ + 1.0)) * std::sqrt(2.0 * kPi * curvature)));
   const double lowest = c_ > 0.0 ? 0.0 : -1.0;
   const double highest = c_ > 0.0 ? std::max(1.2 * c_, loss.largest_tilt()) : 0.0;
-  // The image at a distance x is at most e^{digits - |c - other| x}, for any other c.
+  // An image of delta at distance x is at most e^{digits - |c - other| x}, for any other c.
   const auto reach = [&](double other) {
     const double bound = loss.cumulant(other).value - at_c_.value - (other - c_) * epsilon;
     return (bound + digits + (c_ > 0.0 ? log_chernoff_factor(other) : 0.0)) / std::abs(other - c_);
@@ -250,7 +250,7 @@ bool Contour::decayed(double epsilon) {
   return tail_ <= negligible(epsilon);
 }
 
-/// \param epsilon  the epsilon of the constructor.
+/// \param epsilon  the constructor's epsilon.
 double Contour::negligible(double epsilon) {
   for (; begun_.nodes < nodes_.size(); ++begun_.nodes) {
     const Node& node = nodes_[begun_.nodes];
@@ -264,7 +264,7 @@ double Contour::negligible(double epsilon) {
 /// Rare steps with about the same loss m make the loss nearly a lattice: after phi has fallen to
 /// nearly 0, it has further peaks near multiples of 2 pi / m, as wide as the peak at 0. Peaks
 /// farther away than 100 times that width are too low for double precision.
-/// \returns whether such peaks matter; adds the others to the tail.
+/// \returns whether such peaks matter; adds the other peaks to the tail.
 bool Contour::rises_again(PrivacyLoss& loss, double epsilon) {
   const double spacing = 3.0 / std::sqrt(at_c_.curvature);
   const auto first = static_cast<std::size_t>(nodes_.back().tau / spacing) + 1;
@@ -302,13 +302,13 @@ void Contour::fade_out() {
     node.weight *= share;
     node.coarse *= share;
   }
-  begun_ = {};  // its sums have other weights
+  begun_ = {};  // its sums used the old weights
 }
 
 /// \returns whether the panel is accurate; otherwise nothing is added.
 bool Contour::add_panel(PrivacyLoss& loss, double epsilon, double begin, double end,
                         double tolerance) {
-  // From 0 on; every second one belongs to Gauss's rule.
+  // The abscissas >= 0, ascending; every second one belongs to Gauss's rule.
   const auto& abscissas = Kronrod::abscissa();
   const std::size_t half = abscissas.size() - 1;
   const double middle = 0.5 * (begin + end);
@@ -320,7 +320,7 @@ bool Contour::add_panel(PrivacyLoss& loss, double epsilon, double begin, double 
     const double tau = middle + (i < half ? -scale : scale) * abscissas[rank];
     const double share = 1.0 - fade(tau, fade_begin_);
     const double gauss = rank % 2 == 0 ? Gauss::weights()[rank / 2] : 0.0;
-    // The coarse rule also ends earlier, so that the comparison shows the effect of the end.
+    // The coarse rule also ends earlier, so the comparison shows the effect of truncation.
     panel.push_back({tau,
                      scale * share * fade(tau, fade_end_) * Kronrod::weights()[rank],
                      scale * share * fade(tau, 0.75 * fade_end_) * gauss,
@@ -346,8 +346,8 @@ bool Contour::add_panel(PrivacyLoss& loss, double epsilon, double begin, double 
 
 /// Integrates from the end of the trapezoidal rule to the place at which the integrand is
 /// negligible. `distance` is the distance of epsilon from the only place where the loss is
-/// concentrated: the rest of the integrand oscillates at that frequency, and delta has no finer
-/// detail.
+/// concentrated: it is the frequency at which the rest of the integrand oscillates, and delta has
+/// no finer detail.
 void Contour::add_panels(PrivacyLoss& loss, double epsilon, double distance, double finer) {
   fade_out();
   fade_end_ = std::max(finer * kFadeReach / distance, 4.0 * fade_begin_);
@@ -373,7 +373,7 @@ void Contour::add_panels(PrivacyLoss& loss, double epsilon, double distance, dou
   exhausted_ = true;
 }
 
-/// The rounding error of K(c) - c epsilon; K(c) is a sum of positive terms.
+/// Returns the rounding error of K(c) - c epsilon; K(c) is a sum of positive terms.
 double Contour::rounding(double epsilon) const {
   return 16.0 * kUlp *
          (std::abs(at_c_.value) + std::abs(c_) * (std::abs(epsilon) + absolute_loss_) + 16.0);
@@ -402,7 +402,7 @@ Contour::Value Contour::at(double epsilon) const {
 
 namespace {
 
-/// The smallest value of f(c, K(c)) over c > 0, starting from a guess.
+/// Searches for the smallest value of f(c, K(c)) over c > 0, starting from a guess.
 template <class Function>
 double smallest(PrivacyLoss& loss, double near, const Function& f) {
   const auto at = [&](double log_c) {
@@ -414,7 +414,7 @@ double smallest(PrivacyLoss& loss, double near, const Function& f) {
   return boost::math::tools::brent_find_minima(at, centre - 5.0, high, 26).second;
 }
 
-/// The delta and the epsilon that Chernoff's inequality proves at the best c.
+/// Return the delta and the epsilon that Chernoff's inequality proves at the best c.
 double chernoff_delta(PrivacyLoss& loss, double epsilon, double near) {
   return smallest(loss, near, [&](double c, double cumulant) {
     const double rounding = 16.0 * kUlp * (std::abs(cumulant) + c * std::abs(epsilon) + 4.0);
@@ -447,7 +447,7 @@ Bounds delta_of(PrivacyLoss& loss, double epsilon) {
     const double error = (value.error * part + 4.0 * kUlp * delta) / delta;
     const bool helped = error < 0.3 * best.relative_error;
     if (error < best.relative_error) {
-      // If rounding dominates, the estimate of the rounding may be off by a factor.
+      // If rounding errors dominate, their estimate may be off by a factor.
       const double margin = error > kLittle ? 4.0 * error : error;
       best.lower = std::max(0.0, delta * (1.0 - margin));
       best.upper = std::min(best.upper, delta * (1.0 + margin));
@@ -473,7 +473,7 @@ namespace {
 struct Root {
   double epsilon = 0.0;
   Contour::Value value;
-  double miss = 0.0;  // the distance of the logarithm from its target
+  double miss = 0.0;  // distance of the logarithm from its target
 };
 
 /// The interval known to contain the root.
@@ -483,7 +483,7 @@ struct Bracket {
   bool low_is_proved = false;
 
   bool holds(double epsilon) const { return epsilon > low && epsilon < high; }
-  /// The next point to try: `wanted`, if it is inside.
+  /// Returns the next point to try: `wanted`, if it is inside the bracket.
   double next(double wanted, double step) const {
     if (holds(wanted)) return wanted;
     if (!low_is_proved) return low;
@@ -492,7 +492,7 @@ struct Bracket {
 };
 
 /// Newton's iteration for ln delta, or for ln(1 - delta), on one contour. It stays within the
-/// distance from `start` in which the contour is accurate.
+/// distance from `start` at which the contour is accurate.
 Root newton(const Contour& contour, double start, double delta, const Bracket& bracket) {
   const double target = contour.gives_rest() ? std::log1p(-delta) : std::log(delta);
   const double least = std::max(start - contour.radius(), bracket.low);

@@ -13,7 +13,7 @@ struct Bounds {
   double lower = 0.0;
   double upper = 0.0;
   /// The estimated error of the integral itself, relative to delta; infinite if the integral
-  /// failed, and `upper` is Chernoff's bound.
+  /// failed, in which case `upper` is Chernoff's bound.
   double relative_error = 0.0;
 };
 
@@ -45,21 +45,21 @@ class Contour {
 
   /// The integral: delta, or 1 - delta if gives_rest().
   struct Value {
-    double most = 0.0;      ///< An upper bound on its logarithm, by the estimate.
-    double log = 0.0;       ///< Its logarithm; NaN if the sum is below its rounding error.
-    double slope = 0.0;     ///< The logarithm's derivative by epsilon.
-    double error = 0.0;     ///< Estimate of the logarithm's error; infinite if there is none.
+    double most = 0.0;      ///< An estimated upper bound on the logarithm.
+    double log = 0.0;       ///< The logarithm; NaN if the sum is below its rounding error.
+    double slope = 0.0;     ///< The logarithm's derivative with respect to epsilon.
+    double error = 0.0;     ///< The logarithm's estimated error; infinite without an estimate.
     double rounding = 0.0;  ///< The part of the error that is rounding.
   };
   Value at(double epsilon) const;
   bool gives_rest() const noexcept { return c_ < 0.0; }
 
-  /// delta(epsilon) <= e^{this}: Chernoff's bound (Markov's inequality for e^{cL}) at c, which is
-  /// the order c + 1 of the conversion from Renyi divergences (Canonne, Kamath and Steinke 2020,
-  /// Proposition 12).
+  /// Returns b with delta(epsilon) <= e^b: Chernoff's bound (Markov's inequality for e^{cL}) at c,
+  /// which equals order c + 1 of the conversion from Renyi divergences (Canonne, Kamath and Steinke
+  /// 2020, Proposition 12).
   double log_chernoff(double epsilon) const;
 
-  /// The distance from the constructor's epsilon within which at() is accurate.
+  /// Returns the distance from the constructor's epsilon within which at() is accurate.
   double radius() const noexcept { return radius_; }
 
   /// Whether the integrand did not decay within the permitted work, so that refining is useless.
@@ -79,7 +79,7 @@ class Contour {
     double pole = 0.0;  // the sum of 1 / |s (s + 1)|
   };
 
-  /// The sum over the first nodes at the constructor's epsilon, which is needed each time nodes are
+  /// The sum over the first nodes at the constructor's epsilon, reused whenever nodes are
   /// added.
   struct Begun {
     std::size_t nodes = 0;

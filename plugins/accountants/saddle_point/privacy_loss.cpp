@@ -18,7 +18,7 @@ constexpr double kDigits = 37.0;
 
 constexpr std::size_t kMostPoints = std::size_t{1} << 19;
 
-// The points of this many steps are stored between calls; those of further steps are recomputed.
+// The points of this many steps are stored between calls; all others are recomputed.
 constexpr std::size_t kMostKept = 4096;
 
 // Points are processed in groups of this many, so that compilers can use vector instructions
@@ -31,10 +31,10 @@ constexpr std::size_t kAnchor = 32;
 
 double digits(const SampledSteps& step) { return kDigits + 0.5 * std::log(step.count); }
 
-/// The distance from its mode at which a Gaussian still matters, in units of sigma.
+/// Returns the distance from its mode up to which a Gaussian matters, in units of sigma.
 double reach(const SampledSteps& step) { return std::sqrt(2.0 * digits(step)) + 1.0; }
 
-/// The distance of a line from the real line, as the angle by which it turns e^{z / sigma^2}.
+/// A line's distance from the real line, as the angle by which the shift rotates e^{z / sigma^2}.
 struct Angle {
   explicit Angle(double angle)
       : theta(angle),
@@ -44,7 +44,7 @@ struct Angle {
   double theta, cos, sin, versine;
 };
 
-/// l at a point u = z / sigma.
+/// Computes the loss l at a point u = z / sigma.
 class LogRatio {
  public:
   explicit LogRatio(const SampledSteps& step)
@@ -63,7 +63,7 @@ class LogRatio {
     return log_q_ + x + std::log1p(std::exp(-x - log_odds_));
   }
 
-  /// The loss at u + i sigma theta, |theta| < pi.
+  /// Returns the loss at u + i sigma theta, |theta| < pi.
   Complex operator()(double u, const Angle& angle) const {
     const double x = slope_ * u - shift_;
     if (near_zero(x)) {
@@ -82,11 +82,11 @@ class LogRatio {
             angle.theta + std::atan2(-t * angle.sin, 1.0 + t * angle.cos)};
   }
 
-  /// Whether l is accurate as ln(1 + q (e^x - 1)): elsewhere digits near 0 would be lost, and for
-  /// large x this form may overflow.
+  /// Whether l is computed as ln(1 + q (e^x - 1)), which keeps the digits of values near 0 but may
+  /// overflow for large x.
   bool near_zero(double x) const { return x <= 1.0 || x + log_odds_ <= 0.0; }
 
-  /// dl / du and d^2 l / du^2.
+  /// Return dl / du and d^2 l / du^2.
   double slope(double u) const {
     return slope_ / (1.0 + std::exp(-(slope_ * u - shift_) - log_odds_));
   }
@@ -96,7 +96,7 @@ class LogRatio {
   double q_, log_q_, log_odds_, slope_, shift_;
 };
 
-/// The loss and ln(dP / dN(0, sigma^2)) at a point.
+/// The loss, and ln(dP / dN(0, sigma^2)), at one point.
 struct Point {
   Complex loss, density;
 };
@@ -127,11 +127,11 @@ std::pair<double, double> point(Pair pair, const LogRatio& ratio, double u) {
   return {forward - ratio(-u), forward};
 }
 
-/// e^{i tau L} - 1 for L = re + i im, without the cancellation.
+/// Returns e^{i tau L} - 1 for L = re + i im, without cancellation.
 Complex rotation(double tau, double re, double im) {
   const double shrink = std::expm1(-tau * im);
   const double half = 0.5 * tau * re;
-  const double sin = std::sin(half), cos = std::cos(half);  // one call
+  const double sin = std::sin(half), cos = std::cos(half);  // computed together
   const double versine = 2.0 * sin * sin;
   return {shrink * (1.0 - versine) - versine, (1.0 + shrink) * (2.0 * sin * cos)};
 }
@@ -139,13 +139,13 @@ Complex rotation(double tau, double re, double im) {
 /// Visits points u = k spacing, and skips stretches where an exponent is negligible.
 class Walk {
  public:
-  /// \param steepest  an upper bound on the slope of the exponent, without its -u^2/2.
+  /// \param steepest  an upper bound on the slope of the exponent without its term -u^2/2.
   Walk(double low, double high, double spacing, double steepest)
       : k_(std::floor(low / spacing)), high_(high), spacing_(spacing), steepest_(steepest) {}
   bool inside() const { return k_ * spacing_ < high_; }
   double u() const { return k_ * spacing_; }
   void next() { ++k_; }
-  /// Skips points if the exponent at u() is `missing` > 0 below the relevant range.
+  /// Skips points, given that the exponent at u() is `missing` > 0 below the relevant range.
   void skip(double missing) {
     const double slope = steepest_ + std::max(0.0, -u());
     k_ += std::max(1.0, std::floor(missing / slope / spacing_));
@@ -155,7 +155,7 @@ class Walk {
   double k_, high_, spacing_, steepest_;
 };
 
-/// ln(1 + a).
+/// Returns ln(1 + a).
 Complex log1p(Complex a) {
   const double re = a.real();
   const double im = a.imag();
@@ -165,7 +165,7 @@ Complex log1p(Complex a) {
   return {log_size, std::atan2(im, 1.0 + re)};
 }
 
-/// The sum over j of w_j (e^{i tau L_j} - 1) for equally spaced tau, with one complex
+/// Computes the sum over j of w_j (e^{i tau L_j} - 1) for equally spaced tau, with one complex
 /// multiplication per point: with V = w (e^{i tau L} - 1), the next V is V e^{ihL} + w (e^{ihL} -
 /// 1).
 class Rotor {
@@ -240,7 +240,7 @@ PrivacyLoss::PrivacyLoss(Pair pair, double gaussian_square, std::vector<SampledS
       lines_(steps_.size()),
       log_mgf_(steps_.size()) {}
 
-/// An upper bound on the slope in z / sigma^2 of ln(dP/dN(0, sigma^2)) + tL, for t up to s.
+/// Bounds the slope of ln(dP/dN(0, sigma^2)) + tL by z / sigma^2 from above, for t up to s.
 double PrivacyLoss::push(double s) const {
   switch (pair_) {
     case Pair::remove:
@@ -253,7 +253,7 @@ double PrivacyLoss::push(double s) const {
   return 2.0 * std::max(s, 0.0) + 1.0;
 }
 
-/// The range of u that contains all modes of the density of P and of its tilts from 0 to s.
+/// Returns the range of u that contains all modes of the density of P and of its tilts from 0 to s.
 PrivacyLoss::Range PrivacyLoss::modes(const SampledSteps& step, double s) const {
   if (pair_ != Pair::add || s <= 0.0) {
     return {pair_ == Pair::replace ? -1.0 / step.sigma : 0.0, push(s) / step.sigma};
@@ -269,9 +269,9 @@ PrivacyLoss::Range PrivacyLoss::modes(const SampledSteps& step, double s) const 
   return {low, 0.0};
 }
 
-/// A lower bound on the curvature of the tilted density's exponent at its mode; 1 for a Gaussian.
+/// Bounds the curvature of the tilted density's exponent at its mode from below; 1 for a Gaussian.
 double PrivacyLoss::curvature(const SampledSteps& step, double s) const {
-  // l is convex, and so is its product with a positive power
+  // l is convex, and so is s l for a positive power s
   if (pair_ != Pair::add || s <= 0.0) return 1.0;
   return 1.0 + s * LogRatio(step).bend(modes(step, s).low);
 }
@@ -337,7 +337,7 @@ Cumulant PrivacyLoss::cumulant(const RealLine& line, double s) const {
       first += term * loss;
       second += term * loss * loss;
     }
-    // Near -1 the sum has lost the digits of the remainder.
+    // If the sum is near -1, subtracting 1 has cost its digits.
     if (rest > -0.5) {
       const double total = 1.0 + rest;
       const double mean = first / total;
@@ -372,8 +372,8 @@ double PrivacyLoss::largest_tilt() const noexcept {
   double largest = 1e18;
   if (pair_ == Pair::add) return largest;  // the loss is bounded
   for (const SampledSteps& step : steps_) {
-    // From c = -2 sigma^2 ln q on, the case in which the example takes part dominates E[e^{cL}]. A
-    // further tilt by 45 sigma corresponds to a loss that is exceeded with probability e^-1000.
+    // From c = -2 sigma^2 ln q on, the case in which the example takes part dominates E[e^{cL}].
+    // Another 45 sigma of tilt correspond to a loss that is exceeded with probability e^-1000.
     largest = std::min(largest,
                        2.0 - 2.0 * step.sigma * step.sigma * std::log(step.q) + 45.0 * step.sigma);
   }
@@ -399,7 +399,7 @@ double PrivacyLoss::supremum() const {
 }
 
 double PrivacyLoss::bulk() {
-  // This is K' at the s whose tilt turns P into the distribution without the example.
+  // Returns K' at the s whose tilt turns P into the distribution without the example.
   return cumulant(pair_ == Pair::remove ? -1.0 : pair_ == Pair::add ? 0.0 : -0.5).slope;
 }
 
@@ -415,8 +415,8 @@ void PrivacyLoss::tilt(double c) {
 
 void PrivacyLoss::build(const SampledSteps& step, double log_mgf, ComplexLine& line) const {
   // The line lies v above the real line (below it for `add`), on the side on which e^{i tau L}
-  // decays. The theorem's two strips reach down to the real line, where the integrand is a density
-  // times a number of modulus 1, and up to 2v, where a Gaussian has grown by e^{2 v^2}.
+  // decays. The theorem's strip extends by v on both sides: to the real line, where the integrand
+  // is a density times a number of modulus 1, and to 2v, where a Gaussian has grown by e^{2 v^2}.
   const double bend = curvature(step, tilt_);
   const double v =
       std::min((pair_ == Pair::remove ? 1.5 : 0.75) * step.sigma, 1.7 / std::sqrt(bend));
@@ -438,7 +438,7 @@ void PrivacyLoss::build(const SampledSteps& step, double log_mgf, ComplexLine& l
     const Point here = point(pair_, ratio, u, angle);
     const Complex power = here.density + tilt_ * here.loss;
     const double log_size = log_scale - 0.5 * u * u + power.real();
-    if (log_size < negligible) {  // between two modes, and beyond them
+    if (log_size < negligible) {  // between two modes, and outside them
       walk.skip(negligible - log_size);
       continue;
     }
@@ -453,7 +453,7 @@ void PrivacyLoss::build(const SampledSteps& step, double log_mgf, ComplexLine& l
     line.absolute_loss += size * std::abs(here.loss);
     sum += std::complex<long double>(line.weight_re.back(), line.weight_im.back());
   }
-  // The weights sum to 1; the sum may be further off at other tau.
+  // Compares the sum of the weights with 1; at other tau the error may be larger.
   line.relative_error = 4.0 * std::max(kUlp, static_cast<double>(std::abs(sum - 1.0L)));
   for (auto* column : {&line.weight_re, &line.weight_im, &line.loss_re, &line.loss_im}) {
     column->resize(padded(column->size()), 0.0);

@@ -27,7 +27,7 @@ enum class Pair {
 
 /// A Poisson-sampled Gaussian release, and the number of times that it occurred.
 struct SampledSteps {
-  double q = 0.0;      ///< In (0, 1), because 0 costs nothing, and 1 is no sampling.
+  double q = 0.0;      ///< In (0, 1): 0 costs nothing, and 1 is not sampling.
   double sigma = 0.0;  ///< > 0, relative to the bound of one contribution.
   double count = 0.0;  ///< An integer >= 1.
 };
@@ -58,34 +58,34 @@ class PrivacyLoss {
   /// \throws NumericError if the tilted density is too wide to be integrated.
   Cumulant cumulant(double s);
 
-  /// ln phi(tau), phi(tau) = E_P[e^{(c + i tau) L}] / E_P[e^{cL}], at the given tau > 0, each up to
-  /// a multiple of 2 pi i. The last call of tilt() determines `c`.
+  /// Computes ln phi(tau), phi(tau) = E_P[e^{(c + i tau) L}] / E_P[e^{cL}], at the given tau > 0,
+  /// up to a multiple of 2 pi i. The last call of tilt() determines `c`.
   ///
   /// On a line that is shifted into the complex z-plane, e^{i tau L} decays wherever it would
   /// oscillate, so the number of points does not grow with tau.
   void log_characteristic(std::span<const double> taus, std::span<Complex> out) const;
 
-  /// log_characteristic() at tau = k step for k = first, first + 1, ...
+  /// Computes log_characteristic() at tau = k step for k = first, first + 1, ...
   void log_characteristic(double step, std::size_t first, std::span<Complex> out) const;
 
   void tilt(double c);
 
-  /// Sum over steps of the integral of |tilted density * L| over the line in use, and a bound on
-  /// the error of ln phi per unit of tau: rounding, and the part of the total weight 1 that is
-  /// missing at the points on the line. Available after log_characteristic.
+  /// Returns the sum over steps of the integral of |tilted density * L| over the line in use, and a
+  /// bound on the error of ln phi per unit of tau: rounding errors, and the part of the total
+  /// weight 1 that the points on the line lack. Available after log_characteristic.
   double absolute_loss() const noexcept { return absolute_loss_; }
   double loss_error() const noexcept { return loss_error_; }
 
-  /// An upper bound on delta(0).
+  /// Returns an upper bound on delta(0).
   double most_variation() const;
 
-  /// An upper bound on the loss, from which on delta is 0.
+  /// Returns an upper bound on the loss; for epsilons from there on, delta is 0.
   double supremum() const;
 
-  /// A tilt that is large enough for every delta representable as a double.
+  /// Returns a tilt that is large enough for every delta representable as a double.
   double largest_tilt() const noexcept;
 
-  /// The loss around which a composition is concentrated if the example takes part in no step.
+  /// Returns the loss around which a composition's losses concentrate without the example.
   double bulk();
 
  private:
@@ -121,7 +121,7 @@ class PrivacyLoss {
   double gaussian_square_;
   std::vector<SampledSteps> steps_;
   std::vector<RealLine> lines_;  // one for each of steps_
-  // Ln of the moment generating function of each step at the tilt.
+  // For each step, ln of its moment generating function at the tilt.
   std::vector<double> log_mgf_;
   std::vector<ComplexLine> tilted_;  // the complex lines of the first steps
   double tilt_ = 0.0;

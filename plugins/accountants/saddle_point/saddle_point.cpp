@@ -32,8 +32,8 @@ constexpr double kExact = 1e-8;
 // The most steps: up to here, counts are exact as doubles.
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 53;
 
-// The smallest noise with which sampled steps are integrated; far below it the loss overflows or
-// underflows.
+// The smallest noise for which sampled steps are integrated. With far less noise, the loss
+// overflows or underflows.
 constexpr double kLeastSampledNoise = 0.02;
 constexpr double kMostSampledNoise = 1e7;
 
@@ -48,7 +48,7 @@ struct Step {
   }
 };
 
-/// An end of each step's interval of noise.
+/// Which end of each step's noise interval is used.
 enum class End { low, high };
 
 double noise_of(const Step& step, End end) {
@@ -73,7 +73,7 @@ std::string one_digit(double x) {
   return error == std::errc{} ? std::string(text.data(), end) : std::string("?");
 }
 
-/// Why a sampled event is refused: some part of it is not a Gaussian.
+/// Returns why a sampled event is refused: some part of the event is not a Gaussian.
 std::optional<std::string> refuses_sampled(const PoissonSampledEvent& event) {
   if (const auto joint = joint_gaussian(*event.of); joint && joint->low > 0.0) return {};
   for (const auto& [part, count] : flatten(*event.of)) {
@@ -100,8 +100,8 @@ std::optional<std::string> refuses_sampled(const PoissonSampledEvent& event) {
 ///
 /// The estimate of the integral's own error, rounding included, is added to the value, and
 /// subtracted for `lower`. If it is above 1e-8 of delta, the answer is marked `upper`. It is an
-/// estimate, not a proof (contour.hpp says which parts are estimated), so publish its figures
-/// together with pld's interval.
+/// estimate, not a proof (contour.hpp lists the estimated parts), so publish its figures together
+/// with pld's interval.
 class SaddlePoint final : public Accountant {
  public:
   explicit SaddlePoint(const Params& params) : direction_(params.text("direction")) {}
@@ -180,7 +180,7 @@ class SaddlePoint final : public Accountant {
     to.steps[step] += times;
   }
 
-  /// The sum of (sensitivity / sigma)^2 over everything that is not sampled.
+  /// Returns the sum of (sensitivity / sigma)^2 over everything that is not sampled.
   double gaussian_square(End end) const {
     const double sensitivity = sensitivity_of_unit_bound(adjacency_);
     double sum = 0.0;
@@ -214,11 +214,11 @@ class SaddlePoint final : public Accountant {
     return {Pair::remove, Pair::add};
   }
 
-  /// The larger of the results of `compute` for the two directions. `most` is the result without
-  /// noise.
+  /// Returns the larger of the results of `compute` for the two directions. `most` is the result if
+  /// there is no noise.
   template <class Compute>
   PrivacyAnswer answer(double most, const Compute& compute) const {
-    // An infinite upper bound is always true; a search for a scale regards it as too little noise.
+    // An infinite upper bound is always valid; a search for a scale treats it as too little noise.
     const bool has_next_to_none =
         !std::isfinite(gaussian_square(End::low)) ||
         std::ranges::any_of(spent_.steps, [&](const auto& one) {
@@ -235,7 +235,7 @@ class SaddlePoint final : public Accountant {
       return {.value = 0.0, .bound = BoundKind::exact, .lower = 0.0, .note = ""};
     }
     Bounds worst = worst_of(End::low, compute);
-    // Several Gaussians on one batch are one, whose noise has been rounded: down for the upper
+    // Several Gaussians on one batch count as one, whose noise has been rounded: down for the upper
     // bound, up for the lower one.
     const bool rounded = std::ranges::any_of(
         spent_.steps, [](const auto& one) { return one.first.noise.low < one.first.noise.high; });
@@ -279,7 +279,7 @@ class SaddlePoint final : public Accountant {
   }
 
   /// Stores the last answer, because plans, ledgers and reports often repeat a question before
-  /// anything is composed.
+  /// anything new is composed.
   template <class Compute>
   PrivacyAnswer remembered(Answers& answers, double key, const Compute& compute) const {
     {

@@ -17,14 +17,14 @@ using namespace privgrad;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 
-// The margin for roundings, in roundings of the sum of the absolute values of a formula's terms.
-// Each formula below has at most five terms, each accurate to a few roundings, so this is several
-// times more than enough.
+// The margin for rounding errors, in ulps of the sum of the absolute values of a formula's terms.
+// Each formula below has at most five terms, each accurate to a few ulps, so this is several times
+// more than enough.
 constexpr double kRoundings = 16.0;
 
-/// The zero of an increasing function between lo and hi, 0 < lo <= hi; the nearer end if rounding
-/// moved the zero out of the bracket. The search runs over ln x, because brackets span hundreds of
-/// orders of magnitude.
+/// Returns the zero of an increasing function between lo and hi, 0 < lo <= hi; the nearer end if
+/// rounding moved the zero out of the bracket. The search runs over ln x, because brackets span
+/// hundreds of orders of magnitude.
 template <class Function>
 double increasing_root(const Function& f, double lo, double hi) {
   if (f(lo) >= 0.0) return lo;
@@ -41,7 +41,7 @@ double increasing_root(const Function& f, double lo, double hi) {
   return std::exp(below + (above - below) / 2.0);
 }
 
-/// The bound on epsilon from the order 1 + x: any x > 0 gives a valid one.
+/// Returns the bound on epsilon from the order 1 + x; any x > 0 gives a valid bound.
 double epsilon_at(double x, double rho, double log_inverse_delta) {
   const double a_rho = (1.0 + x) * rho;
   const double shrink = std::log1p(1.0 / x);  // -ln(1 - 1/a)
@@ -51,8 +51,8 @@ double epsilon_at(double x, double rho, double log_inverse_delta) {
   return a_rho - shrink + tail - order_term + error;
 }
 
-/// ln of the bound on delta from the order 1 + x, for any x > 0: (a-1)(a rho - epsilon) + a ln(1 -
-/// 1/a) - ln(a-1), with the two logarithms, which nearly cancel for large x, merged.
+/// Returns ln of the bound on delta from the order 1 + x, x > 0: (a-1)(a rho - epsilon) + a ln(1 -
+/// 1/a) - ln(a-1), with its two logarithms, which nearly cancel for large x, merged into one.
 double log_delta_at(double x, double rho, double epsilon) {
   const double spent = x * rho * (1.0 + x);  // in this order x^2 cannot overflow
   const double allowed = x * epsilon;
@@ -95,7 +95,7 @@ Bound optimal_epsilon(double rho, double delta) {
       increasing_root([&](double t) { return rho * t * t + std::log1p(t) - log_inverse_delta; }, lo,
                       std::max(lo, hi));
   const double epsilon = epsilon_at(x, rho, log_inverse_delta);
-  // A negative value also proves (0, delta)-DP. In extreme cases (delta near 1, huge rho) rounding
+  // A negative value proves (0, delta)-DP. In extreme cases (delta near 1, huge rho) rounding
   // can raise the value above the classic bound, which is then the better proof.
   const Bound classic = classic_epsilon(rho, delta);
   if (classic.value < epsilon) return classic;
@@ -108,7 +108,7 @@ Bound optimal_delta(double rho, double epsilon) {
   // The derivative of ln delta in x = a - 1 is (1 + 2x) rho - epsilon - ln(1 + 1/x), which
   // increases from -infinity to infinity. ln(1 + 1/x) <= 1/x puts its zero below hi. Orders beyond
   // 1e300 or within 1e-300 of 1 are not tried. Every order gives a proof, so orders may be left
-  // out, and at these the bound is 0 or 1.
+  // out; at the omitted orders the bound is 0 or 1.
   const double hi = std::min(1e300, epsilon / rho / 2.0 + 1.0 / (std::sqrt(2.0) * std::sqrt(rho)));
   const double lo = 1e-300;
   const double x = increasing_root(

@@ -12,7 +12,7 @@ struct Bound {
 /// Conversions from rho-zCDP to (epsilon, delta)-DP. Every result is rounded up by a bound on its
 /// own rounding error, so that it stays an upper bound in floating point.
 ///
-/// \param rho  in [0, +infinity]; infinite means that no finite bound is proved.
+/// \param rho  in [0, +infinity]; infinity means that no finite bound is proved.
 /// \param delta  in (0, 1);
 /// \param epsilon  finite, >= 0.
 
@@ -24,8 +24,8 @@ Bound classic_epsilon(double rho, double delta);
 /// solved for delta.
 Bound classic_delta(double rho, double epsilon);
 
-/// The infimum over all real orders of Canonne, Kamath and Steinke 2020, Proposition 12, for
-/// D_a <= a rho; at least 0.
+/// Returns the infimum over all real orders of Canonne, Kamath and Steinke 2020, Proposition 12,
+/// for D_a <= a rho; at least 0.
 /// \throws NumericError if the best order cannot be found.
 Bound optimal_epsilon(double rho, double delta);
 

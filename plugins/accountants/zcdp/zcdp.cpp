@@ -36,8 +36,8 @@ constexpr const char* kSubsampled =
 ///
 /// A privacy filter: epsilon(delta) depends only on the sum of the rhos and increases with it, so
 /// "at most the target" means "the sum is at most some rho*", and a run within this limit is
-/// rho*-zCDP even if each rho was chosen from earlier releases (Feldman and Zrnic 2021, the Renyi
-/// filter, at every order with the budget order times rho*; the proof is in docs/accounting.md).
+/// rho*-zCDP even if each rho was chosen from earlier releases (the Renyi filter of Feldman and
+/// Zrnic 2021, at every order a with the budget a rho*; proof: docs/accounting.md).
 class Zcdp final : public Accountant {
  public:
   explicit Zcdp(const Params& params) : optimal_(params.text("conversion") == "optimal") {}
@@ -80,7 +80,7 @@ class Zcdp final : public Accountant {
   }
 
  private:
-  /// ratio^2 / 2, rounded up; above 0 even if the square underflows.
+  /// Returns ratio^2 / 2, rounded up; above 0 even if the square underflows.
   static double half_square(double ratio) { return round_up(0.5 * ratio * ratio, 4.0); }
 
   double rho_of(const Event& event) const {

@@ -10,8 +10,8 @@ namespace {
 
 using namespace privgrad;
 
-/// Every step releases its own sum with its own noise: node t belongs only to step t, so the steps'
-/// noises are independent and each step is one Gaussian mechanism.
+/// Every step releases its own sum with its own noise: node t belongs only to step t, so noise is
+/// independent between steps, and each step is one Gaussian mechanism.
 class Gaussian final : public Aggregator {
  public:
   explicit Gaussian(const Params&) {}

@@ -15,8 +15,8 @@ using namespace privgrad;
 
 using matrix_noise::Workload;
 
-/// Independent gradients with the noise of a matrix mechanism whose inverse is banded: step t adds
-/// noise of its own, sigma_t zeta_t, and a_j sigma_{t-j} zeta_{t-j} for the bands - 1 preceding
+/// Releases each step's gradient with the noise of a matrix mechanism whose inverse is banded: step
+/// t adds its own noise, sigma_t zeta_t, and a_j sigma_{t-j} zeta_{t-j} for the bands - 1 preceding
 /// steps. With a_j < 0 this subtracts part of the noise that those steps have added, so that sums
 /// over steps, which training computes, have less noise (Kalinin, McKenna, Upadhyay and Lampert
 /// 2025).
@@ -24,9 +24,9 @@ using matrix_noise::Workload;
 /// The cost follows from the recipes and the order of the examples, for any coefficients.
 ///
 /// With `form: banded`, the optimisation chooses the coefficients c of a matrix C with few bands,
-/// and a contains the first coefficients of 1 / c: N is nearly the inverse of C, and the difference
-/// is charged (strategy()). All terms of a step then have that step's sigma, a_j sigma_t
-/// zeta_{t-j}, so C N is the same at each step even if the noise changes.
+/// and a contains the first coefficients of 1 / c: N is nearly the inverse of C, and the charge
+/// covers the difference (strategy()). All terms of step t are then scaled by sigma_t, as a_j
+/// sigma_t zeta_{t-j}, so C N is the same at each step even if the noise changes.
 class Matrix final : public Aggregator {
  public:
   explicit Matrix(const Params& params)
@@ -130,7 +130,7 @@ class Matrix final : public Aggregator {
                       .noise = {plan.noise_multipliers.begin(), plan.noise_multipliers.end()},
                       .participations = participations_of(plan)};
     workload.spacing = std::max<std::uint64_t>(1, plan.steps / workload.participations);
-    // Uses only proportions of the noise, so that its scale does not affect the result.
+    // Uses only the proportions of the noise, so the scale of the noise does not affect the result.
     const double largest = *std::ranges::max_element(workload.noise);
     for (double& value : workload.noise) value /= largest;
     if (!weighs_) return workload;
@@ -156,13 +156,13 @@ class Matrix final : public Aggregator {
 
   bool is_banded_;
   std::string strategy_;
-  std::size_t bands_;      // the bands of N, or of C
-  std::size_t terms_ = 0;  // the terms of noise in one release
+  std::size_t bands_;      // the number of bands of N, or of C
+  std::size_t terms_ = 0;  // the number of noise terms in one release
   double momentum_;
   bool weighs_;
   std::vector<double> own_;
   std::uint64_t participations_ = 0;
-  std::vector<double> banded_;             // c_0 = 1, ...; empty: form inverse
+  std::vector<double> banded_;             // c_0 = 1, ...; empty for `form: inverse`
   std::vector<double> coefficients_;       // a_0 = 1, ...
   std::vector<double> noise_multipliers_;  // one per step
 };

@@ -9,8 +9,8 @@
 namespace matrix_noise {
 
 std::vector<double> squared_errors(const Workload& workload, std::size_t bands, bool older_noise) {
-  // Column u of A N is sum_j a_j weight_{u+j} p_{t-u-j} times the noise of u, or of u + j, p_e = 1
-  // - momentum^(e+1).
+  // Element (t, u) of A N is sum_j a_j weight_{u+j} p_{t-u-j} times the noise of step u, or of step
+  // u + j, with p_e = 1 - momentum^(e+1).
   std::vector<double> products(bands * bands, 0.0);
   const double beta = workload.momentum;
   std::vector<double> powers{1.0};
@@ -46,7 +46,7 @@ InverseErrors::InverseErrors(const Workload& workload, std::size_t bands)
       moved_(workload.steps),
       pulled_(workload.steps) {}
 
-/// \param slopes  out, half the derivatives: [a's].
+/// \param slopes  out: half the derivatives, [size of a].
 /// \returns a^T products a.
 double quadratic(std::span<const double> products, std::span<const double> a,
                  std::span<double> slopes) {
@@ -80,8 +80,8 @@ double InverseErrors::squared_sensitivity(std::span<const double> a, std::span<d
     pulled_[t] = moved_[t] / (workload_.noise[t] * workload_.noise[t]);
     squares += moved_[t] * pulled_[t];
   }
-  // d squares / d a_i = -2 sum_t pulled_t moved_{t-i}, where the transposed of a, times pulled, is
-  // moved / noise^2.
+  // d squares / d a_i = -2 sum_t pulled_t moved_{t-i}, where pulled solves (transpose of a) pulled
+  // = moved / noise^2.
   for (std::uint64_t t = steps; t-- > 0;) {
     const std::size_t reach = std::min<std::uint64_t>(steps - 1 - t, bands_ - 1);
     for (std::size_t j = 1; j <= reach; ++j) pulled_[t] -= a[j] * pulled_[t + j];
@@ -114,7 +114,7 @@ double BandedErrors::operator()(std::span<const double> c, std::span<double> gra
   const double error = quadratic(products_, a, slopes);
   double squares = 0.0;
   for (const double one : c) squares += one * one;
-  // The sum over n >= terms of |sum_i c_i a_{n-i}|, and its derivatives.
+  // Computes the sum over n >= terms of |sum_i c_i a_{n-i}|, and its derivatives.
   double rho = 0.0;
   std::vector<double> rest(bands_ - 1, 0.0);
   for (std::size_t n = terms_; n < terms_ + bands_ - 1; ++n) {
@@ -154,8 +154,8 @@ std::vector<double> power_of_inverse(double gamma, double momentum, std::size_t 
 
 namespace {
 
-/// A quasi-Newton method (BFGS) on the objective's box: a coordinate at a bound stays there if it
-/// would move outwards.
+/// A quasi-Newton method (BFGS) within the objective's range: a coordinate at a bound stays there
+/// if it would move outwards.
 class Minimiser {
  public:
   Minimiser(Objective& errors, std::vector<double> from)
@@ -169,7 +169,7 @@ class Minimiser {
     constexpr int kMostSteps = 500;
     for (int i = 0; i < kMostSteps; ++i) {
       if (step()) continue;
-      // Tries again along the gradient itself, because the estimate of the curvature may be wrong.
+      // Retries along the gradient itself, because the curvature estimate may be wrong.
       forget();
       if (!step()) return;
     }
@@ -201,7 +201,7 @@ class Minimiser {
     return down;
   }
 
-  /// \returns whether the error decreased.
+  /// Makes one step. \returns whether the error decreased.
   bool step() {
     constexpr double kLeast = 1e-15;
     const std::vector<double> down = direction();
@@ -226,7 +226,7 @@ class Minimiser {
     return false;
   }
 
-  /// The update of Broyden, Fletcher, Goldfarb and Shanno.
+  /// Makes the update of Broyden, Fletcher, Goldfarb and Shanno.
   void learn(std::span<const double> next, std::span<const double> gradient) {
     std::vector<double> moved(size_), turned(size_), image(size_, 0.0);
     for (std::size_t i = 0; i < size_; ++i) {
@@ -254,7 +254,7 @@ class Minimiser {
   double value_ = 0.0;
 };
 
-/// The best of the local minima found from these starting points.
+/// Returns the best of the local minima found from these starting points.
 std::vector<double> best_from(Objective& errors, std::vector<std::vector<double>> starts) {
   std::vector<double> best;
   double least = std::numeric_limits<double>::infinity();
@@ -286,7 +286,7 @@ std::vector<double> best_power(Objective& errors, double momentum, std::size_t b
   return best;
 }
 
-/// \param fewer_bands  returns the best coefficients for a number of bands.
+/// \param fewer_bands  returns the best coefficients for a smaller number of bands.
 template <class FewerBands>
 std::vector<double> minimised(Objective& errors, double momentum, std::size_t bands,
                               const FewerBands& fewer_bands) {

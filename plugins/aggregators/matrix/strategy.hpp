@@ -1,4 +1,4 @@
-// Noise matrices N with few bands: the error that they leave, and the best of them.
+// Noise matrices N with few bands: the error that remains, and the search for the best matrix.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@ namespace matrix_noise {
 /// The public facts about a run's use of its noise.
 struct Workload {
   std::uint64_t steps = 0;
-  /// The optimizer's momentum: an iterate is the sum of the earlier releases r_u, each times its
+  /// The optimizer's momentum: iterate t is the sum of the earlier releases r_u, each times its
   /// weight and 1 - momentum^(t-u+1). 0: plain sums.
   double momentum = 0.0;
   std::vector<double> weights;  ///< The weight of each release in the iterates: its learning rate.
   std::vector<double> noise;    ///< Standard deviation of each step's own noise, > 0.
-  /// An example takes part this many times, at this distance in steps, beginning with the first
+  /// An example takes part `participations` times, `spacing` steps apart, beginning with the first
   /// step.
   std::uint64_t participations = 1, spacing = 1;
 };
@@ -29,12 +29,12 @@ class Objective {
   /// \param gradient  out, with respect to x_1 ...: [bands - 1].
   /// \returns infinity if nothing is proved.
   virtual double operator()(std::span<const double> x, std::span<double> gradient) = 0;
-  /// The range in which x_1 ... are searched.
+  /// The range in which x_1, ... are searched.
   virtual double least() const = 0;
   virtual double most() const = 0;
 };
 
-/// ||A N||_F^2 = sum_ij a_i a_j products_ij for an N with few bands: [bands x bands].
+/// Returns [bands x bands] products: ||A N||_F^2 = sum_ij a_i a_j products_ij, N banded.
 /// \param older_noise  N_{t,t-j} = a_j noise_{t-j}; otherwise a_j noise_t.
 std::vector<double> squared_errors(const Workload& workload, std::size_t bands, bool older_noise);
 
@@ -44,8 +44,8 @@ class InverseErrors final : public Objective {
   /// \param bands  the bands of N, > 0.
   InverseErrors(const Workload& workload, std::size_t bands);
 
-  /// sens^2 = sum_r (y_r / noise_r)^2 with (a * y)_t = [t is one of the participations]. This is
-  /// correct if C >= 0, which holds between least() and most().
+  /// sens^2 = sum_r (y_r / noise_r)^2 with (a * y)_t = [t is one of the participations]. This
+  /// formula is correct if C >= 0, which holds for coefficients between least() and most().
   double operator()(std::span<const double> a, std::span<double> gradient) override;
   double least() const override { return -1.0; }
   double most() const override { return 0.0; }
@@ -61,8 +61,8 @@ class InverseErrors final : public Objective {
 
 /// The objective for N_{t,t-j} = a_j noise_t, where a contains the first `terms` coefficients of 1
 /// / c, as a function of the coefficients c of a banded C. An example's steps are as far apart as C
-/// has bands, so sens is ||c|| / (1 - rho), where rho is the sum of the absolute coefficients of c
-/// a beyond 1, which bounds the distance of C N from the identity.
+/// has bands, so sens is ||c|| / (1 - rho), where rho bounds the distance of C N from the identity:
+/// it is the sum of the absolute coefficients of the product c a, except the leading 1.
 class BandedErrors final : public Objective {
  public:
   BandedErrors(const Workload& workload, std::size_t bands, std::size_t terms);
@@ -76,19 +76,19 @@ class BandedErrors final : public Objective {
   std::vector<double> products_;
 };
 
-/// The first coefficients of 1 / c.
+/// Returns the first coefficients of 1 / c.
 std::vector<double> inverse(std::span<const double> c, std::size_t terms);
 
-/// The first coefficients of (1 - z)^gamma (1 - momentum z)^gamma; gamma = 1/2 gives BISR (Kalinin,
-/// McKenna, Upadhyay and Lampert 2025).
+/// Returns the first coefficients of (1 - z)^gamma (1 - momentum z)^gamma; gamma = 1/2 gives BISR
+/// (Kalinin, McKenna, Upadhyay and Lampert 2025).
 std::vector<double> power_of_inverse(double gamma, double momentum, std::size_t bands);
 
-/// The a with -1 <= a_j <= 0 for j > 0 and the smallest error: the best of the local minima that
-/// are found from the best power of the inverse, and from the results for half as many bands and
-/// for two bands.
+/// Returns the a with the smallest error among those with -1 <= a_j <= 0 for j > 0: the best local
+/// minimum found from three starts, which are the best power of the inverse and the results for
+/// half as many bands and for two bands.
 std::vector<double> minimised_inverse(const Workload& workload, std::size_t bands);
 
-/// The c with 0 <= c_j <= 1 and the smallest error by BandedErrors, found in the same way.
+/// Returns the c with 0 <= c_j <= 1 that has the smallest BandedErrors, found in the same way.
 std::vector<double> minimised_banded(const Workload& workload, std::size_t bands,
                                      std::size_t terms);
 

@@ -16,9 +16,9 @@ using namespace privgrad;
 /// Prefix sums, or exponentially weighted momentum, with the noise of a binary tree over the steps.
 ///
 /// Count a tree's steps from 1, and let 2^b be the largest power of two that divides k. The release
-/// of step k continues the release of step k - 2^b and adds a node over the 2^b steps between them:
-/// the greedy cover of [1, k] by aligned blocks (COMPOSE(1, k) of Tran and Cutkosky) consists of
-/// the cover of [1, k - 2^b] and this block. So each step draws one node, numbered by the step
+/// of step k continues the release of step k - 2^b, and adds a node over the 2^b steps between
+/// them: the greedy cover of [1, k] by aligned blocks (COMPOSE(1, k) of Tran and Cutkosky) consists
+/// of the cover of [1, k - 2^b] and this block. So each step draws one node, numbered by the step
 /// itself, and reads one earlier release; nodes that no cover uses do not exist, and cost nothing.
 /// The number of steps is arbitrary.
 ///
@@ -39,10 +39,10 @@ using namespace privgrad;
 ///
 /// because Z_{k - 2^(l-1)} - K Z_{k - 2^l} is the left half's estimate. Unrolled, step k continues
 /// the releases of the steps k - 2^l with shares w_l prod_{j>l} (1 - w_j), which add up to 1, and
-/// its nodes add noise of the same weights. The nodes are not released individually, so one vector
-/// with their common variance suffices, and only the release itself is accounted, which costs less
-/// than releasing every node. Precisions: v_0 = 1, c_l = v_{l-1} (1 + momentum^(2^l)), v_l = w_l =
-/// c_l / (1 + c_l), in units of a node's variance.
+/// its nodes add noise with the same weights. The nodes are not released individually, so one
+/// vector with their common variance suffices, and only the release itself is accounted, which
+/// costs less than releasing every node. Precisions: v_0 = 1, c_l = v_{l-1} (1 + momentum^(2^l)),
+/// v_l = w_l = c_l / (1 + c_l), in units of a node's variance.
 ///
 /// `momentum: auto` and `steps: auto` are alpha and T of Tran and Cutkosky's Theorem 6.
 class Tree final : public Aggregator {
@@ -84,8 +84,8 @@ class Tree final : public Aggregator {
                  kTheorem}};
   }
 
-  /// T log2(T) = epsilon N n / sqrt(d ln(1/delta)), with n steps in an epoch: the T at which alpha
-  /// is 1/n.
+  /// T log2(T) = epsilon N n / sqrt(d ln(1/delta)), with n steps in an epoch. At this T, alpha is
+  /// 1/n.
   std::optional<AutoValue> auto_steps(const RunFacts& run) const override {
     if (!is_momentum_) {
       throw ConfigError(
@@ -115,7 +115,7 @@ class Tree final : public Aggregator {
     const std::uint64_t k = step - done + 1;
     const bool completes = completion_ && k == tree_steps_ && !std::has_single_bit(k);
 
-    // Shares of the blocks that end here, the smallest first.
+    // Computes the shares of the blocks that end at this step, the smallest first.
     std::vector<Block> blocks = ending_blocks(k);
     if (completes) add_root(k, blocks);
 
@@ -153,7 +153,7 @@ class Tree final : public Aggregator {
     }
   }
 
-  /// One estimate of the release: the release of the step before the block, plus the block's node.
+  /// One estimate of the prefix: the release of the step before the block, plus the block's node.
   struct Block {
     std::uint64_t length;
     double share;
@@ -163,7 +163,7 @@ class Tree final : public Aggregator {
     const int level = std::countr_zero(k);
     if (!reduced_) return {{std::uint64_t{1} << level, 1.0}};
     std::vector<Block> blocks;
-    double left = 1.0;  // subtracting the shares in this order leaves exactly 0
+    double left = 1.0;  // subtracting shares in this order leaves exactly 0
     for (int l = 0; l < level; ++l) {
       double share = l == 0 ? 1.0 : weight(l);
       for (int above = l + 1; above <= level; ++above) share *= 1.0 - weight(above);
@@ -175,13 +175,13 @@ class Tree final : public Aggregator {
   }
 
   /// Adds the node over all k steps of the tree, either by itself or weighted against the estimate
-  /// without it.
+  /// that does not use it.
   void add_root(std::uint64_t k, std::vector<Block>& blocks) const {
     if (!reduced_) {
       blocks = {{k, 1.0}};
       return;
     }
-    // variance of the estimate without the node: one term for each block of the cover
+    // the variance of the estimate without the node has one term for each block of the cover
     double variance = 0.0;
     for (std::uint64_t end = k; end != 0; end &= end - 1) {
       const double faded = std::pow(keep_, static_cast<double>(k - end));

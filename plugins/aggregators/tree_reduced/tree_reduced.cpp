@@ -22,10 +22,14 @@ using namespace privgrad;
 /// noise.
 ///
 /// Steps are counted from 0, an epoch has n of them, w(q) is the iterate at the beginning of epoch
-/// q, and every epoch has the same batches. Three trees release the momentum (as `tree` does) G: of
-/// each step's clipped gradients at w(q); R: of the differences between the gradients at the step's
-/// own iterate and at w(q); and, from the second epoch on, D: of the differences between the
-/// gradients at w(q) and at w(q - 1). With beta = momentum, the result is M_t + R_t, where
+/// q, and every epoch has the same batches. Three trees release one momentum each, as `tree` does:
+///
+/// - G is the momentum of each step's clipped gradients at w(q);
+/// - R is the momentum of the differences of the gradients at the step's own iterate and at w(q);
+/// - D, from the second epoch on, is the momentum of the differences of the gradients at w(q) and
+///   at w(q - 1).
+///
+/// With beta = momentum, the result is M_t + R_t, where
 ///
 ///     M_t = G_t                                                                      (t < n)
 ///     M_t = gamma G_t + (1 - gamma) (D_t + beta^(t-n+1) G_{n-1} + M_{t-n})           (t >= n)
@@ -37,7 +41,7 @@ using namespace privgrad;
 ///
 /// A difference between iterates that are e learning rates apart is clipped to smoothness * e: if
 /// the optimizer's steps are as long as the learning rate (normalized_sgd) and losses have that
-/// smoothness, this changes nothing. Otherwise it clips, and the charge is the same.
+/// smoothness, the bound changes nothing. Otherwise it clips, and the charge is the same.
 ///
 /// Noise. The four kinds of nodes (G in the first epoch and later, D, R) have noise in the
 /// proportions that minimise the mean variance of the result, for a given sum of squared
@@ -126,8 +130,8 @@ class TreeReduced final : public Aggregator, public UsesGradientDifferences {
     }
   }
 
-  /// The state: the next step, the vectors of the epoch so far, one after the other, and the last
-  /// vector of the first epoch, once it exists.
+  /// Returns the state: the next step, the vectors of the epoch so far, one after the other, and,
+  /// once it exists, the last vector of the first epoch.
   std::vector<StateMember> state() override {
     return {{"next_step", &next_step_}, {"epoch", &history_}, {"end_of_first", &end_of_first_}};
   }
@@ -197,7 +201,7 @@ class TreeReduced final : public Aggregator, public UsesGradientDifferences {
     }
   }
 
-  /// The bound, in clip norms, on differences of gradients between iterates at this distance.
+  /// Returns the bound, in clip norms, on differences of gradients at iterates this far apart.
   double allowed(double learning_rates, double clip_norm) const {
     return std::min(2.0, smoothness_ * learning_rates / clip_norm);
   }
@@ -218,7 +222,7 @@ class TreeReduced final : public Aggregator, public UsesGradientDifferences {
   void set_weights() {
     const auto n = static_cast<double>(epoch_);
     const double left = 1.0 - gamma_;
-    // mean squared weight of G's nodes in M_t, without the factor gamma^2
+    // The mean squared weights of G's nodes in M_t, without the factor gamma^2.
     double first = 0.0, later = 0.0;
     double since_cost = 0.0, between_cost = 0.0;
     double faded = 1.0, grown = 0.0;  // in epoch q: left^(2q), and the sum of left^(2j), j < q
@@ -233,7 +237,7 @@ class TreeReduced final : public Aggregator, public UsesGradientDifferences {
       if (step >= epoch_) between_cost += between_[step] * between_[step] / n;
     }
     const auto weight = [](double cost, double error) {
-      constexpr double kLeast = 1e-12;  // relative noise of nodes without cost or effect
+      constexpr double kLeast = 1e-12;  // least relative noise: of nodes without cost or effect
       return std::pow(std::max(cost, kLeast) / std::max(error, kLeast), 0.25);
     };
     const double unit = weight(1.0, first);
@@ -247,7 +251,7 @@ class TreeReduced final : public Aggregator, public UsesGradientDifferences {
     return (step < epoch_ ? 1.0 : later_weight_) * noise_multipliers_.at(step);
   }
 
-  /// The recipe of a tree whose steps are counted from 0, as in `tree`.
+  /// Returns the recipe of a tree whose steps are counted from 0, as in `tree`.
   ReleaseRecipe tree(std::uint64_t step, double node) const {
     const std::uint64_t length = std::uint64_t{1} << std::countr_zero(step + 1);
     ReleaseRecipe recipe{
@@ -258,14 +262,14 @@ class TreeReduced final : public Aggregator, public UsesGradientDifferences {
 
   double fade(std::uint64_t steps) const { return std::pow(keep_, static_cast<double>(steps)); }
 
-  /// A node of a tree over the steps of the run: its last step, and the number of following steps
-  /// in whose covers it is, which equals its own length.
+  /// A node of a tree over the steps of the run: its last step, and its length, which is also the
+  /// number of following steps whose covers contain it.
   struct Node {
     std::uint64_t end, length;
     bool is_held_at(std::uint64_t step) const { return step >= end && step < end + length; }
   };
 
-  /// The nodes in the release of a step.
+  /// Returns the nodes in the release of a step.
   /// \param first_step  the tree's first step.
   static std::vector<Node> cover(std::uint64_t step, std::uint64_t first_step) {
     std::vector<Node> nodes;
@@ -294,8 +298,8 @@ class TreeReduced final : public Aggregator, public UsesGradientDifferences {
   std::uint64_t next_step_ = 0;
 };
 
-/// The variance of one tree's noise in M_t, step by step: M_t = Q_t + (1 - gamma) M_{t-n} with Q_t
-/// = sum over nodes of beta^(t - end) weight(node, t) node, so
+/// Computes the variance of one tree's noise in M_t, step by step: M_t = Q_t + (1 - gamma) M_{t-n}
+/// with Q_t = sum over nodes of beta^(t - end) weight(node, t) node, so
 ///
 ///     Var M_t = Var Q_t + (1-gamma)^2 Var M_{t-n} + 2 (1-gamma) Cov(Q_t, M_{t-n}),
 ///

@@ -6,34 +6,34 @@
 
 // A dense layer's contribution is a product of two short vectors of integers, q(delta) for its
 // units and q(a) for its inputs, each within int16; the sum over examples is an integer matrix
-// product, with two examples (a pair) at a time. Any other contribution is a truncated row.
+// product, computed for two examples (a pair) at a time. Any other contribution is a truncated row.
 namespace privgrad::cpu {
 
 /// The units and the inputs in a tile of an operand. An operand has the layout [ceil(extent /
-/// width), pairs, width], with one of these as its width; each element has the int16 of the pair's
-/// first example in its low half, and the int16 of the second example in its high half.
+/// width), pairs, width] with one of these widths; each element has the int16 of the pair's first
+/// example in its low half, and the int16 of the second example in its high half.
 constexpr std::size_t kUnitTile = 8;
 constexpr std::size_t kInputTile = 48;
 
-/// The number of elements of an operand with this many pairs.
+/// Returns the number of elements of an operand with this many pairs.
 constexpr std::size_t operand_size(std::size_t extent, std::size_t width, std::size_t pairs) {
   return (extent + width - 1) / width * width * pairs;
 }
 
 /// The rounding of one example's floats to integers: rint or trunc of (x * shift) * factor.
 struct Rounding {
-  float shift = 0.0f;   ///< A power of two that brings the largest x near 1, without rounding.
-  float factor = 0.0f;  ///< 0: all become 0.
+  float shift = 0.0f;   ///< A power of two that exactly scales the largest x to near 1.
+  float factor = 0.0f;  ///< 0: every result is 0.
   float middle = 0.0f;  ///< 1.5 * 2^23: adding and subtracting it rounds to nearest; 0 truncates.
 };
 
-/// A rounding to factor * x.
+/// Returns a rounding to factor * x.
 /// \param factor  >= 0; factor * largest is at most 2^14, up to rounding in double, or 2^28 if it
 ///   truncates.
 /// \param largest  the largest absolute x, finite.
 Rounding make_rounding(double factor, float largest, bool truncates);
 
-/// The result of `rounding` for x.
+/// Returns the result of `rounding` for x.
 std::int32_t round_one(float x, const Rounding& rounding);
 
 /// The squared lengths of two examples' integers.
@@ -43,7 +43,7 @@ struct PairSquares {
 
 /// Rounds two examples' floats into an operand, padded with zeros.
 /// \param first, second [extent], finite.
-/// \param operand  out: the pair's place in the first tile; `step` elements further in the next.
+/// \param operand  out: the pair's place in the first tile; tiles are `step` elements apart.
 PairSquares round_pair_units(const float* first, const float* second, const Rounding& one,
                              const Rounding& other, std::size_t extent, std::uint32_t* operand,
                              std::size_t step);
@@ -51,18 +51,18 @@ PairSquares round_pair_inputs(const float* first, const float* second, const Rou
                               const Rounding& other, std::size_t extent, std::uint32_t* operand,
                               std::size_t step);
 
-/// operand[i] has values[i] in its low half, and values[i + next] in its high half, or 0 if there
-/// is no such value; both rounded.
+/// Fills operand[i] with rounded numbers: values[i] in its low half and, in its high half, values[i
+/// + next], or 0 beyond the last value.
 /// \param operand  out: [count].
 void pair_with_next(const float* values, std::size_t count, std::size_t next,
                     const Rounding& rounding, std::uint32_t* operand);
 
 /// sums[u, k] = sum over the pairs' examples of units[u] inputs[k], in int32: the caller ensures
 /// that no sum overflows.
-/// \param rows  of units, at most kUnitTile; columns of inputs, at most kInputTile.
-/// \param units, inputs  one tile each, from the first of `pairs` pairs on.
-/// \param sums  out: [kUnitTile, kInputTile], of which [rows, columns] are valid; stride numbers
-///   from row to row.
+/// \param rows  number of units, at most kUnitTile; columns number of inputs, at most kInputTile.
+/// \param units, inputs  one tile each, beginning at the first of `pairs` pairs.
+/// \param sums  out: [kUnitTile, kInputTile], of which [rows, columns] are valid; rows begin
+///   `stride` numbers apart.
 void multiply_pairs(std::size_t rows, std::size_t columns, std::size_t pairs,
                     const std::uint32_t* units, const std::uint32_t* inputs, std::int32_t* sums,
                     std::size_t stride);
@@ -70,7 +70,7 @@ void multiply_pairs(std::size_t rows, std::size_t columns, std::size_t pairs,
 /// sum += values, modulo 2^64.
 void add_whole(const std::int32_t* values, std::size_t count, std::int64_t* sum);
 
-/// Adds the rows of a tile, with `stride` numbers from row to row of the sum.
+/// Adds the rows of a tile to a sum whose rows begin `stride` numbers apart.
 /// \param values  [rows, kInputTile], of which [rows, columns] are added.
 void add_tile(std::size_t rows, std::size_t columns, const std::int32_t* values, std::int64_t* sum,
               std::size_t stride);
@@ -82,14 +82,14 @@ void fetch_tile(std::size_t rows, std::size_t columns, const std::int64_t* sum, 
 /// \param values  finite; the products are below 2^31 in absolute value.
 void add_truncated(double scale, const float* values, std::size_t count, std::int64_t* sum);
 
-/// The squared length of the numbers that add_truncated() adds, modulo 2^64.
+/// Returns the squared length of the numbers that add_truncated() adds, modulo 2^64.
 std::uint64_t truncated_squares(double scale, const float* values, std::size_t count);
 
-/// The largest absolute value; no value is -2^31.
+/// Returns the largest absolute value. No value may be -2^31.
 std::int32_t largest_whole(const std::int32_t* values, std::size_t count);
 
 /// shrunk = rint(factor * values).
-/// \param factor  such that all are within int16.
+/// \param factor  such that all results are within int16.
 /// \returns the sum of the squares of the results.
 std::uint64_t shrink_whole(float factor, const std::int32_t* values, std::size_t count,
                            std::int16_t* shrunk);
@@ -98,14 +98,14 @@ std::uint64_t shrink_whole(float factor, const std::int32_t* values, std::size_t
 void add_rounded(const Rounding& rounding, const float* values, std::size_t count,
                  std::int32_t* sum);
 
-/// The squared length of the numbers that add_rounded() adds, modulo 2^64.
+/// Returns the squared length of the numbers that add_rounded() adds, modulo 2^64.
 std::uint64_t rounded_squares(const Rounding& rounding, const float* values, std::size_t count);
 
 /// sum += trunc(factor * values), the product rounded to float32: the caller ensures that no sum
 /// overflows int32.
 void add_truncated(float factor, const std::int16_t* values, std::size_t count, std::int32_t* sum);
 
-/// The squared length of the numbers that add_truncated() adds, modulo 2^64.
+/// Returns the squared length of the numbers that add_truncated() adds, modulo 2^64.
 std::uint64_t truncated_squares(float factor, const std::int16_t* values, std::size_t count);
 
 }  // namespace privgrad::cpu

@@ -18,7 +18,7 @@ namespace {
 /// A few rows and a few vectors of columns of a product, kept in registers for all of `inner`.
 struct Tile {
   std::size_t inner = 0;
-  std::size_t last = 0;  // lanes of the last vector, if that is partial
+  std::size_t last = 0;  // lanes of the last vector, used only if it is partial
   Strided a;
   const float* b = nullptr;
   std::size_t b_stride = 0;
@@ -124,7 +124,7 @@ Kernel best_kernel() {
   return {plain::kLanes, plain::kRows, plain::kVectors, plain::tile_of};
 }
 
-/// The part of `start` for a product that begins at this row and column.
+/// Returns the part of `start` for a product that begins at this row and column.
 Start start_at(const Start& start, std::size_t row, std::size_t column) {
   return {start.of_rows != nullptr ? start.of_rows + row : nullptr,
           start.of_columns != nullptr ? start.of_columns + column : nullptr, start.at_product};
@@ -152,7 +152,7 @@ void multiply_columns(const Kernel& kernel, std::size_t rows, std::size_t column
 
 namespace {
 
-/// One panel of columns, at most as many as a tile has.
+/// Multiplies one panel of columns, at most as many as a tile has.
 void multiply_panel_of_columns(const Kernel& kernel, std::size_t rows, std::size_t columns,
                                std::size_t inner, Strided a, const float* b, std::size_t b_stride,
                                Start start, float* product, std::size_t stride) {
@@ -234,7 +234,7 @@ void transpose_plain(std::size_t rows, std::size_t columns, const float* from,
 }
 
 #ifdef __x86_64__
-/// Eight rows and eight columns: exchanges pairs, then fours, then halves of registers.
+/// Transposes eight rows and eight columns: exchanges pairs, then fours, then halves of registers.
 [[gnu::target("avx2")]] void transpose_eight(const float* from, std::size_t from_stride, float* to,
                                              std::size_t to_stride) {
   __m256 rows[8], pairs[8];

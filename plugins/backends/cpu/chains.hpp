@@ -10,9 +10,9 @@
 // any division of the work, on AVX-512, AVX2 and processors with neither.
 //
 // Why not sgemm: its kernel, and with it the order of additions, depends on the number of rows and
-// on a row's place among them. In measurements with OpenBLAS 0.3.21, the same row multiplied alone
-// and within a batch differed on every kernel family except one, and on Haswell and Zen also
-// between places in blocks of 16 rows and more. A contribution must not depend on its neighbours.
+// on a row's place among them. In measurements with OpenBLAS 0.3.21, a row's product alone and
+// within a batch differed on every kernel family except one, and on Haswell and Zen also between
+// places in blocks of 16 rows and more. A contribution must not depend on its neighbours.
 namespace privgrad::cpu {
 
 /// A matrix whose element [i, k] is data[i * row + k * inner].
@@ -21,7 +21,7 @@ struct Strided {
   std::size_t row = 0, inner = 1;
 };
 
-/// The initial values of a product's chains. All empty: 0.
+/// The initial values of a product's chains; all are 0 if no member is set.
 struct Start {
   const float* of_rows = nullptr;     ///< [rows]: one for each row.
   const float* of_columns = nullptr;  ///< [columns]: one for each column.
@@ -29,8 +29,8 @@ struct Start {
 };
 
 /// product[i, j] = the chain over k of a[i, k] b[k, j], from its initial value.
-/// \param b  [inner, columns], b_stride floats from row to row.
-/// \param product  [rows, columns], stride floats from row to row.
+/// \param b  [inner, columns], rows begin b_stride floats apart.
+/// \param product  [rows, columns], rows begin `stride` floats apart.
 void multiply_chains(std::size_t rows, std::size_t columns, std::size_t inner, Strided a,
                      const float* b, std::size_t b_stride, Start start, float* product,
                      std::size_t stride);
@@ -46,6 +46,7 @@ class Panels {
   std::size_t columns() const noexcept { return columns_; }
   std::size_t inner() const noexcept { return inner_; }
   std::size_t width() const noexcept { return width_; }
+  std::size_t size() const noexcept { return columns_ * inner_; }  ///< The number of floats.
   const float* panel(std::size_t column) const noexcept { return data_.data() + column * inner_; }
 
   /// Copies b, [inner, columns] with columns() floats from row to row.
@@ -55,29 +56,29 @@ class Panels {
 
  private:
   std::size_t columns_ = 0, inner_ = 0, width_ = 1;
-  std::vector<float> data_;  // the last panel is as wide as the others; what it lacks is not read
+  std::vector<float> data_;  // the last panel has the full width, partly unread
 };
 
-/// The product of multiply_chains(), with the same bits, whose b is in panels.
+/// Computes the product of multiply_chains(), with the same bits, for a b in panels.
 void multiply_chains(std::size_t rows, Strided a, const Panels& b, Start start, float* product,
                      std::size_t stride);
 
 /// to[j, i] = from[i, j].
-/// \param from  [rows, columns], from_stride floats from row to row; `to` likewise.
+/// \param from  [rows, columns], rows begin from_stride floats apart; `to` likewise.
 void transpose(std::size_t rows, std::size_t columns, const float* from, std::size_t from_stride,
                float* to, std::size_t to_stride);
 
-/// The number of examples that are columns of a dense layer's product.
+/// The number of examples that form the columns of a dense layer's product.
 constexpr std::size_t kPanel = 32;
 
-/// The examples [rows, inner] as a panel [inner, kPanel], padded with zeros.
+/// Writes the examples [rows, inner] as a panel [inner, kPanel], padded with zeros.
 /// \param rows  at most kPanel.
 void pack_panel(std::size_t rows, std::size_t inner, const float* examples, float* panel);
 
 /// out[i, u] = biases[u] + sum over k of weights[u, k] examples[i, k], as a chain.
 /// \param panel  [inner, kPanel], from pack_panel().
 /// \param weights  [units, inner].
-/// \param out  [rows, units], stride floats from row to row.
+/// \param out  [rows, units], rows begin `stride` floats apart.
 void multiply_panel(std::size_t rows, std::size_t units, std::size_t inner, const float* panel,
                     const float* weights, const float* biases, float* out, std::size_t stride);
 

@@ -46,7 +46,7 @@ void ExactEngine::make_stages() {
   }
 }
 
-/// Derivatives are stored for a whole batch at the end of a stage, or if another stage uses the
+/// Stores derivatives for a whole batch at the end of a stage, or if another stage uses the
 /// value.
 void ExactEngine::place_derivatives() {
   places_.resize(steps_.size() + 1);
@@ -72,8 +72,8 @@ void ExactEngine::place_derivatives() {
   }
 }
 
-/// Gives slots to the values inside a stage, from the last step to the first. The step that made a
-/// value frees its slot once it has propagated the derivatives to its inputs.
+/// Gives slots to the values inside a stage, from the last step to the first. In the backward pass,
+/// the step that made a value frees its slot after it has propagated derivatives to its inputs.
 void ExactEngine::place_in_blocks(Stage& stage) {
   std::vector<bool> is_taken;
   const auto take = [&](std::size_t size) {
@@ -107,7 +107,7 @@ void ExactEngine::place_in_blocks(Stage& stage) {
   }
 }
 
-/// The approximate number of floats of a pass for each example.
+/// Returns the approximate number of floats that a pass stores for each example.
 std::size_t ExactEngine::floats_per_example() const {
   std::size_t floats = added_ + 1;
   for (std::size_t s = 0; s < steps_.size(); ++s) {
@@ -120,18 +120,28 @@ std::size_t ExactEngine::floats_per_example() const {
   return floats;
 }
 
-std::uint64_t ExactEngine::pass_bytes(std::size_t most_rows) const {
-  std::size_t scratch = 0;  // of one block; there are at most as many as there are blocks
-  for (std::size_t s = 0; s < steps_.size(); ++s) {
-    if (flow_.is_trained[s]) scratch = std::max(scratch, steps_[s]->scratch_floats());
-  }
-  const std::uint64_t blocks = (most_rows + kExactBlock - 1) / kExactBlock;
-  return (most_rows * std::uint64_t{floats_per_example()} + blocks * scratch) * sizeof(float);
+/// Returns how many floats a pass stores for the examples that enter steps on whole batches.
+std::size_t ExactEngine::panel_floats(std::size_t most_rows) const {
+  std::size_t widest = 0;
+  for (const auto& step : steps_) widest = std::max(widest, step->panel_width());
+  return (most_rows + kPanel - 1) / kPanel * kPanel * widest;
 }
 
-/// Chooses the rows of a pass: at most 512, and so few that a pass stays below about 64 MiB, but at
-/// least a panel, unless a pass would then exceed 256 MiB. Each pass reads and writes the whole
-/// sum, so if the sum is large, a pass may use up to 1 GiB.
+std::uint64_t ExactEngine::pass_bytes(std::size_t most_rows) const {
+  std::size_t scratch = 0;  // of one block; at most one per block is in use
+  std::uint64_t floats = panel_floats(most_rows);
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    if (flow_.is_trained[s]) scratch = std::max(scratch, steps_[s]->scratch_floats());
+    floats += steps_[s]->copied_floats();
+  }
+  const std::uint64_t blocks = (most_rows + kExactBlock - 1) / kExactBlock;
+  floats += most_rows * std::uint64_t{floats_per_example()} + blocks * scratch;
+  return floats * sizeof(float);
+}
+
+/// Chooses the number of rows in a pass: at most 512, few enough for a pass of about 64 MiB at
+/// most, but at least one panel, unless that would exceed 256 MiB. Each pass reads and writes the
+/// whole sum, so if the sum is large, a pass may use up to 1 GiB.
 void ExactEngine::choose_rows() {
   constexpr std::size_t kFloats = std::size_t{16} << 20;
   const std::size_t floats = floats_per_example(), parameters = parameter_count(network_);
@@ -142,14 +152,14 @@ void ExactEngine::choose_rows() {
   while (microbatch_rows_ > 1 && microbatch_rows_ * floats > most) microbatch_rows_ /= 2;
 }
 
-/// The index after a piece's last parameter, if the parameters before it belong to preceding
-/// pieces.
+/// Returns the index after a piece's last parameter, counting all parameters before the piece as
+/// parts of preceding pieces.
 std::size_t ExactEngine::end_of(const PieceOf& one) const {
   return steps_[one.step]->offset() + one.piece.until;
 }
 
-/// Consecutive pieces with about as many parameters as a piece of a product. Adjacent pieces of the
-/// same units have equal ends, and one range.
+/// Makes ranges of consecutive pieces with about as many parameters as a piece of a product.
+/// Adjacent pieces of the same units have equal ends, and one range.
 void ExactEngine::make_ranges() {
   std::size_t begin = 0;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
@@ -185,9 +195,7 @@ std::unique_ptr<ExactPass> ExactEngine::make_forward_pass(std::size_t most_rows)
   pass->values_.resize(steps_.size() + 1);
   pass->storage_.resize(steps_.size() + 1);
   pass->memory_.resize(steps_.size() + 1);
-  std::size_t widest = 0;
   for (std::size_t s = 0; s < steps_.size(); ++s) {
-    widest = std::max(widest, steps_[s]->panel_width());
     pass->steps_[s].most_rows = most_rows;
     if (steps_[s]->passes_on() || works_in_place(s)) {
       pass->memory_[s + 1] = pass->memory_[flow_.inputs[s].front()];
@@ -197,8 +205,7 @@ std::unique_ptr<ExactPass> ExactEngine::make_forward_pass(std::size_t most_rows)
         std::make_unique_for_overwrite<float[]>(most_rows * steps_[s]->outputs());
     pass->memory_[s + 1] = pass->storage_[s + 1].get();
   }
-  const std::size_t panels = (most_rows + kPanel - 1) / kPanel;
-  pass->panels_ = std::make_unique_for_overwrite<float[]>(panels * kPanel * widest);
+  pass->panels_ = std::make_unique_for_overwrite<float[]>(panel_floats(most_rows));
   return pass;
 }
 

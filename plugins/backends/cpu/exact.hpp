@@ -23,7 +23,7 @@ class ExactPass final : public ExactClipping::Pass {
  public:
   std::size_t most_rows() const noexcept { return most_rows_; }
   std::size_t rows() const noexcept { return batch_.rows(); }
-  /// The number of examples given to choose(); 0 before its first call.
+  /// Returns the number of examples given to choose(); 0 before its first call.
   std::size_t chosen_rows() const noexcept { return taken_.size(); }
 
  private:
@@ -33,11 +33,11 @@ class ExactPass final : public ExactClipping::Pass {
 
   std::size_t most_rows_ = 0;
   Batch batch_;
-  std::vector<Memory> storage_;       // for each value; empty if it shares memory
-  std::vector<float*> memory_;        // for each value; null for the features
-  std::vector<const float*> values_;  // the last are the outputs
-  std::vector<Memory> deltas_;        // with respect to each value; empty if not kept as a whole
-  Memory added_;                      // with respect to one value, before they are added up
+  std::vector<Memory> storage_;       // one for each value; empty if it shares memory
+  std::vector<float*> memory_;        // one for each value; null for the features
+  std::vector<const float*> values_;  // the last value is the outputs
+  std::vector<Memory> deltas_;        // one for each value; empty if not stored for a whole batch
+  Memory added_;                      // derivatives with respect to one value, before addition
   std::vector<StepPass> steps_;
   Memory panels_;                    // the examples that enter a step on whole batches
   std::vector<Share> shares_;        // [rows, groups]
@@ -46,12 +46,12 @@ class ExactPass final : public ExactClipping::Pass {
   std::vector<std::unique_ptr<Scratch>> scratch_;
 };
 
-/// Norms, cells and their sums by one forward and one backward pass over a batch. An example's
-/// results are a function of the example alone (chains.hpp, cells.hpp): no place, neighbour, thread
-/// or instruction set changes a bit of them.
+/// Computes norms, cells and their sums by one forward and one backward pass over a batch. An
+/// example's results are a function of the example alone (chains.hpp, cells.hpp): no bit of them
+/// depends on place, neighbours, threads or instruction set.
 ///
 /// Steps on whole batches divide them into tiles; sequences of other steps process blocks of a few
-/// examples through all of them while these are in the cache. The step of a layer defines its
+/// examples through all of them while these are in the cache. Each layer's step defines the layer's
 /// computation.
 ///
 /// exact.cpp plans the work from the steps, exact_passes.cpp processes batches.
@@ -71,12 +71,12 @@ class ExactEngine {
   void backward(const Batch& batch, ExactPass& pass, std::span<double> squared_norms) const;
   void make_cells(ExactPass& pass, std::span<const double> scales, std::uint64_t most_cells,
                   std::span<SquaredLength> lengths) const;
-  /// The choice holds until the next choice, or until new cells are made.
+  /// Chooses examples; the choice holds until the next one, or until new cells are made.
   void choose(ExactPass& pass, std::span<const std::uint8_t> taken) const;
   /// Adds the cells of the chosen examples.
   void add_cells(ExactPass& pass, std::span<std::int64_t> sum) const;
 
-  /// Adds the cells in ranges of the parameters, each range on the calling thread.
+  /// add_range() adds the cells of one range of the parameters, on the calling thread.
   std::span<const std::size_t> range_ends() const noexcept { return range_ends_; }
   void add_range(ExactPass& pass, std::size_t range, std::span<std::int64_t> sum) const;
 
@@ -84,10 +84,10 @@ class ExactEngine {
   /// Steps that are executed together: either a step on whole batches, with its elementwise
   /// function if one follows, or a sequence of other steps.
   struct Stage {
-    std::size_t first = 0, last = 0;  // steps [first, last)
+    std::size_t first = 0, last = 0;  // the steps [first, last)
     bool is_batch = false;
     const Elementwise* function = nullptr;
-    std::vector<std::size_t> slots;  // floats per example of each slot
+    std::vector<std::size_t> slots;  // the number of floats per example in each slot
   };
 
   /// The location of the derivatives with respect to a value: in the pass, under the value that
@@ -106,6 +106,7 @@ class ExactEngine {
   void place_derivatives();
   void place_in_blocks(Stage& stage);
   std::size_t floats_per_example() const;
+  std::size_t panel_floats(std::size_t most_rows) const;
   void choose_rows();
   void make_ranges();
   std::size_t end_of(const PieceOf& one) const;
@@ -144,7 +145,7 @@ class ExactEngine {
   std::vector<Place> places_;              // for the derivatives with respect to each value
   std::size_t added_ = 0;                  // floats per example of ExactPass::added_
   std::vector<PieceOf> pieces_;            // in the order of their first parameters
-  std::vector<std::size_t> range_ends_;    // in parameters
+  std::vector<std::size_t> range_ends_;    // the end of each range
   std::vector<std::size_t> range_pieces_;  // the end of each range's pieces
   std::size_t microbatch_rows_ = 0;
 };

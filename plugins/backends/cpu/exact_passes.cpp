@@ -116,7 +116,7 @@ void ExactEngine::block_backward(const Stage& stage, ExactPass& pass) const {
   });
 }
 
-/// \returns the derivatives of the block's examples with respect to a value.
+/// \returns the derivatives of the losses of the block's examples with respect to a value.
 float* ExactEngine::delta_of(std::size_t value, const ExactPass& pass, const Block& block) const {
   const Place& place = places_[value];
   if (place.slot != Place::kNowhere) return block.scratch.deltas.data() + block.slots[place.slot];
@@ -157,7 +157,7 @@ void ExactEngine::make_cells(ExactPass& pass, std::span<const double> scales,
                              std::uint64_t most_cells, std::span<SquaredLength> lengths) const {
   constexpr std::size_t kPairs = 4;
   const Wide most = Wide{most_cells} * most_cells;
-  pass.taken_.clear();  // from earlier cells
+  pass.taken_.clear();  // the choice for earlier cells
   tasks_.for_each_block(pass.rows(), 2 * kPairs, [&](std::size_t first, std::size_t count) {
     choose_scales(pass, scales, most_cells, first, count);
     for (std::size_t row = first; row < first + count; row += 2) {
@@ -167,7 +167,7 @@ void ExactEngine::make_cells(ExactPass& pass, std::span<const double> scales,
 }
 
 /// A gradient that is zero or not finite has no cells. A group's scale is limited so that its cells
-/// are no longer than most_cells, whatever scale was requested.
+/// are no longer than most_cells, whatever the requested scale is.
 void ExactEngine::choose_scales(ExactPass& pass, std::span<const double> scales,
                                 std::uint64_t most_cells, std::size_t first,
                                 std::size_t count) const {

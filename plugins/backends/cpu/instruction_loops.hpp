@@ -1,15 +1,15 @@
-// A macro that compiles a loop for several instruction sets and chooses one of them at run time.
+// A macro that compiles a loop for several instruction sets and chooses one version at run time.
 #pragma once
 
 #include "privgrad/instruction_set.hpp"
 
-// Each loop has one body, a function for every instruction set, which the compiler vectorises, and
-// a function that chooses among these. Bodies must be inlined, because otherwise they are compiled
-// for the portable instruction set. There is no fused multiply-add, so all functions give the same
-// results.
+// Each loop has one body, one function for each instruction set, which the compiler vectorises, and
+// one function that chooses among these. Bodies must be inlined, because otherwise they are
+// compiled for the portable instruction set. There is no fused multiply-add, so all functions give
+// the same results.
 #define PRIVGRAD_INLINE [[gnu::always_inline]] inline
 
-// For loops over registers: unrolled before g++ decides which values stay in registers.
+// Unrolls loops over registers before g++ decides which values stay in registers.
 #define PRIVGRAD_UNROLLED _Pragma("GCC unroll 16")
 
 #ifdef __x86_64__

@@ -5,14 +5,14 @@
 #include <cstring>
 
 // The loops are compiled for several instruction sets, one of which is chosen at run time. They use
-// no fused multiply-add, so elementwise results are the same on every processor; sums use sixteen
-// lanes, and are also the same on every processor.
+// no fused multiply-add, so elementwise results are the same on every processor; so are sums,
+// because they always use sixteen lanes.
 namespace privgrad::cpu {
 
 /// Sum of squares in double. Relative error at most (count / 16 + 20) 2^-53.
 double sum_of_squares(const float* values, std::size_t count);
 
-/// The largest absolute value; NaN if any value is NaN, 0 for no values.
+/// Returns the largest absolute value; NaN if any value is NaN, 0 if there are no values.
 float largest_size(const float* values, std::size_t count);
 
 /// Copies arrays that are often so short that calling memcpy costs more than the copy.
@@ -23,7 +23,7 @@ void copy_short(const Number* from, std::size_t count, Number* to) {
     std::memcpy(to, from, count * sizeof(Number));
     return;
   }
-  // Copies of a compile-time size are one or two moves.
+  // A copy of a compile-time size compiles to one or two moves.
   for (; count >= 8; count -= 8, from += 8, to += 8) std::memcpy(to, from, 8 * sizeof(Number));
   for (; count >= 4; count -= 4, from += 4, to += 4) std::memcpy(to, from, 4 * sizeof(Number));
   for (; count >= 1; --count, ++from, ++to) std::memcpy(to, from, sizeof(Number));
@@ -53,7 +53,7 @@ struct Windows {
 /// \param out  [columns, depth].
 void largest_in_windows(const Windows& windows, const float* corner, float* out);
 
-/// Adds delta to the first place in each window at which the channel has its largest value.
+/// For each window and channel, adds delta to the first place that has the window's largest value.
 /// \param out, delta [columns, depth].
 /// \param below  has the layout of `corner`.
 /// \param taken  memory for `depth` ints.

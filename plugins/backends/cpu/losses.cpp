@@ -29,8 +29,8 @@ double squared_loss(std::span<const float> outputs, std::size_t hot, double valu
   return sum / 2;
 }
 
-/// ln(sum_j exp(o_j)) - o_t, relative to the largest output: no exponential exceeds 1, and a loss
-/// near 0 keeps its digits.
+/// Returns ln(sum_j exp(o_j)) - o_t, relative to the largest output: no exponential exceeds 1, and
+/// a loss near 0 keeps its digits.
 double cross_entropy(std::span<const float> outputs, std::size_t target) {
   const std::size_t top = largest(outputs);
   double others = 0.0;

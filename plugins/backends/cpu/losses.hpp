@@ -17,25 +17,25 @@ struct Judgement {
   bool correct = false;
 };
 
-/// The loss of a network, which outlives it.
+/// The loss of a network. The network outlives this object.
 class LossOf {
  public:
   explicit LossOf(const Network& network);
 
-  /// Computes one example's loss and correctness. Computes in double, without overflow for finite
+  /// Computes one example's loss and correctness, in double, without overflow for finite
   /// outputs.
   /// \param features  the features of the example.
   /// \param outputs  [output_count(network)].
-  /// \param target  the same as in a Batch. A value that is not a class index gives NaN: such an
-  ///   example can only come from corrupted memory, and must not stop the others.
-  /// \returns correct if the largest output is at the target's class; ties count for the lowest
-  ///   class, and a loss that is not finite, or a target that is not a class, is never correct.
+  /// \param target  the same as in a Batch. A value that is not a class index gives a loss of NaN:
+  ///   such a target can only come from corrupted memory, and must not stop the other examples.
+  ///   \returns correct if the target class has the largest output; among equal outputs, the lowest
+  ///   class wins. Never correct with a loss that is not finite, or a target that is not a class.
   Judgement judge(std::span<const float> features, std::span<const float> outputs,
                   float target) const;
 
-  /// The derivative of the loss with respect to the outputs: in double, and for next_token in
+  /// Computes the loss's derivative with respect to the outputs: in double, and for next_token in
   /// float32.
-  /// \param gradient  out: like outputs.
+  /// \param gradient  out: in the layout of outputs.
   void find_gradient(std::span<const float> features, std::span<const float> outputs, float target,
                      std::span<float> gradient) const;
 

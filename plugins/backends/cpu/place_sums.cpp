@@ -11,13 +11,13 @@
 namespace privgrad::cpu {
 namespace {
 
-/// The largest integer whose square, times the number of places, fits in int32.
+/// Returns the largest integer whose square times the number of places fits in int32.
 double largest_factor(std::size_t places) {
   const double most = std::numeric_limits<std::int32_t>::max();
   return std::min(std::floor(std::sqrt(most / static_cast<double>(places))), 0x1p14);
 }
 
-/// The exact factor of a rounding.
+/// Returns the exact factor of a rounding.
 double factor_of(const Rounding& rounding) {
   return static_cast<double>(rounding.shift) * static_cast<double>(rounding.factor);
 }

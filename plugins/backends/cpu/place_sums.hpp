@@ -1,7 +1,6 @@
 // One example's gradient of a convolution in integers, summed over the places of its image.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "layers/convolution.hpp"
@@ -15,12 +14,12 @@ struct WholeRow {
   float largest = 0.0f;  ///< An upper bound on the integers' absolute values.
 };
 
-/// The gradient of the weights is a sum over places, sum over t of delta_t a_t^T with the patches
-/// a_t. Delta and the image are rounded to integers that are so small that their sum over the
-/// places fits in int32. The sum is rounded to int16. Each rounding is relative to the largest
-/// absolute value, so about 11 bits of each factor remain for 576 places, and 12 bits for 64. Like
-/// all roundings of terms, these are small relative to the terms, but not to a sum in which terms
-/// cancel.
+/// Computes the gradient of the weights, the sum over places t of delta_t a_t^T with the
+/// patches a_t. Delta and the image are rounded to integers small enough for the sum over the
+/// places to fit in int32. The sum is rounded to int16. Each rounding is relative to the
+/// largest absolute value, so about 11 bits of each factor remain for 576 places, and 12 bits
+/// for 64. Rounding errors of terms are small relative to the terms, but not to a sum in which
+/// terms cancel.
 /// \param image  [inputs()]; delta [outputs()].
 /// \param row  out: [channels(), patch()]; zeros if the gradient is not finite.
 WholeRow sum_over_places(const ConvStep& step, const float* image, const float* delta,

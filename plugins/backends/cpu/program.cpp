@@ -64,8 +64,8 @@ CpuProgram::CpuProgram(Network network, Executor& executor)
     steps_[s]->load(own.data() + steps_[s]->offset());
   }
   engine_ = std::make_unique<ExactEngine>(network_, flow_, steps_, executor);
-  // A size that is large enough for efficient products, and small enough for the intermediate
-  // values to stay in a cache.
+  // Sizes large enough for efficient products, and small enough for the intermediate values to stay
+  // in a cache.
   constexpr std::size_t kFloats = std::size_t{1} << 20, kMostFloats = std::size_t{32} << 20;
   evaluation_rows_ = std::clamp<std::size_t>(kFloats / (values_per_example_ + 1), 32, 256);
   while (evaluation_rows_ > 1 && evaluation_rows_ * values_per_example_ > kMostFloats)
@@ -87,7 +87,7 @@ void CpuProgram::check(const Batch& batch) const {
   check_size("the batch's features", batch.features.size(), batch.rows() * inputs_);
 }
 
-/// Prepares the steps once after each load, in the first call.
+/// Prepares the steps; does nothing after the first call since the last load.
 void CpuProgram::prepare() const {
   if (ready_) return;
   const std::lock_guard lock(ready_mutex_);
@@ -133,7 +133,7 @@ void CpuProgram::forward(const Batch& batch, Block& block) const {
 }
 
 void CpuProgram::backward(const Batch& batch, Block& block, std::span<float> rows) const {
-  std::vector<std::vector<float>> deltas(steps_.size() + 1);  // with respect to each value
+  std::vector<std::vector<float>> deltas(steps_.size() + 1);  // derivatives, by value
   deltas.back().resize(block.count * outputs_);
   for (std::size_t i = 0; i < block.count; ++i) {
     loss_.find_gradient(features_of(batch, i), {block.values.back() + i * outputs_, outputs_},

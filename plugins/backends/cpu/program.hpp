@@ -18,13 +18,13 @@ namespace privgrad::cpu {
 /// A network on the processor, computed in two ways. Both use the same products, chains
 /// (chains.hpp), so they give the same bits for the same example among any others.
 ///
-/// gradient_rows() is the reference: a block of examples forwards, then backwards, then each
-/// example's gradient into its row, on the calling thread.
+/// gradient_rows() is the reference: it passes a block of examples forwards, then backwards, then
+/// writes each example's gradient into its row, on the calling thread.
 ///
 /// ExactClipping, evaluate() and outputs() use the fast way (ExactEngine), on all threads.
 ///
-/// float32, with the losses and their derivatives in double. Non-finite examples give non-finite
-/// rows, norms and losses, and do not affect other examples.
+/// Numbers are float32; losses and their derivatives are computed in double. Non-finite examples
+/// give non-finite rows, norms and losses, and do not affect other examples.
 class CpuProgram final : public Program,
                          public ExactClipping,
                          public ReproducibleRows,
@@ -91,7 +91,7 @@ class CpuProgram final : public Program,
   std::vector<float> parameters_;
   std::size_t inputs_ = 0;
   std::size_t outputs_ = 0;
-  std::size_t values_per_example_ = 0;  // floats that all steps together produce
+  std::size_t values_per_example_ = 0;  // floats per example that all steps together produce
   std::unique_ptr<ExactEngine> engine_;
   std::size_t evaluation_rows_ = 0;
   mutable std::mutex evaluation_mutex_;

@@ -9,24 +9,24 @@
 
 namespace privgrad::cpu {
 
-/// Divides work by the problem, never by the number of threads.
+/// Divides work by the size of the problem, never by the number of threads.
 class Tasks {
  public:
   explicit Tasks(Executor& executor) : executor_(executor) {}
 
-  /// body(i) for each i < count.
+  /// Calls body(i) for each i < count.
   void for_each(std::size_t count, const std::function<void(std::size_t)>& body) const {
     executor_.for_each_chunk(count, body);
   }
 
-  /// body(first row, rows).
+  /// Calls body(first row, rows) for each block.
   void for_each_block(std::size_t rows, std::size_t block,
                       const std::function<void(std::size_t, std::size_t)>& body) const {
     for_each((rows + block - 1) / block,
              [&](std::size_t i) { body(i * block, std::min(block, rows - i * block)); });
   }
 
-  /// body(first row, rows, first column, columns): rows change faster.
+  /// Calls body(first row, rows, first column, columns) for each tile; rows vary fastest.
   void for_each_tile(
       std::size_t rows, std::size_t tile_rows, std::size_t columns, std::size_t tile_columns,
       const std::function<void(std::size_t, std::size_t, std::size_t, std::size_t)>& body) const {
@@ -43,8 +43,8 @@ class Tasks {
   Executor& executor_;
 };
 
-/// The approximate number of parameters that one task adds up: large enough that the operands of a
-/// product are read seldom, small enough that there is work for several threads.
+/// The approximate number of parameters that one task adds up: large enough to read the operands of
+/// a product seldom, small enough to leave work for several threads.
 constexpr std::size_t kProductPiece = 32768;
 
 /// The number of examples that a task processes through the layers between those on whole batches.

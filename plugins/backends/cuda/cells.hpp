@@ -4,7 +4,7 @@
 #include "layers.hpp"
 #include "rounding.hpp"
 
-// The roundings are the same as in the backend `cpu` (plugins/backends/cpu/layers/dense.cpp has the
+// Rounding is the same as in the backend `cpu` (plugins/backends/cpu/layers/dense.cpp has the
 // reasons): the same forward pass gives the same cells. The reported length is computed in integers
 // from the cells that are added up, and there is no atomic addition of floats.
 namespace privgrad::cuda {
@@ -12,7 +12,7 @@ namespace privgrad::cuda {
 /// The data kept about an example in a group between two calls.
 struct Share {
   double squared_norm;
-  double scale;        // from make_cells(), 0 if there is nothing to add
+  double scale;        // from make_cells(); 0 if there is nothing to add
   double step;         // the step of a convolution's integers
   float input, error;  // for a dense layer or a convolution: the largest absolute values
 };
@@ -22,7 +22,7 @@ constexpr double kMargin = 0x1p-11;
 /// The share by which truncated numbers are shrunk.
 constexpr double kRoundingMargin = 0x1p-20;
 
-/// The NaN for all gradients that are not finite.
+/// Returns the same NaN for all gradients that are not finite.
 PRIVGRAD_HD double norm_or_nan(double squared) {
   return is_finite(squared) ? squared : double_of(kDoubleNan);
 }
@@ -32,16 +32,23 @@ PRIVGRAD_HD float place_factor(const Share& share) {
   return static_cast<float>(share.scale * (1.0 - kRoundingMargin) * share.step);
 }
 
-// --- Numbers of rows.
+// --- Statistics of rows.
 
-/// For each row of values [rows, length]: the largest absolute value (NaN if there is one), and the
-/// sum of squares in double, sixteen lanes at a time.
+/// Returns the sum of the lanes' squares, in the order of the backend `cpu`.
+PRIVGRAD_HD double sum_of_statistics(const double (&lane)[kRowLanes]) {
+  double all[4];
+  for (uint32_t l = 0; l < 4; ++l) {
+    all[l] = (lane[l] + lane[4 + l]) + (lane[8 + l] + lane[12 + l]);
+  }
+  return (all[0] + all[1]) + (all[2] + all[3]);
+}
+
+/// For each row of values [rows, length]: the largest absolute value (NaN if a value is NaN), and
+/// the sum of squares in double.
 struct RowStatistics {
-  static constexpr uint32_t kLanes = 16;
-  static constexpr uint32_t kRows = kThreads / kLanes;
   struct Shared {
-    double squares[kRows][kLanes];
-    uint32_t largest[kRows][kLanes];
+    Lanes<double> squares;
+    Lanes<uint32_t> largest;
   };
 
   uint64_t rows, length;
@@ -49,49 +56,37 @@ struct RowStatistics {
   float* largest;
   double* squares;
 
-  uint64_t blocks() const { return (rows + kRows - 1) / kRows; }
+  uint64_t blocks() const { return blocks_of_rows(rows); }
 
   PRIVGRAD_HD void run(uint64_t block, Shared& shared) const {
+    const uint64_t whole = length / kRowLanes * kRowLanes;
     each_thread([&](uint32_t thread) {
-      const uint64_t row = block * kRows + thread / kLanes;
-      const uint32_t lane = thread % kLanes;
-      double sum = 0.0;
-      uint32_t most = 0;
-      if (row < rows) {
-        const float* own = values + row * length;
-        const uint64_t whole = length / kLanes * kLanes;
-        for (uint64_t i = lane; i < length; i += kLanes) {
-          most = larger(most, bits_of(own[i]) & 0x7fffffffu);
-          if (i < whole) {
-            sum += static_cast<double>(own[i]) * static_cast<double>(own[i]);
-          }
-        }
-      }
-      shared.squares[thread / kLanes][lane] = sum;
-      shared.largest[thread / kLanes][lane] = most;
-    });
-    each_thread([&](uint32_t thread) {
-      const uint64_t row = block * kRows + thread;
-      if (thread >= kRows || row >= rows) return;
+      const uint64_t row = row_of_thread(block, thread);
       const float* own = values + row * length;
       double sum = 0.0;
-      for (uint64_t i = length / kLanes * kLanes; i < length; ++i) {
+      uint32_t most = 0;
+      for (uint64_t i = thread % kRowLanes; row < rows && i < length; i += kRowLanes) {
+        most = larger(most, bits_of(own[i]) & 0x7fffffffu);
+        if (i < whole) sum += static_cast<double>(own[i]) * static_cast<double>(own[i]);
+      }
+      shared.squares.of(thread) = sum;
+      shared.largest.of(thread) = most;
+    });
+    each_thread([&](uint32_t thread) {
+      const uint64_t row = row_of_thread(block, thread);
+      if (thread % kRowLanes != 0 || row >= rows) return;
+      const float* own = values + row * length;
+      double sum = 0.0;
+      for (uint64_t i = whole; i < length; ++i) {
         sum += static_cast<double>(own[i]) * static_cast<double>(own[i]);
       }
-      const double* lane = shared.squares[thread];
-      double all[4];
-      for (uint32_t l = 0; l < 4; ++l) {
-        all[l] = (lane[l] + lane[4 + l]) + (lane[8 + l] + lane[12 + l]);
-      }
-      squares[row] = sum + ((all[0] + all[1]) + (all[2] + all[3]));
-      uint32_t most = 0;
-      for (uint32_t l = 0; l < kLanes; ++l) most = larger(most, shared.largest[thread][l]);
-      largest[row] = float_of(most);
+      squares[row] = sum + sum_of_statistics(shared.squares.values[thread / kRowLanes]);
+      largest[row] = float_of(shared.largest.largest(thread));
     });
   }
 };
 
-/// For kernels with one block per row: the sum over its threads, each of which adds its own part.
+/// For kernels with one block per row: adds up parts, one computed by each thread of the block.
 struct SumOfBlock {
   uint64_t parts[kThreads];
 };
@@ -134,7 +129,7 @@ struct DenseNorm {
   }
 };
 
-/// The norms of gradients that are kept as rows.
+/// Computes the norms of gradients that are kept as rows.
 struct RowNorm {
   uint64_t count, groups, group;
   const double* squares;
@@ -144,21 +139,65 @@ struct RowNorm {
   }
 };
 
-/// The norms of a table's gradients: over the occurring tokens, in order.
+/// Computes the squared norms of the rows of a table's gradient: at the first place of each token,
+/// the squared norm of that token's row, added up as in RowStatistics.
+struct TokenRowSquares {
+  using Shared = Lanes<double>;
+
+  uint64_t count;  // [rows, length]
+  Table table;
+  const float *in, *delta;
+  double* squares;  // [rows, length]
+
+  uint64_t blocks() const { return blocks_of_rows(count); }
+
+  PRIVGRAD_HD void run(uint64_t block, Shared& shared) const {
+    each_thread([&](uint32_t thread) {
+      const uint64_t i = row_of_thread(block, thread);
+      double sum = 0.0;
+      for (uint64_t k = thread % kRowLanes; is_first(i) && k < whole(); k += kRowLanes)
+        sum += square(i, k);
+      shared.of(thread) = sum;
+    });
+    each_thread([&](uint32_t thread) {
+      const uint64_t i = row_of_thread(block, thread);
+      if (thread % kRowLanes != 0 || !is_first(i)) return;
+      double sum = 0.0;
+      for (uint64_t k = whole(); k < table.width; ++k) sum += square(i, k);
+      squares[i] = sum + sum_of_statistics(shared.values[thread / kRowLanes]);
+    });
+  }
+
+ private:
+  PRIVGRAD_HD uint64_t whole() const { return table.width / kRowLanes * kRowLanes; }
+  PRIVGRAD_HD const float* example(uint64_t i) const {
+    return in + i / table.length * table.length;
+  }
+  PRIVGRAD_HD bool is_first(uint64_t i) const {
+    return i < count && table.is_first(example(i), i % table.length);
+  }
+  PRIVGRAD_HD double square(uint64_t i, uint64_t k) const {
+    const float* errors = delta + i / table.length * table.length * table.width;
+    const auto x = static_cast<double>(table.gradient(example(i), errors, i % table.length, k));
+    return x * x;
+  }
+};
+
+/// Computes the norms of a table's gradients, adding the squares of the occurring tokens in order.
 struct TokenNorm {
   uint64_t count, groups, group;
   Table table;
-  const float *in, *delta;
+  const float* in;
+  const double* row_squares;  // from TokenRowSquares
   Share* shares;
   PRIVGRAD_HD void operator()(uint64_t i) const {
     const float* own = in + i * table.length;
-    const float* errors = delta + i * table.length * table.width;
     double squares = double_of(kDoubleNan);
     if (table.are_tokens(own)) {
       squares = 0.0;
       float last = -1.0f;
       for (uint64_t t = next(own, last); t < table.length; t = next(own, last)) {
-        squares += row_squares(own, errors, t);
+        squares += row_squares[i * table.length + t];
         last = own[t];
       }
     }
@@ -166,7 +205,7 @@ struct TokenNorm {
   }
 
  private:
-  /// The first place of the smallest token above `last`; length if there is none.
+  /// Returns the first place of the smallest token above `last`; `length` if no token is.
   PRIVGRAD_HD uint64_t next(const float* own, float last) const {
     uint64_t found = table.length;
     for (uint64_t t = 0; t < table.length; ++t) {
@@ -174,32 +213,12 @@ struct TokenNorm {
     }
     return found;
   }
-
-  /// The squares of a row, added up as in RowStatistics.
-  PRIVGRAD_HD double row_squares(const float* own, const float* errors, uint64_t t) const {
-    double lane[RowStatistics::kLanes] = {};
-    double sum = 0.0;
-    const uint64_t whole = table.width / RowStatistics::kLanes * RowStatistics::kLanes;
-    for (uint64_t k = 0; k < table.width; ++k) {
-      const auto x = static_cast<double>(table.gradient(own, errors, t, k));
-      if (k < whole) {
-        lane[k % RowStatistics::kLanes] += x * x;
-      } else {
-        sum += x * x;
-      }
-    }
-    double all[4];
-    for (uint32_t l = 0; l < 4; ++l) {
-      all[l] = (lane[l] + lane[4 + l]) + (lane[8 + l] + lane[12 + l]);
-    }
-    return sum + ((all[0] + all[1]) + (all[2] + all[3]));
-  }
 };
 
 // --- Convolutions: integer sums over places, kept as int16.
 
-/// Rounds delta and the image to integers so small that their sum over the places fits in int32; to
-/// 0 if they are not finite, or all 0.
+/// Chooses how delta and the image are rounded: to integers so small that the sum over the places
+/// fits in int32, or to 0 if the numbers are not finite, or all 0.
 struct ChoosePlaceRoundings {
   uint64_t count, groups, group;
   // the largest integer whose square, times the number of places, fits in int32
@@ -227,7 +246,7 @@ struct ChoosePlaceRoundings {
 struct ShrinkPlaceSums {
   using Shared = SumOfBlock;
 
-  uint64_t rows, length;  // weights of an example
+  uint64_t rows, length;  // length: the number of weights
   uint64_t groups, group;
   const PlaceRoundings* roundings;
   const int32_t* sums;
@@ -284,22 +303,6 @@ struct ShrinkPlaceSums {
 
 // --- Cells.
 
-/// A gradient that is zero or not finite has no cells. A group's scale is limited so that its cells
-/// are no longer than most_cells, whatever scale was requested. (count: [rows, groups].)
-struct ChooseScales {
-  uint64_t count;
-  double most_cells;
-  const double* scales;
-  Share* shares;
-  PRIVGRAD_HD void operator()(uint64_t i) const {
-    Share& share = shares[i];
-    share.scale = 0.0;
-    if (share.squared_norm > 0.0) {  // false for a NaN
-      share.scale = smaller(scales[i], most_cells / square_root(share.squared_norm));
-    }
-  }
-};
-
 /// \param truncates  for each example, whether it is rounded towards zero.
 struct ChooseDenseRoundings {
   uint64_t count, groups, group;
@@ -324,14 +327,14 @@ struct ChooseDenseRoundings {
   }
 };
 
-/// The parts of an example's squared length in a group: the product of inputs and units, and the
-/// rest.
+/// The parts of an example's squared length in one group: squares of inputs and units, whose
+/// product counts, and the rest.
 struct SquareParts {
   uint64_t inputs, units, others;
 };
 
-/// One example's operands of a dense layer, and their squares: two vectors of integers whose
-/// product is the cells of the weights. Every integer is within int16.
+/// Makes one example's operands of a dense layer, and their squares: two vectors of integers whose
+/// product gives the cells of the weights. Every integer is within int16.
 struct RoundOperands {
   using Shared = SumOfBlock;
 
@@ -386,8 +389,8 @@ struct RoundOperands {
   }
 };
 
-/// The squares of an example's cells for truncated rows: floats, or a convolution's int16 numbers
-/// and its biases.
+/// Computes the squares of an example's cells for truncated rows: floats, or a convolution's int16
+/// numbers and its biases.
 struct RowSquares {
   using Shared = SumOfBlock;
 
@@ -426,7 +429,7 @@ struct RowSquares {
   }
 };
 
-/// The squares of an example's cells for rows of a table.
+/// Computes the squares of an example's cells for the rows of a table.
 struct TokenSquares {
   using Shared = SumOfBlock;
 
@@ -460,8 +463,8 @@ struct TokenSquares {
   }
 };
 
-/// Each example's squared length over all groups, and whether it is too long and must be rounded
-/// again.
+/// Computes each example's squared length over all groups, and whether the example is too long and
+/// must be rounded again.
 struct SumSquares {
   uint64_t count, groups, most_rows;
   Wide most;
@@ -480,11 +483,11 @@ struct SumSquares {
   }
 };
 
-// --- Sums, modulo 2^64, over the examples that are taken.
+// --- Sums, modulo 2^64, over the taken examples.
 
-/// The cells of kParameters parameters, which neighbouring threads have, added up over kExamples
-/// examples by each block. Cells: the number of parameters (count) and of rows, which rows are taken,
-/// the cell at(row, i), and the sum.
+/// Adds up the cells of kParameters parameters, one parameter per thread, over kExamples examples
+/// in each block. `Cells` provides the number of parameters (count), the number of rows, the rows
+/// that are taken, the cell at(row, i), and the sum.
 template <class Cells>
 struct SumOfCells {
   static constexpr uint32_t kParameters = 32, kLanes = kThreads / kParameters, kExamples = 256;

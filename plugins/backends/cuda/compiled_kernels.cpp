@@ -5,7 +5,7 @@
 static_assert(privgrad::cuda::kThreadsOfBlock == privgrad::cuda::kThreads);
 
 #ifdef PRIVGRAD_CUDA_KERNELS_FILE
-// The unchanged file, between two symbols.
+// Embeds the file unchanged, between two symbols.
 asm(".section .rodata\n"
     ".balign 64\n"
     "kPrivgradCudaKernels:\n"

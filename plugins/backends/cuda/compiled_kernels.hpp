@@ -3,7 +3,7 @@
 
 namespace privgrad::cuda {
 
-/// The threads of a block, as in device_code.hpp, which need not be included for it.
+/// The number of threads in a block; repeats kThreads so that device_code.hpp is not included here.
 inline constexpr unsigned kThreadsOfBlock = 256;
 
 /// The minimum version of CUDA, times 1000, that the driver must support: the version of the

@@ -5,7 +5,7 @@
 
 namespace privgrad::cuda {
 
-/// Divides numbers below 2^32 by one that is known when a kernel is launched.
+/// Divides numbers below 2^32 by a number that is known when a kernel is launched.
 struct Divisor {
   uint32_t value = 1;
   uint64_t inverse = 0;
@@ -14,9 +14,10 @@ struct Divisor {
   explicit Divisor(uint64_t divisor)
       : value(static_cast<uint32_t>(divisor)), inverse(~uint64_t{0} / divisor + 1) {}
 
-  /// floor(number / value), exactly (Lemire, Kaser and Kurz 2019).
+  /// Returns floor(number / value), exactly (Lemire, Kaser and Kurz 2019).
   PRIVGRAD_HD uint32_t quotient(uint32_t number) const {
-    return value == 1 ? number : static_cast<uint32_t>(product_of(inverse, number).high);
+    const uint64_t low = (inverse & 0xffffffffu) * number >> 32;
+    return value == 1 ? number : static_cast<uint32_t>(((inverse >> 32) * number + low) >> 32);
   }
 };
 
@@ -33,10 +34,10 @@ struct Convolution {
   PRIVGRAD_HD uint64_t outputs() const { return places() * channels; }
 };
 
-/// The pixels that places see. Places of an image and elements of a patch are the two sides of the
-/// same table, so either can be what a product adds over.
+/// The pixels that places see, as a table. One side of the table is the places of an image, the
+/// other is the elements of a patch, and a product can add over either side.
 struct Pixels {
-  /// The part that a place or an element of a patch has in a pixel's row, column and index.
+  /// What a place, or an element of a patch, contributes to a pixel's row, column and index.
   struct Part {
     int64_t index;
     int32_t row, column;
@@ -52,7 +53,7 @@ struct Pixels {
         by_run(of.kernel * of.depth),
         by_depth(of.depth) {}
 
-  /// The first pixel of place t.
+  /// Returns the first pixel of place t.
   PRIVGRAD_HD Part of_place(uint32_t t) const {
     const uint32_t y = by_columns.quotient(t);
     const auto row = static_cast<int32_t>(y * conv.stride) - static_cast<int32_t>(conv.padding);
@@ -62,7 +63,7 @@ struct Pixels {
                 static_cast<int64_t>(conv.depth),
             row, column};
   }
-  /// Element p of a patch, from its first pixel on.
+  /// Returns what element p of a patch contributes, relative to the patch's first pixel.
   PRIVGRAD_HD Part of_patch(uint32_t p) const {
     const uint32_t u = by_run.quotient(p), rest = p - u * by_run.value;
     return {static_cast<int64_t>(u * conv.width * conv.depth + rest), static_cast<int32_t>(u),
@@ -77,7 +78,7 @@ struct Pixels {
   }
 };
 
-/// Row i is place i % places of image i / places; k: along the patch.
+/// Row i is place i % places of image i / places; k runs along the patch.
 struct Patches : Pixels {
   static constexpr bool kByInner = true;
   using Place = Part;
@@ -92,7 +93,7 @@ struct Patches : Pixels {
   PRIVGRAD_HD Part at(uint32_t p) const { return of_patch(p); }
 };
 
-/// Batch e is image e; its column p is an element of the patch, k: the places.
+/// Batch e is image e; column p is an element of the patch, and k runs over the places.
 struct PatchColumns : Pixels {
   static constexpr bool kByInner = false;
   using Place = Part;
@@ -106,56 +107,83 @@ struct PatchColumns : Pixels {
   PRIVGRAD_HD Part at(uint32_t t) const { return of_place(t); }
 };
 
-/// Row i is pixel i / examples of example i % examples, so that the rows of a tile have the same
-/// few pixels; each chain is one of the places that see a pixel, in order, and so one element of the
-/// kernel, backwards; k: the channels of that place's error.
+/// Row i is pixel i / examples of example i % examples, so that a tile's rows belong to only a few
+/// pixels. Each chain is one of the places that see a pixel, in order, which makes it one element
+/// of the kernel, in reverse order. k runs over the channels of that place's error.
 struct SeenErrors {
   static constexpr bool kByInner = true;
   struct Place {
-    int64_t begin;  // of the place's errors; below 0 if no place sees the pixel there
+    int64_t begin;  // start of the place's errors; below 0 if no place sees the pixel
     PRIVGRAD_HD bool is_there() const { return begin >= 0; }
+  };
+  /// The data that all chains of a row share, stored so that divisions are made only once.
+  struct Origin {
+    int64_t errors;        // start of the errors of the row's example
+    uint32_t row, column;  // the row's pixel, in the padded image
+  };
+  /// The first and the last pixel of a tile's rows.
+  struct Ends {
+    Origin first, last;
+    bool are_close;  // no pixel lies between the two
   };
   const float* errors;
   Convolution conv;
   uint64_t examples;
+  Divisor by_width, by_kernel, by_stride;
 
-  PRIVGRAD_HD Place locate(uint64_t, uint32_t chain, uint64_t i) const {
-    const int64_t place = place_of(static_cast<uint32_t>(i / examples), chain);
-    const auto own = static_cast<int64_t>(i % examples * conv.outputs());
-    return {place < 0 ? place : own + place * static_cast<int64_t>(conv.channels)};
+  SeenErrors(const float* from, const Convolution& of, uint64_t count)
+      : errors(from),
+        conv(of),
+        examples(count),
+        by_width(of.width),
+        by_kernel(of.kernel),
+        by_stride(of.stride) {}
+
+  PRIVGRAD_HD Origin begin(uint64_t i) const {
+    const auto pixel = static_cast<uint32_t>(i / examples);
+    const uint32_t row = by_width.quotient(pixel);
+    const auto padding = static_cast<uint32_t>(conv.padding);
+    return {static_cast<int64_t>((i - pixel * examples) * conv.outputs()), row + padding,
+            pixel - row * by_width.value + padding};
+  }
+  PRIVGRAD_HD Ends ends(uint64_t top, uint32_t rows) const {
+    const uint64_t last = top + rows - 1;
+    return {begin(top), begin(last), last / examples - top / examples < 2};
+  }
+  PRIVGRAD_HD Place locate(const Origin& origin, uint32_t chain) const {
+    const int64_t place = place_of(origin, chain);
+    return {place < 0 ? place : origin.errors + place * static_cast<int64_t>(conv.channels)};
   }
   PRIVGRAD_HD uint32_t at(uint32_t channel) const { return channel; }
   PRIVGRAD_HD Element find(Place place, uint32_t channel) const {
     return {errors + (place.is_there() ? place.begin + channel : 0), place.is_there()};
   }
-  /// Whether none of these rows has the chain; false, too, for rows of more than two pixels.
-  PRIVGRAD_HD bool skips(uint64_t top, uint32_t rows, uint32_t chain) const {
-    const uint64_t first = top / examples, last = (top + rows - 1) / examples;
-    return last - first < 2 && place_of(static_cast<uint32_t>(first), chain) < 0 &&
-           place_of(static_cast<uint32_t>(last), chain) < 0;
+  /// Whether no row of a tile has the chain; false too if the rows span more than two pixels.
+  PRIVGRAD_HD bool skips(const Ends& ends, uint32_t chain) const {
+    return ends.are_close && place_of(ends.first, chain) < 0 && place_of(ends.last, chain) < 0;
   }
   PRIVGRAD_HD uint64_t result_of(uint64_t i) const {
     return i % examples * conv.inputs() + i / examples * conv.depth;
   }
 
  private:
-  /// The place that sees a pixel by the chain's element of the kernel; below 0 if there is none.
-  PRIVGRAD_HD int64_t place_of(uint32_t pixel, uint32_t chain) const {
-    const auto kernel = static_cast<uint32_t>(conv.kernel),
-               width = static_cast<uint32_t>(conv.width);
-    const auto padding = static_cast<uint32_t>(conv.padding);
-    const auto stride = static_cast<uint32_t>(conv.stride);
-    const uint32_t element = kernel * kernel - 1 - chain;
-    // Places before the first wrap around.
-    const uint32_t row = pixel / width + padding - element / kernel;
-    const uint32_t column = pixel % width + padding - element % kernel;
-    const uint32_t y = row / stride, x = column / stride;
-    if (y >= conv.rows || x >= conv.columns || y * stride != row || x * stride != column) return -1;
-    return static_cast<int64_t>(y * conv.columns + x);
+  /// Returns the place that sees a pixel through the chain's kernel element; below 0 if none does.
+  PRIVGRAD_HD int64_t place_of(const Origin& origin, uint32_t chain) const {
+    const uint32_t element = by_kernel.value * by_kernel.value - 1 - chain;
+    const uint32_t u = by_kernel.quotient(element);
+    // Numbers of places before the first place wrap around to large numbers.
+    const uint32_t row = origin.row - u;
+    const uint32_t column = origin.column - (element - u * by_kernel.value);
+    const uint32_t y = by_stride.quotient(row), x = by_stride.quotient(column);
+    if (y >= conv.rows || x >= conv.columns || y * by_stride.value != row ||
+        x * by_stride.value != column)
+      return -1;
+    const uint32_t place = y * static_cast<uint32_t>(conv.columns) + x;
+    return place;
   }
 };
 
-/// The other operand: column d of a chain's element of the kernel; k: the channels.
+/// The other operand: column d is channel d of a chain's kernel element; k runs over the channels.
 struct ElementWeights {
   static constexpr bool kByInner = false;
   using Place = const float*;

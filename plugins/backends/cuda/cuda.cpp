@@ -20,7 +20,8 @@ class Cuda final : public privgrad::Backend {
     auto device = on_host_twin_ ? privgrad::cuda::make_host_twin(executor)
                                 : privgrad::cuda::open_gpu(number_);
     if (keeps_steps_)
-      return std::make_unique<privgrad::cuda::ResidentProgram>(network, std::move(device));
+      return std::make_unique<privgrad::cuda::ResidentProgram>(network, std::move(device),
+                                                               executor);
     return std::make_unique<privgrad::cuda::CudaProgram>(network, std::move(device));
   }
 

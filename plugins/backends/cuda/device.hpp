@@ -1,6 +1,7 @@
-// A device that runs kernels, a GPU or the processor as its twin, with its queues and memory.
+// A device that runs kernels: a GPU, or the processor in its place, with queues and memory.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,7 +14,7 @@
 
 namespace privgrad::cuda {
 
-/// The device has too little memory left. The program reports a number of rows that would fit.
+/// Thrown when the device has too little memory left. The program reports how many rows would fit.
 class OutOfMemory : public std::runtime_error {
  public:
   OutOfMemory() : std::runtime_error("out of memory") {}
@@ -23,6 +24,7 @@ class OutOfMemory : public std::runtime_error {
 struct Launch {
   const char* name;
   const void* kernel;
+  std::size_t bytes;  // size of the struct
   std::uint64_t blocks;
   void (*run_block)(const void* kernel, std::uint64_t block);
 };
@@ -31,13 +33,17 @@ struct Launch {
 /// be shared.
 class Queue {
  public:
+  /// No operation is still running afterwards.
   virtual ~Queue() = default;
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
   virtual void launch(const Launch& launch) = 0;
+  /// Use pinned memory: send()'s must not change, and fetch()'s is not ready, until a wait().
+  virtual void send(void* to, const void* pinned, std::size_t bytes) = 0;
+  virtual void fetch(void* pinned, const void* from, std::size_t bytes) = 0;
   virtual void copy_in(void* to, const void* from, std::size_t bytes) = 0;
-  /// Waits until all earlier operations have finished.
+  /// Both calls wait until all earlier operations have finished.
   virtual void copy_out(void* to, const void* from, std::size_t bytes) = 0;
   virtual void zero(void* memory, std::size_t bytes) = 0;
   /// Waits until all operations have finished, before another queue uses their results.
@@ -55,40 +61,56 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  /// For messages: "GPU 0 (NVIDIA H100 80GB HBM3)".
+  /// Returns the device's name for messages: "GPU 0 (NVIDIA H100 80GB HBM3)".
   virtual std::string name() const = 0;
   /// \throws OutOfMemory
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void free(void* memory) noexcept = 0;
+  /// Returns memory of the host that a queue can copy while the host does something else.
+  /// \throws OutOfMemory
+  virtual void* allocate_pinned(std::size_t bytes) = 0;
+  virtual void free_pinned(void* memory) noexcept = 0;
   virtual std::size_t free_bytes() = 0;
-  /// The most memory that a pass should use if nothing else limits it.
+  /// Returns the most memory that a pass should use if nothing else limits it.
   virtual std::size_t pass_bytes() const = 0;
   virtual std::unique_ptr<Queue> make_queue() = 0;
 
+  /// Returns how often the host has waited for a queue.
+  std::uint64_t waits() const noexcept { return waits_; }
+  void count_wait() noexcept { ++waits_; }
+
  protected:
   Device() = default;
+
+ private:
+  std::atomic<std::uint64_t> waits_ = 0;
 };
 
-/// The GPU with this number.
+/// Returns the GPU with this number.
 /// \throws ConfigError saying why it cannot be used.
 std::shared_ptr<Device> open_gpu(std::size_t number);
 
-/// \returns why open_gpu(number) would throw, in one line; "" if it would not.
+/// \returns the reason in one line if open_gpu(number) would throw; otherwise "".
 std::string why_no_gpu(std::size_t number);
 
-/// The twin: the processor runs exactly the same kernels, block by block. New memory is filled with
-/// arbitrary values, so that code cannot rely on zeros.
+/// Makes the twin of a device: the processor runs exactly the same kernels, block by block. New
+/// memory has arbitrary values, so that code cannot rely on zeros. A queue starts nothing before
+/// a wait, so that code cannot use results without a wait, or change data that are not yet
+/// copied.
 /// \param executor  outlives the device.
 std::shared_ptr<Device> make_host_twin(Executor& executor);
 
-/// Memory on a device.
-template <class Value>
+/// Memory on a device, or pinned memory of the host.
+template <class Value, bool kPinned = false>
 class Array {
  public:
   Array() = default;
   Array(std::shared_ptr<Device> device, std::size_t size)
       : device_(std::move(device)), size_(size) {
-    if (size > 0) memory_ = static_cast<Value*>(device_->allocate(size * sizeof(Value)));
+    if (size == 0) return;
+    const std::size_t bytes = size * sizeof(Value);
+    memory_ =
+        static_cast<Value*>(kPinned ? device_->allocate_pinned(bytes) : device_->allocate(bytes));
   }
   Array(Array&& other) noexcept { swap(other); }
   Array& operator=(Array&& other) noexcept {
@@ -99,7 +121,12 @@ class Array {
   Array(const Array&) = delete;
   Array& operator=(const Array&) = delete;
   ~Array() {
-    if (memory_ != nullptr) device_->free(memory_);
+    if (memory_ == nullptr) return;
+    if (kPinned) {
+      device_->free_pinned(memory_);
+    } else {
+      device_->free(memory_);
+    }
   }
 
   Value* data() const noexcept { return memory_; }

@@ -27,10 +27,10 @@ namespace privgrad::cuda {
 
 using namespace elementary;
 
-/// Threads of a block, of every kernel.
+/// The number of threads in a block, the same for every kernel.
 constexpr uint32_t kThreads = 256;
 
-/// The shared memory of kernels without shared memory.
+/// The type of `Shared` for kernels without shared memory.
 struct Nothing {};
 
 /// Values that each thread of a block keeps from one each_thread() to the next: in registers on the
@@ -46,9 +46,9 @@ struct PerThread {
 #endif
 };
 
-/// Calls body(thread) for each thread of the block; afterwards all see what each has written to
-/// shared memory. Every thread of a block must reach this call, so it must never be inside a
-/// condition on the thread.
+/// Calls body(thread) for each thread of the block; afterwards all threads see what each has
+/// written to shared memory. Every thread of a block must reach this call, so it must never be
+/// inside a condition on the thread.
 template <class Body>
 PRIVGRAD_HD void each_thread(const Body& body) {
 #ifdef __CUDA_ARCH__
@@ -59,8 +59,8 @@ PRIVGRAD_HD void each_thread(const Body& body) {
 #endif
 }
 
-/// Calls body(thread) for each thread, whose results only the thread itself uses afterwards, or its
-/// warp in a product.
+/// Calls body(thread) for each thread; afterwards only the thread itself, or its warp in a product,
+/// uses its results.
 template <class Body>
 PRIVGRAD_HD void in_warps(const Body& body) {
 #ifdef __CUDA_ARCH__
@@ -70,8 +70,8 @@ PRIVGRAD_HD void in_warps(const Body& body) {
 #endif
 }
 
-/// Begins to copy a float to shared memory, or 0 if `is_there` is false; `from` is readable in any
-/// case. The thread has it after finish_copies(), and the block after each_thread().
+/// Begins to copy a float to shared memory, or 0 if `is_there` is false; `from` must be readable in
+/// either case. The thread may read the copy after finish_copies(), the block after each_thread().
 PRIVGRAD_HD void begin_copy(float* to, const float* from, bool is_there) {
 #ifdef __CUDA_ARCH__
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(
@@ -89,7 +89,7 @@ PRIVGRAD_HD void finish_copies() {
 #endif
 }
 
-/// Kernels whose threads are independent of each other: use(i) for each i below use.count.
+/// Kernels with independent threads, which call use(i) for each i below use.count.
 template <class Use>
 struct ForEach {
   using Shared = Nothing;
@@ -102,7 +102,49 @@ struct ForEach {
   }
 };
 
-// --- The arithmetic that device and host share.
+template <class Number>
+PRIVGRAD_HD Number smaller(Number a, Number b) {
+  return b < a ? b : a;
+}
+
+template <class Number>
+PRIVGRAD_HD Number larger(Number a, Number b) {
+  return a < b ? b : a;
+}
+
+/// Kernels that give each row of numbers kRowLanes neighbouring threads, its lanes: lane l handles
+/// the numbers l, l + kRowLanes, ... of the row, so that the lanes read neighbouring numbers at
+/// once. A row's numbers are added up as in the backend `cpu`: each lane's numbers in order, then
+/// halves of the lanes.
+constexpr uint32_t kRowLanes = 16, kRowsOfBlock = kThreads / kRowLanes;
+
+/// Values that the lanes of a block's rows exchange.
+template <class Number>
+struct Lanes {
+  Number values[kRowsOfBlock][kRowLanes];
+
+  PRIVGRAD_HD Number& of(uint32_t thread) { return values[thread / kRowLanes][thread % kRowLanes]; }
+  PRIVGRAD_HD Number sum(uint32_t thread) const {
+    Number lane[kRowLanes];
+    for (uint32_t l = 0; l < kRowLanes; ++l) lane[l] = values[thread / kRowLanes][l];
+    for (uint32_t half = kRowLanes / 2; half > 0; half /= 2) {
+      for (uint32_t l = 0; l < half; ++l) lane[l] += lane[l + half];
+    }
+    return lane[0];
+  }
+  PRIVGRAD_HD Number largest(uint32_t thread) const {
+    Number most = values[thread / kRowLanes][0];
+    for (uint32_t l = 1; l < kRowLanes; ++l) most = larger(most, values[thread / kRowLanes][l]);
+    return most;
+  }
+};
+
+inline uint64_t blocks_of_rows(uint64_t rows) { return (rows + kRowsOfBlock - 1) / kRowsOfBlock; }
+PRIVGRAD_HD uint64_t row_of_thread(uint64_t block, uint32_t thread) {
+  return block * kRowsOfBlock + thread / kRowLanes;
+}
+
+// --- Arithmetic that device and host share.
 
 PRIVGRAD_HD float fused(float a, float b, float c) {
 #ifdef __CUDA_ARCH__
@@ -134,16 +176,6 @@ PRIVGRAD_HD double square_root(double x) {
 #else
   return __builtin_sqrt(x);
 #endif
-}
-
-template <class Number>
-PRIVGRAD_HD Number smaller(Number a, Number b) {
-  return b < a ? b : a;
-}
-
-template <class Number>
-PRIVGRAD_HD Number larger(Number a, Number b) {
-  return a < b ? b : a;
 }
 
 /// Adds modulo 2^64; several threads may add to the same number.

@@ -16,7 +16,7 @@ constexpr double kRadiusOffset = 0.72;
 constexpr double kAngleError = 1.74;
 constexpr int kLargestSizeOfFloats = 14;
 
-/// The product in GF(2^8) modulo x^8 + x^4 + x^3 + x + 1.
+/// Returns the product in GF(2^8) modulo x^8 + x^4 + x^3 + x + 1.
 std::uint8_t multiply(std::uint8_t a, std::uint8_t b) {
   unsigned product = 0;
   for (unsigned x = a, y = b; y != 0; y >>= 1) {
@@ -26,7 +26,7 @@ std::uint8_t multiply(std::uint8_t a, std::uint8_t b) {
   return static_cast<std::uint8_t>(product);
 }
 
-/// The inverse x^254, and the affine map of FIPS 197 applied to it.
+/// Returns the inverse x^254, and the affine map of FIPS 197 applied to it.
 std::uint8_t s_box(std::uint8_t x) {
   std::uint8_t inverse = 1;
   for (int i = 0; i < 254; ++i) inverse = multiply(inverse, x);
@@ -82,7 +82,7 @@ NoiseScale make_noise_scale(double sigma, unsigned shift, NoiseTier first) {
   scale.size = std::ilogb(scale.coarse_sigma) + 1;
   scale.first =
       first == NoiseTier::floats && scale.size > kLargestSizeOfFloats ? NoiseTier::doubles : first;
-  // the last tier then leaves it open
+  // above this size even the last tier leaves elements undecided
   if (scale.size > kLargestNoiseSize) scale.first = NoiseTier::wide;
   if (scale.first != NoiseTier::floats) return scale;
   constexpr int kMostBits = 24;

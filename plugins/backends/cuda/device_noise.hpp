@@ -11,15 +11,15 @@
 
 namespace privgrad::cuda {
 
-/// The round keys of AES-128.
+/// Returns the round keys of AES-128.
 AesKeys expand_aes_key(std::span<const std::uint8_t, 16> key);
 
-/// The table of the middle rounds, by byte (noise.hpp), from the definition of the S-box.
+/// Returns the table of the middle rounds, by byte (noise.hpp), from the definition of the S-box.
 std::array<std::uint32_t, kAesTable> make_aes_table();
 
 /// \param sigma  in fine cells, in [2^-64, 2^60]; shift at most 62, as in the trust base.
 /// \param first  the first tier to use, unless it is too coarse for sigma.
-/// \throws ConfigError outside these ranges.
+/// \throws ConfigError for arguments outside these ranges.
 NoiseScale make_noise_scale(double sigma, unsigned shift, NoiseTier first = NoiseTier::floats);
 
 /// The rounded Gaussian on a device: the same releases as core::RoundedGaussianStream, bit by bit.
@@ -32,8 +32,8 @@ class DeviceNoise {
   /// \param key  the first half of the stream's own key, which the cipher uses.
   /// \param sums, out  [count], on the device; they may be the same.
   /// \param open  out, on the device: [ceil(count / 1024)]: 1 for chunks with undecided elements,
-  ///   which must be recomputed elsewhere; fewer than one element in 2^60 for the scales of real
-  ///   releases.
+  ///   which must be recomputed elsewhere. Fewer than one element in 2^60 is undecided at the
+  ///   scales of real releases.
   void release(Queue& queue, std::span<const std::uint8_t, 16> key, const NoiseScale& scale,
                std::uint64_t first_chunk, const std::int64_t* sums, std::int64_t* out,
                std::size_t count, std::uint8_t* open) const;

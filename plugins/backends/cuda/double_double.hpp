@@ -3,24 +3,24 @@
 
 #include "device_code.hpp"
 
-// The two doubles do not overlap (Dekker 1971; Hida, Li and Bailey 2001). Each operation below has
-// a relative error below 2^-101, as long as all numbers are normal: sums 3 units of 2^-106 (Joldes,
-// Muller and Popescu 2017, algorithm 6), products 5, quotients 15 (algorithms 12 and 17), roots
-// 2^-102.
+// The bits of the two doubles do not overlap (Dekker 1971; Hida, Li and Bailey 2001). Each
+// operation below has a relative error below 2^-101, as long as all numbers are normal: sums 3
+// units of 2^-106 (Joldes, Muller and Popescu 2017, algorithm 6), products 5, quotients 15
+// (algorithms 12 and 17), roots 2^-102.
 namespace privgrad::cuda {
 
 struct Double2 {
   double high, low;
 };
 
-/// a + b without error, for any two numbers.
+/// Returns a + b without error, for any two numbers.
 PRIVGRAD_HD Double2 exact_sum(double a, double b) {
   const double sum = a + b;
   const double of_b = sum - a;
   return {sum, (a - (sum - of_b)) + (b - of_b)};
 }
 
-/// a + b without error, if a has the larger absolute value.
+/// Returns a + b without error, if a has the larger absolute value.
 PRIVGRAD_HD Double2 exact_sum_of_sorted(double a, double b) {
   const double sum = a + b;
   return {sum, b - (sum - a)};
@@ -46,7 +46,7 @@ PRIVGRAD_HD Double2 multiply(Double2 a, Double2 b) {
 
 PRIVGRAD_HD Double2 negative(Double2 a) { return {-a.high, -a.low}; }
 
-/// a 2^exponent, which is exact.
+/// Returns a 2^exponent, which is exact.
 PRIVGRAD_HD Double2 scaled(Double2 a, double power_of_two) {
   return {a.high * power_of_two, a.low * power_of_two};
 }
@@ -59,16 +59,16 @@ PRIVGRAD_HD Double2 divide(Double2 a, Double2 b) {
   return add(exact_sum_of_sorted(first, second), {last.high / b.high, 0.0});
 }
 
-/// The root of a > 0: one Newton step from the root of its high part.
+/// Returns the root of a > 0: one Newton step from the root of its high part.
 PRIVGRAD_HD Double2 square_root(Double2 a) {
   const double root = square_root(a.high);
   const Double2 rest = add(a, negative(exact_product(root, root)));
   return exact_sum_of_sorted(root, rest.high / (2.0 * root));
 }
 
-/// An integer of 96 bits, high 2^64 + low, times 2^-96: exact.
+/// Returns an integer of 96 bits, high 2^64 + low, times 2^-96: exact.
 PRIVGRAD_HD Double2 fraction_of(uint32_t high, uint64_t low) {
-  // 32 + 21 bits, and the other 43.
+  // Splits the number into its upper 32 + 21 bits and its lower 43 bits.
   const uint64_t upper = (static_cast<uint64_t>(high) << 21) | (low >> 43);
   const uint64_t lower = low & ((uint64_t{1} << 43) - 1);
   return exact_sum_of_sorted(static_cast<double>(upper) * 0x1p-53,
@@ -93,7 +93,7 @@ PRIVGRAD_HD Double2 logarithm(Double2 n, double exponent) {
   return exponent == 0.0 ? of_m : add(multiply(of_two, {exponent, 0.0}), of_m);
 }
 
-/// sin or cos of pi t / 4, for t in [0, 1].
+/// Returns sin or cos of pi t / 4, for t in [0, 1].
 ///
 /// Taylor series, cut off after the 31st and the 30th power of an angle below 0.7854: less than
 /// 2^-120. The error is below 2^-94: absolute for the cosine, which is at least 0.7, and relative

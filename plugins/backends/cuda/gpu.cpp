@@ -48,6 +48,8 @@ struct Driver {
   Result (*cuMemGetInfo_v2)(std::size_t*, std::size_t*) = nullptr;
   Result (*cuMemAlloc_v2)(Address*, std::size_t) = nullptr;
   Result (*cuMemFree_v2)(Address) = nullptr;
+  Result (*cuMemAllocHost_v2)(void**, std::size_t) = nullptr;
+  Result (*cuMemFreeHost)(void*) = nullptr;
   Result (*cuMemsetD8Async)(Address, unsigned char, std::size_t, Stream) = nullptr;
   Result (*cuMemcpyHtoDAsync_v2)(Address, const void*, std::size_t, Stream) = nullptr;
   Result (*cuMemcpyDtoHAsync_v2)(void*, Address, std::size_t, Stream) = nullptr;
@@ -91,6 +93,8 @@ Driver load_driver() {
   PRIVGRAD_CUDA_FIND(cuMemGetInfo_v2);
   PRIVGRAD_CUDA_FIND(cuMemAlloc_v2);
   PRIVGRAD_CUDA_FIND(cuMemFree_v2);
+  PRIVGRAD_CUDA_FIND(cuMemAllocHost_v2);
+  PRIVGRAD_CUDA_FIND(cuMemFreeHost);
   PRIVGRAD_CUDA_FIND(cuMemsetD8Async);
   PRIVGRAD_CUDA_FIND(cuMemcpyHtoDAsync_v2);
   PRIVGRAD_CUDA_FIND(cuMemcpyDtoHAsync_v2);
@@ -103,7 +107,7 @@ Driver load_driver() {
   return driver;
 }
 
-/// The driver, one per process, because it cannot be unloaded.
+/// Returns the driver, one per process, because it cannot be unloaded.
 const Driver& driver() {
   static const Driver loaded = load_driver();
   return loaded;
@@ -133,7 +137,7 @@ std::string why_no_driver() {
   return {};
 }
 
-/// The properties of a GPU that can be queried without using it.
+/// The properties of a GPU that can be queried without initialising it.
 struct Found {
   DeviceNumber number = 0;
   std::string name;
@@ -155,7 +159,7 @@ Found find_gpu(std::size_t number) {
     return found;
   }
   char name[256] = {};
-  int major = 0, minor = 0;  // of its compute capability
+  int major = 0, minor = 0;  // its compute capability
   if (driver().cuDeviceGet(&found.number, static_cast<int>(number)) != kSuccess ||
       driver().cuDeviceGetName(name, sizeof name, found.number) != kSuccess ||
       driver().cuDeviceGetAttribute(&major, kMajorCapability, found.number) != kSuccess ||
@@ -209,6 +213,20 @@ class Gpu final : public Device, public std::enable_shared_from_this<Gpu> {
     driver().cuMemFree_v2(reinterpret_cast<Address>(memory));
   }
 
+  void* allocate_pinned(std::size_t bytes) override {
+    use();
+    void* memory = nullptr;
+    const Result result = driver().cuMemAllocHost_v2(&memory, bytes);
+    if (result == kOutOfMemory) throw OutOfMemory();
+    check(result, "give pinned memory");
+    return memory;
+  }
+
+  void free_pinned(void* memory) noexcept override {
+    driver().cuCtxSetCurrent(context_);
+    driver().cuMemFreeHost(memory);
+  }
+
   std::size_t free_bytes() override {
     use();
     std::size_t free = 0, total = 0;
@@ -219,6 +237,8 @@ class Gpu final : public Device, public std::enable_shared_from_this<Gpu> {
   std::size_t pass_bytes() const override { return std::size_t{2} << 30; }
 
   std::unique_ptr<Queue> make_queue() override;
+
+  Context context() const { return context_; }
 
   /// Makes this GPU current on the calling thread.
   void use() const { check(driver().cuCtxSetCurrent(context_), "be used"); }
@@ -235,7 +255,7 @@ class Gpu final : public Device, public std::enable_shared_from_this<Gpu> {
 
   bool has_failed() const { return has_failed_; }
 
-  /// After a failure all later calls fail, because the driver returns an error for each of them.
+  /// After a failure all later calls fail, too, because the driver returns an error for each.
   void check(Result result, const std::string& what) const {
     if (result == kSuccess) return;
     has_failed_ = true;
@@ -258,7 +278,11 @@ class GpuQueue final : public Queue {
     gpu_->use();
     gpu_->check(driver().cuStreamCreate(&stream_, kNonBlocking), "create a stream");
   }
-  ~GpuQueue() override { driver().cuStreamDestroy_v2(stream_); }
+  ~GpuQueue() override {
+    driver().cuCtxSetCurrent(gpu_->context());
+    driver().cuStreamSynchronize(stream_);
+    driver().cuStreamDestroy_v2(stream_);
+  }
 
   void launch(const Launch& launch) override {
     gpu_->use();
@@ -274,21 +298,31 @@ class GpuQueue final : public Queue {
         "run " + std::string(launch.name));
   }
 
-  void copy_in(void* to, const void* from, std::size_t bytes) override {
+  void send(void* to, const void* pinned, std::size_t bytes) override {
     if (bytes == 0) return;
     gpu_->use();
-    gpu_->check(driver().cuMemcpyHtoDAsync_v2(reinterpret_cast<Address>(to), from, bytes, stream_),
-                "receive data");
-    // Waits, because the caller may change its memory after this returns.
-    wait();
+    gpu_->check(
+        driver().cuMemcpyHtoDAsync_v2(reinterpret_cast<Address>(to), pinned, bytes, stream_),
+        "receive data");
   }
 
-  void copy_out(void* to, const void* from, std::size_t bytes) override {
+  void fetch(void* pinned, const void* from, std::size_t bytes) override {
     if (bytes == 0) return;
     gpu_->use();
-    gpu_->check(driver().cuMemcpyDtoHAsync_v2(to, reinterpret_cast<Address>(from), bytes, stream_),
-                "return data");
-    wait();
+    gpu_->check(
+        driver().cuMemcpyDtoHAsync_v2(pinned, reinterpret_cast<Address>(from), bytes, stream_),
+        "return data");
+  }
+
+  // Memory that is not pinned uses the same driver calls. Both functions wait, because the caller
+  // may change its memory, or read it, after they return.
+  void copy_in(void* to, const void* from, std::size_t bytes) override {
+    send(to, from, bytes);
+    if (bytes > 0) wait();
+  }
+  void copy_out(void* to, const void* from, std::size_t bytes) override {
+    fetch(to, from, bytes);
+    if (bytes > 0) wait();
   }
 
   void zero(void* memory, std::size_t bytes) override {
@@ -299,6 +333,7 @@ class GpuQueue final : public Queue {
   }
 
   void wait() override {
+    gpu_->count_wait();
     gpu_->use();
     gpu_->check(driver().cuStreamSynchronize(stream_), "finish its work");
   }

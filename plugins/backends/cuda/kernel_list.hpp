@@ -1,4 +1,4 @@
-// The list of all kernels and their names in the compiled modules; a new kernel is added here.
+// The list of all kernels and their names in the compiled modules; new kernels are added here.
 #pragma once
 
 #include "cells.hpp"
@@ -6,6 +6,7 @@
 #include "losses.hpp"
 #include "noise.hpp"
 #include "resident.hpp"
+#include "scales.hpp"
 #include "whole_products.hpp"
 
 // clang-format off
@@ -25,9 +26,9 @@
   kernel(activate_backward, ForEach<ActivateBackward>)                  \
   kernel(pool_forward, ForEach<PoolForward>)                            \
   kernel(pool_backward, ForEach<PoolBackward>)                          \
-  kernel(norm_moments, ForEach<NormMoments>)                            \
+  kernel(norm_moments, NormMoments)                                     \
   kernel(norm_forward, ForEach<NormForward>)                            \
-  kernel(norm_backward, ForEach<NormBackward>)                          \
+  kernel(norm_backward, NormBackward)                                   \
   kernel(norm_gradient, ForEach<NormGradient>)                          \
   kernel(embedding_forward, ForEach<EmbeddingForward>)                  \
   kernel(embedding_gradient, ForEach<EmbeddingGradient>)                \
@@ -45,18 +46,22 @@
   kernel(add_places, ForEach<AddPlaces>)                                \
   kernel(spread_places, ForEach<SpreadPlaces>)                          \
   kernel(turn_pairs, ForEach<TurnPairs>)                                \
-  kernel(row_softmax, ForEach<RowSoftmax>)                              \
-  kernel(row_softmax_backward, ForEach<RowSoftmaxBackward>)             \
+  kernel(row_softmax, RowSoftmax)                                       \
+  kernel(row_softmax_backward, RowSoftmaxBackward)                      \
   kernel(judge, ForEach<Judge>)                                         \
   kernel(loss_gradient, ForEach<LossGradient>)                          \
+  kernel(token_loss_gradient, TokenLossGradient)                        \
   kernel(row_statistics, RowStatistics)                                 \
   kernel(dense_norm, ForEach<DenseNorm>)                                \
   kernel(row_norm, ForEach<RowNorm>)                                    \
+  kernel(token_row_squares, TokenRowSquares)                            \
   kernel(token_norm, ForEach<TokenNorm>)                                \
   kernel(choose_place_roundings, ForEach<ChoosePlaceRoundings>)         \
   kernel(place_sums, WholeProduct<RoundedPixels, RoundedErrors, PlaceSums>)\
   kernel(shrink_place_sums, ShrinkPlaceSums)                            \
   kernel(choose_scales, ForEach<ChooseScales>)                          \
+  kernel(clip_scales, ForEach<ClipScales>)                              \
+  kernel(take_within, ForEach<TakeWithin>)                              \
   kernel(choose_dense_roundings, ForEach<ChooseDenseRoundings>)         \
   kernel(round_operands, RoundOperands)                                 \
   kernel(row_squares, RowSquares)                                       \
@@ -72,6 +77,8 @@
   kernel(row_factors, ForEach<RowFactors>)                              \
   kernel(whole_factors, ForEach<WholeFactors>)                          \
   kernel(token_factors, ForEach<TokenFactors>)                          \
+  kernel(gather_rows, ForEach<GatherRows>)                              \
+  kernel(example_checksums, ExampleChecksums)                           \
   kernel(gather_cells, ForEach<Gather<int64_t>>)                        \
   kernel(gather_floats, ForEach<Gather<float>>)                         \
   kernel(copy_floats, ForEach<CopyFloats>)                              \

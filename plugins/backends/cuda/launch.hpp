@@ -23,7 +23,7 @@ PRIVGRAD_CUDA_KERNELS(PRIVGRAD_CUDA_NAME)
 template <class Kernel>
 void run_block(const void* kernel, std::uint64_t block) {
   typename Kernel::Shared shared;
-  // As on the device, where shared memory still contains the last block's data.
+  // Leaves data in shared memory, as a device does from the last block.
   if constexpr (!std::is_empty_v<typename Kernel::Shared>) {
     std::memset(static_cast<void*>(&shared), 0xcb, sizeof shared);
   }
@@ -34,7 +34,7 @@ template <class Kernel>
 void launch(Queue& queue, const Kernel& kernel, std::uint64_t blocks) {
   static_assert(std::is_trivially_copyable_v<Kernel>, "it is copied to the device");
   if (blocks == 0) return;
-  queue.launch({KernelName<Kernel>::value, &kernel, blocks, run_block<Kernel>});
+  queue.launch({KernelName<Kernel>::value, &kernel, sizeof kernel, blocks, run_block<Kernel>});
 }
 
 template <class Kernel>
@@ -48,8 +48,8 @@ void launch_each(Queue& queue, const Use& use) {
   launch(queue, ForEach<Use>{use}, (use.count + kThreads - 1) / kThreads);
 }
 
-/// Launches a product by the tile for its columns. (The number of rows is private: it chooses
-/// nothing.)
+/// Launches a product with a tile that fits its columns. (The number of rows is private, so it does
+/// not affect the choice.)
 template <class A, class B>
 void launch_product(Queue& queue, const A& a, const B& b, const Extents& extents,
                     const Result& result) {

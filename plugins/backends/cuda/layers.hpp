@@ -5,8 +5,8 @@
 #include "convolutions.hpp"
 #include "sequences.hpp"
 
-// Forward, backward, and the gradients of parameters. One thread computes each sum for one example,
-// in the order of the backend `cpu`.
+// The kernels compute outputs, derivatives, and the gradients of parameters. One thread, or the
+// lanes of a row, computes each sum of an example, in the order of the backend `cpu`.
 namespace privgrad::cuda {
 
 // --- Sums and multiples of values, and parts of one.
@@ -40,7 +40,7 @@ struct MultiplyBy {
   PRIVGRAD_HD void operator()(uint64_t i) const { to[i] = factor * from[i]; }
 };
 
-/// Elements [first, first + size) of each `extent`.
+/// Copies the elements [first, first + size) of each `extent` elements.
 struct TakePart {
   uint64_t count, extent, first, size;
   const float* from;
@@ -50,20 +50,20 @@ struct TakePart {
   }
 };
 
-/// The transpose of TakePart: zeros elsewhere.
+/// The transpose of TakePart: writes zeros to all other elements.
 struct PutPart {
   uint64_t count, extent, first, size;
   const float* from;
   float* to;
   PRIVGRAD_HD void operator()(uint64_t i) const {
-    const uint64_t at = i % extent - first;  // beyond size, if it is before first
+    const uint64_t at = i % extent - first;  // wraps to a number above size if before first
     to[i] = at < size ? from[i / extent * size + at] : 0.0f;
   }
 };
 
 // --- Convolutions.
 
-/// Each example's gradient of the biases: the sum of its delta over the places, in order.
+/// Computes each example's gradient of the biases: the sum of its delta over the places, in order.
 struct ConvBiases {
   uint64_t count;
   Convolution conv;
@@ -84,15 +84,15 @@ struct ConvBiases {
 // --- Pooling.
 
 struct Pooling {
-  uint64_t height, width, depth;  // of the input
-  uint64_t rows, columns;         // of the output
+  uint64_t height, width, depth;  // extents of the input
+  uint64_t rows, columns;         // extents of the output
   uint32_t window, stride;
   bool largest;  // maximum, otherwise the mean
   Divisor by_width, by_depth, by_columns, by_stride;
 
   PRIVGRAD_HD uint64_t inputs() const { return height * width * depth; }
   PRIVGRAD_HD uint64_t outputs() const { return rows * columns * depth; }
-  /// The first pixel of output i.
+  /// Returns the first pixel of output i.
   PRIVGRAD_HD uint64_t corner(uint32_t i) const {
     const uint32_t place = by_depth.quotient(i), row = by_columns.quotient(place);
     const uint32_t column = place - row * by_columns.value;
@@ -124,7 +124,7 @@ struct PoolForward {
   }
 };
 
-/// The derivative with respect to each pixel: the sum over the windows that contain it, in order.
+/// Computes each pixel's derivative: the sum over the windows that contain the pixel, in order.
 struct PoolBackward {
   uint64_t count;
   Pooling pool;
@@ -157,8 +157,8 @@ struct PoolBackward {
     return pixel < pool.window ? 0 : pool.by_stride.quotient(pixel - pool.window) + 1;
   }
 
-  /// Whether pixel (u, v) of a window, which is number i of all, is the first with its largest
-  /// value.
+  /// Whether pixel (u, v) of a window, whose value is in[i], is the first pixel with the window's
+  /// largest value.
   PRIVGRAD_HD bool is_chosen(uint64_t example, uint64_t output, uint64_t i, uint32_t u,
                              uint32_t v) const {
     const float top = out[example * pool.outputs() + output];
@@ -175,7 +175,7 @@ struct PoolBackward {
 
 // --- Norms.
 
-/// Group and layer normalisation, for sets of places and channels that each have their own mean and
+/// Group and layer normalisation: each set of places and channels has its own mean and
 /// variance.
 struct Norm {
   uint64_t places, channels;
@@ -187,25 +187,22 @@ struct Norm {
   PRIVGRAD_HD uint64_t members() const { return places_per_set * channels_per_set; }
   PRIVGRAD_HD uint64_t sets_across() const { return channels / channels_per_set; }
   PRIVGRAD_HD uint64_t sets() const { return values() / members(); }
-  /// Channel c of a set at its place p, as an index into the example's values.
+  /// Returns channel c of a set at its place p, as an index into the example's values.
   PRIVGRAD_HD uint64_t member(uint64_t set, uint64_t p, uint64_t c) const {
     const uint64_t place = set / sets_across() * places_per_set + p;
     return place * channels + set % sets_across() * channels_per_set + c;
   }
-  /// The mean of term(index) over a set, in the order of the backend `cpu`: each channel's places,
-  /// then the channels in sixteen lanes, and the lanes by halves.
+  /// Returns a lane's part of the sum of term(index) over a set: each channel's places in order,
+  /// then the lane's channels in order.
   template <class Term>
-  PRIVGRAD_HD double mean(uint64_t set, const Term& term) const {
-    double lanes[16] = {};
-    for (uint64_t c = 0; c < channels_per_set; ++c) {
+  PRIVGRAD_HD double part(uint64_t set, uint32_t lane, const Term& term) const {
+    double all = 0.0;
+    for (uint64_t c = lane; c < channels_per_set; c += kRowLanes) {
       double sum = 0.0;
       for (uint64_t p = 0; p < places_per_set; ++p) sum += term(member(set, p, c));
-      lanes[c % 16] += sum;
+      all += sum;
     }
-    for (uint32_t half = 8; half > 0; half /= 2) {
-      for (uint32_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-    }
-    return lanes[0] / static_cast<double>(members());
+    return all;
   }
   PRIVGRAD_HD uint64_t set_of(uint64_t value) const {
     return value / channels / places_per_set * sets_across() + value % channels / channels_per_set;
@@ -218,21 +215,46 @@ struct Moments {
 };
 
 struct NormMoments {
+  struct Shared {
+    Lanes<double> sums, squares;
+  };
+
   uint64_t count;  // sets of all examples
   Norm norm;
   const float* in;
   Moments* moments;
-  PRIVGRAD_HD void operator()(uint64_t i) const {
-    const float* own = in + i / norm.sets() * norm.values();
-    const uint64_t set = i % norm.sets();
-    const double mean =
-        norm.centres ? norm.mean(set, [&](uint64_t at) { return static_cast<double>(own[at]); })
-                     : 0.0;
-    const double variance = norm.mean(set, [&](uint64_t at) {
-      const double difference = static_cast<double>(own[at]) - mean;
-      return difference * difference;
+
+  uint64_t blocks() const { return blocks_of_rows(count); }
+
+  PRIVGRAD_HD void run(uint64_t block, Shared& shared) const {
+    each_thread([&](uint32_t thread) {
+      const uint64_t i = row_of_thread(block, thread);
+      if (i >= count || !norm.centres) return;
+      const float* own = in + i / norm.sets() * norm.values();
+      shared.sums.of(thread) = norm.part(i % norm.sets(), thread % kRowLanes,
+                                         [&](uint64_t at) { return static_cast<double>(own[at]); });
     });
-    moments[i] = {mean, 1.0 / square_root(variance + norm.epsilon)};
+    each_thread([&](uint32_t thread) {
+      const uint64_t i = row_of_thread(block, thread);
+      if (i >= count) return;
+      const float* own = in + i / norm.sets() * norm.values();
+      const double mean = mean_of(shared, thread);
+      shared.squares.of(thread) = norm.part(i % norm.sets(), thread % kRowLanes, [&](uint64_t at) {
+        const double difference = static_cast<double>(own[at]) - mean;
+        return difference * difference;
+      });
+    });
+    each_thread([&](uint32_t thread) {
+      const uint64_t i = row_of_thread(block, thread);
+      if (i >= count || thread % kRowLanes != 0) return;
+      const double variance = shared.squares.sum(thread) / static_cast<double>(norm.members());
+      moments[i] = {mean_of(shared, thread), 1.0 / square_root(variance + norm.epsilon)};
+    });
+  }
+
+ private:
+  PRIVGRAD_HD double mean_of(const Shared& shared, uint32_t thread) const {
+    return norm.centres ? shared.sums.sum(thread) / static_cast<double>(norm.members()) : 0.0;
   }
 };
 
@@ -253,28 +275,48 @@ struct NormForward {
   }
 };
 
-/// One set of one example.
 struct NormBackward {
-  uint64_t count;
+  struct Shared {
+    Lanes<double> errors, slopes;
+  };
+
+  uint64_t count;  // sets of all examples
   Norm norm;
   const float *in, *parameters, *delta;
   const Moments* moments;
   float* below;
-  PRIVGRAD_HD void operator()(uint64_t i) const {
-    const uint64_t first = i / norm.sets() * norm.values();
-    const uint64_t set = i % norm.sets();
-    const Moments& own = moments[i];
-    const double mean =
-        norm.centres ? norm.mean(set, [&](uint64_t at) { return weighted(first, at); }) : 0.0;
-    const double slope =
-        norm.mean(set, [&](uint64_t at) { return weighted(first, at) * value(first + at, own); });
-    for (uint64_t p = 0; p < norm.places_per_set; ++p) {
-      for (uint64_t c = 0; c < norm.channels_per_set; ++c) {
-        const uint64_t at = norm.member(set, p, c);
-        below[first + at] = static_cast<float>(
-            own.scale * (weighted(first, at) - mean - value(first + at, own) * slope));
+
+  uint64_t blocks() const { return blocks_of_rows(count); }
+
+  PRIVGRAD_HD void run(uint64_t block, Shared& shared) const {
+    each_thread([&](uint32_t thread) {
+      const uint64_t i = row_of_thread(block, thread);
+      if (i >= count) return;
+      const uint64_t first = i / norm.sets() * norm.values(), set = i % norm.sets();
+      const Moments& own = moments[i];
+      const uint32_t lane = thread % kRowLanes;
+      if (norm.centres)
+        shared.errors.of(thread) =
+            norm.part(set, lane, [&](uint64_t at) { return weighted(first, at); });
+      shared.slopes.of(thread) = norm.part(
+          set, lane, [&](uint64_t at) { return weighted(first, at) * value(first + at, own); });
+    });
+    each_thread([&](uint32_t thread) {
+      const uint64_t i = row_of_thread(block, thread);
+      if (i >= count) return;
+      const uint64_t first = i / norm.sets() * norm.values(), set = i % norm.sets();
+      const Moments& own = moments[i];
+      const auto members = static_cast<double>(norm.members());
+      const double mean = norm.centres ? shared.errors.sum(thread) / members : 0.0;
+      const double slope = shared.slopes.sum(thread) / members;
+      for (uint64_t p = 0; p < norm.places_per_set; ++p) {
+        for (uint64_t c = thread % kRowLanes; c < norm.channels_per_set; c += kRowLanes) {
+          const uint64_t at = norm.member(set, p, c);
+          below[first + at] = static_cast<float>(
+              own.scale * (weighted(first, at) - mean - value(first + at, own) * slope));
+        }
       }
-    }
+    });
   }
 
  private:
@@ -287,7 +329,7 @@ struct NormBackward {
   }
 };
 
-/// Each example's gradient of one channel's weight and bias.
+/// Computes each example's gradient of one channel's weight and bias.
 struct NormGradient {
   uint64_t count;  // channels of all examples
   Norm norm;
@@ -298,15 +340,17 @@ struct NormGradient {
   PRIVGRAD_HD void operator()(uint64_t i) const {
     const uint64_t example = i / norm.channels;
     const uint64_t channel = i % norm.channels;
+    const Moments* own = moments + example * norm.sets() + channel / norm.channels_per_set;
+    uint64_t at = example * norm.values() + channel;
     double weight = 0.0, bias = 0.0;
-    for (uint64_t place = 0; place < norm.places; ++place) {
-      const uint64_t at = place * norm.channels + channel;
-      const Moments& own = moments[example * norm.sets() + norm.set_of(at)];
-      const double value =
-          (static_cast<double>(in[example * norm.values() + at]) - own.mean) * own.scale;
-      const auto error = static_cast<double>(delta[example * norm.values() + at]);
-      weight += error * value;
-      bias += error;
+    for (uint64_t first = 0; first < norm.places; first += norm.places_per_set) {
+      for (uint64_t p = 0; p < norm.places_per_set; ++p, at += norm.channels) {
+        const double value = (static_cast<double>(in[at]) - own->mean) * own->scale;
+        const auto error = static_cast<double>(delta[at]);
+        weight += error * value;
+        bias += error;
+      }
+      own += norm.sets_across();
     }
     gradients[example * stride + channel] = static_cast<float>(weight);
     if (norm.centres)
@@ -331,7 +375,7 @@ struct Table {
     }
     return true;
   }
-  /// Whether the place has a token, and no earlier place has the same.
+  /// Whether the place has a token that no earlier place has.
   PRIVGRAD_HD bool is_first(const float* example, uint64_t t) const {
     if (is_empty(example[t])) return false;
     for (uint64_t earlier = 0; earlier < t; ++earlier) {
@@ -339,7 +383,7 @@ struct Table {
     }
     return true;
   }
-  /// The gradient of column k of token t's row, over all its places from t on, in order.
+  /// Returns column k of the row gradient of place t's token, summed over its places from t on.
   PRIVGRAD_HD float gradient(const float* example, const float* delta, uint64_t t,
                              uint64_t k) const {
     double sum = 0.0;
@@ -364,8 +408,8 @@ struct EmbeddingForward {
   }
 };
 
-/// Writes into rows of zeros; writes NaN into the first number of an example whose values are not
-/// all tokens or empty places.
+/// Writes each example's gradient into rows of zeros, and NaN into the first number of an example
+/// whose values are not all tokens or empty places.
 struct EmbeddingGradient {
   uint64_t count;  // [examples, length, width]
   Table table;
@@ -388,10 +432,10 @@ struct EmbeddingGradient {
   }
 };
 
-/// Each example's gradient of a dense layer: delta[u] in[k], then delta.
+/// Computes each example's gradient of a dense layer: first delta[u] in[k], then delta.
 struct DenseGradient {
   uint64_t count;  // [examples, size]
-  uint64_t size;   // of the layer's parameters
+  uint64_t size;   // number of the layer's parameters
   uint64_t units, inputs;
   const float *in, *delta;
   float* gradients;  // `stride` floats from one example's to the next

@@ -4,7 +4,8 @@
 #include "activations.hpp"
 #include "sequences.hpp"
 
-// One thread computes each sum for one example, in the order of the backend `cpu`.
+// Each sum over an example is computed by one thread, and each sum over a place by the lanes of a
+// row, in the order of the backend `cpu`.
 namespace privgrad::cuda {
 
 enum class LossCode : uint32_t { cross_entropy, squared, logistic, next_token };
@@ -13,7 +14,7 @@ struct LossOf {
   LossCode loss;
   uint64_t classes;  // 0 for real targets
   uint64_t places;   // places of next_token; 1 for other losses
-  uint64_t outputs;  // outputs of a place
+  uint64_t outputs;  // number of outputs of a place
   uint64_t inputs;
   const double* weights;  // [classes]; null: 1
 
@@ -23,8 +24,8 @@ struct LossOf {
   }
   PRIVGRAD_HD bool is_class(float target) const { return is_below(target, classes); }
 
-  /// The index of the first of the largest outputs; a NaN at the start compares as larger than
-  /// everything.
+  /// Returns the index of the first of the largest outputs; a NaN counts as the largest only if it
+  /// comes first.
   PRIVGRAD_HD uint64_t top(const float* output) const {
     uint64_t top = 0;
     for (uint64_t j = 1; j < outputs; ++j) {
@@ -59,13 +60,8 @@ struct LossOf {
     return top(output) == label;
   }
 
-  /// The derivatives with respect to the outputs of a place.
-  PRIVGRAD_HD void gradient(const float* tokens, uint64_t place, const float* output, float target,
-                            float* gradient) const {
-    if (loss == LossCode::next_token) {
-      next_token_gradient(tokens, place, output, gradient);
-      return;
-    }
+  /// Computes the derivatives with respect to the outputs; for next_token, see TokenLossGradient.
+  PRIVGRAD_HD void gradient(const float* output, float target, float* gradient) const {
     if (classes != 0 && !is_class(target)) {
       for (uint64_t j = 0; j < outputs; ++j) gradient[j] = float_of(kFloatNan);
       return;
@@ -94,7 +90,6 @@ struct LossOf {
     }
   }
 
- private:
   /// The number of places with a next token; `places` if a next token is not in the vocabulary.
   PRIVGRAD_HD uint64_t next_tokens(const float* tokens) const {
     uint64_t count = 0;
@@ -106,6 +101,7 @@ struct LossOf {
     return count;
   }
 
+ private:
   PRIVGRAD_HD double next_token(const float* tokens, const float* output) const {
     const uint64_t count = next_tokens(tokens);
     if (count == places) return double_of(kDoubleNan);
@@ -115,27 +111,6 @@ struct LossOf {
       sum += cross_entropy(output + (t - 1) * outputs, static_cast<uint64_t>(tokens[t]));
     }
     return sum / static_cast<double>(count == 0 ? 1 : count);
-  }
-
-  PRIVGRAD_HD void next_token_gradient(const float* tokens, uint64_t place, const float* output,
-                                       float* gradient) const {
-    const uint64_t count = next_tokens(tokens);
-    const bool is_none = count == places;
-    if (is_none || place + 1 == places || tokens[place + 1] == kEmptyPlace) {
-      for (uint64_t j = 0; j < outputs; ++j) gradient[j] = is_none ? float_of(kFloatNan) : 0.0f;
-      return;
-    }
-    float top = float_of(0xff800000u);  // -infinity
-    for (uint64_t j = 0; j < outputs; ++j) top = output[j] > top ? output[j] : top;
-    PlaceLanes lanes;
-    for (uint64_t j = 0; j < outputs; ++j) {
-      gradient[j] = exp_of_negative(output[j] - top);
-      lanes.add(j, gradient[j]);
-    }
-    const float share = 1.0f / static_cast<float>(count);
-    const float scale = share / lanes.sum();
-    for (uint64_t j = 0; j < outputs; ++j) gradient[j] *= scale;
-    gradient[static_cast<uint64_t>(tokens[place + 1])] -= share;
   }
 
   PRIVGRAD_HD double weight(uint64_t label) const {
@@ -172,7 +147,7 @@ struct LossOf {
   }
 };
 
-/// One example's loss, and whether its outputs name its class.
+/// Computes each example's loss, and whether its outputs name its class.
 struct Judge {
   uint64_t count;
   LossOf of;
@@ -187,14 +162,69 @@ struct Judge {
 };
 
 struct LossGradient {
-  uint64_t count;  // places of all examples
+  uint64_t count;
   LossOf of;
-  const float *features, *outputs, *targets;
+  const float *outputs, *targets;
   float* delta;
   PRIVGRAD_HD void operator()(uint64_t i) const {
-    const uint64_t example = i / of.places;
-    of.gradient(features + example * of.inputs, i % of.places, outputs + i * of.outputs,
-                targets[example], delta + i * of.outputs);
+    of.gradient(outputs + i * of.outputs, targets[i], delta + i * of.outputs);
+  }
+};
+
+/// Computes the derivatives of next_token.
+struct TokenLossGradient {
+  struct Shared {
+    Lanes<float> tops, sums;
+  };
+
+  uint64_t count;  // places of all examples
+  LossOf of;
+  const float *features, *outputs;
+  float* delta;
+
+  uint64_t blocks() const { return blocks_of_rows(count); }
+
+  PRIVGRAD_HD void run(uint64_t block, Shared& shared) const {
+    each_thread([&](uint32_t thread) {
+      const uint64_t i = row_of_thread(block, thread);
+      float top = float_of(0xff800000u);  // -infinity
+      for (uint64_t j = thread % kRowLanes; i < count && j < of.outputs; j += kRowLanes) {
+        const float output = outputs[i * of.outputs + j];
+        top = output > top ? output : top;
+      }
+      shared.tops.of(thread) = top;
+    });
+    each_thread([&](uint32_t thread) {
+      const uint64_t i = row_of_thread(block, thread);
+      const float top = shared.tops.largest(thread);
+      float sum = 0.0f;
+      for (uint64_t j = thread % kRowLanes; i < count && j < of.outputs; j += kRowLanes) {
+        const float e = exp_of_negative(outputs[i * of.outputs + j] - top);
+        delta[i * of.outputs + j] = e;
+        sum += e;
+      }
+      shared.sums.of(thread) = sum;
+    });
+    each_thread([&](uint32_t thread) {
+      const uint64_t i = row_of_thread(block, thread);
+      if (i < count) finish(i, thread % kRowLanes, shared.sums.sum(thread));
+    });
+  }
+
+ private:
+  PRIVGRAD_HD void finish(uint64_t i, uint32_t lane, float sum) const {
+    const float* tokens = features + i / of.places * of.inputs;
+    const uint64_t place = i % of.places, next = of.next_tokens(tokens);
+    const bool is_none = next == of.places;
+    const bool has_next = !is_none && place + 1 < of.places && tokens[place + 1] != kEmptyPlace;
+    const uint64_t label = has_next ? static_cast<uint64_t>(tokens[place + 1]) : of.outputs;
+    const float share = 1.0f / static_cast<float>(next);
+    const float scale = share / sum;
+    for (uint64_t j = lane; j < of.outputs; j += kRowLanes) {
+      float& gradient = delta[i * of.outputs + j];
+      gradient = is_none ? float_of(kFloatNan) : has_next ? gradient * scale : 0.0f;
+      if (j == label) gradient -= share;
+    }
   }
 };
 

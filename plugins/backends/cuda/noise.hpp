@@ -5,16 +5,16 @@
 
 // framework/trust/noise/include/privgrad/trust/rounded_gaussian.hpp has the definition and the
 // proof. A key fixes element i of a stream. Here it is decided in three tiers: float32, double and
-// double2. Each computes an interval that certainly contains the true value, and passes the element
-// on unless the whole interval rounds to the same number. double2 leaves fewer than one element in
-// 2^60 undecided; the caller is notified of these, and recomputes their chunk.
+// double2. Each computes an interval that certainly contains the true value, and leaves the element
+// to the next tier unless the whole interval rounds to one number. double2 leaves fewer than one
+// element in 2^60 undecided; the kernel marks its chunk, which the caller recomputes.
 namespace privgrad::cuda {
 
 // --- AES-128 (FIPS 197), by a table of 256 words for the middle rounds. Its indices are secret: a
 // program that can time the GPU's memory from inside could learn about the key, so programs of
 // other users must not run on the GPU (SECURITY.md).
 
-/// The round keys, each of four columns, with their first byte as the most significant.
+/// The round keys, each of four columns whose first byte is the most significant.
 struct AesKeys {
   uint32_t words[44];
 };
@@ -25,9 +25,9 @@ PRIVGRAD_HD uint32_t rotated(uint32_t word, uint32_t right) {
   return (word >> right) | (word << (32 - right));
 }
 
-/// The block of a counter: AES-128(keys, domain, block), both numbers big-endian, as four words of
-/// its bytes in little-endian order.
-/// \param table  the part of a column from a byte x: (2 S[x], S[x], S[x], 3 S[x]).
+/// Encrypts the block of a counter: AES-128(keys, domain, block), both numbers big-endian, as four
+/// words of its bytes in little-endian order.
+/// \param table  the contribution of a byte x to a column: (2 S[x], S[x], S[x], 3 S[x]).
 PRIVGRAD_HD void aes_block(const AesKeys& keys, const uint32_t* table, uint64_t domain,
                            uint64_t block, uint32_t* out) {
   uint32_t s[4] = {static_cast<uint32_t>(domain >> 32), static_cast<uint32_t>(domain),
@@ -53,11 +53,11 @@ PRIVGRAD_HD void aes_block(const AesKeys& keys, const uint32_t* table, uint64_t 
 }
 
 // --- Box-Muller: polynomials and bounds of framework/trust (normal_kernels.hpp,
-// rounded_gaussian_tiers.hpp), whose tests try them for every word.
+// rounded_gaussian_tiers.hpp), whose tests check them for every word.
 
 PRIVGRAD_HD float chosen(bool yes, float a, float b) { return yes ? a : b; }
 
-/// sqrt(-2 ln u) for u = (word + 1/2) 2^-32.
+/// Returns sqrt(-2 ln u) for u = (word + 1/2) 2^-32.
 PRIVGRAD_HD float float_radius(uint32_t word) {
   constexpr uint32_t kSqrtHalf = 0x3f3504f3, kBias = 127;
   const bool upper = word >> 31 != 0;
@@ -78,7 +78,7 @@ PRIVGRAD_HD float float_radius(uint32_t word) {
   return square_root(fused(s, p, e * -0x1.62e430p+0f));
 }
 
-/// The cosine or sine of the angle that a word encodes, turned into its octant, times r.
+/// Returns the cosine or sine of the angle that a word encodes, mapped to its octant, times r.
 PRIVGRAD_HD float float_turned(uint32_t word, bool sine, float r) {
   const auto k = static_cast<float>(static_cast<int32_t>(word & 0x1fffffff));
   const float t = fused(k, 0x1p-29f, 0x1p-30f);
@@ -99,7 +99,7 @@ PRIVGRAD_HD float float_turned(uint32_t word, bool sine, float r) {
   return float_of(bits_of(value) ^ sign) * r;
 }
 
-/// sqrt(-2 ln u) for u = a, or 1 - a if `upper`; a in [2^-97, 1/2].
+/// Returns sqrt(-2 ln u) for u = a, or 1 - a if `upper`; a in [2^-97, 1/2].
 PRIVGRAD_HD double double_radius(double a, bool upper) {
   constexpr uint64_t kSqrtHalf = 0x3fe6a09e667f3bcd, kBias = 1023;
   const double x = upper ? 1.0 - a : a;
@@ -172,11 +172,11 @@ struct NoiseScale {
   float factor, slope, offset;
 };
 
-/// For larger sizes no tier here can decide, and double2's integers would overflow.
+/// The largest size that a tier here can decide; above it, double2's integers would overflow.
 constexpr int32_t kLargestNoiseSize = 46;
 
-/// An element's words, the further 64 + 64 bits of its pair, and which of the pair's two elements
-/// it is.
+/// An element's words, the next 64 + 64 bits of its pair, and the element's index in its
+/// pair.
 struct NoiseElement {
   uint32_t radius, angle;
   bool sine;
@@ -228,14 +228,14 @@ PRIVGRAD_HD bool decide_by_doubles(const NoiseElement& element, const NoiseScale
 /// Decides by double2, on the same bits. If u (or 1 - u) is in a cell of width 2^-96 that begins
 /// at a, its r differs from the r at the beginning of the cell by at most
 ///   2 2^-96 / (a r)   below 1/2: |dr| = |d(r^2)| / (r + r') <= 2 ln((m + 1) / m) / r, m = a 2^96,
-///   2 2^-96 / r       above: |d(r^2)| <= 2 2^-96 / u, u >= 1/2, and r is less at the beginning,
+///   2 2^-96 / r       above: |d(r^2)| <= 2 2^-96 / u, u >= 1/2, and r is least at the beginning,
 /// and the angle's function by less than 2^-93 (its cell is 2^-93 wide, its slope pi / 4). The
-/// error of the computation is less than 2^-90 of r, of |Z| and of the sum, for some twenty
-/// operations, the logarithm's 2^-93 and the sine's 2^-94; 2^-80 is assumed.
+/// error of the computation is less than 2^-90 of r, of |Z| and of the sum: some twenty operations,
+/// the logarithm's 2^-93 and the sine's 2^-94. The code assumes 2^-80.
 ///
-/// For sizes up to 11, which a release has (release_shift()), an interval is below 2^-65 wide
+/// For sizes up to 11, the largest in a release (release_shift()), an interval is below 2^-65 wide
 /// unless u is below about 2^-20, which is correspondingly rare: less than one element in 2^60 is
-/// left.
+/// left undecided.
 PRIVGRAD_HD bool decide_by_double2(const NoiseElement& element, const NoiseScale& scale,
                                    uint64_t remainder, int64_t& k) {
   const bool upper = element.radius >> 31 != 0;
@@ -273,7 +273,7 @@ PRIVGRAD_HD bool decide_by_double2(const NoiseElement& element, const NoiseScale
   return size_of(away) > bound * 1.01;
 }
 
-/// A chunk of 1024 elements: out = round((sum + sigma zeta) / 2^shift), modulo 2^64.
+/// Computes a chunk of 1024 elements: out = round((sum + sigma zeta) / 2^shift), modulo 2^64.
 struct RoundedNoise {
   static constexpr uint32_t kChunk = 1024, kPairs = kChunk / 2;
   struct Shared {

@@ -22,7 +22,8 @@ class CudaPass final : public ExactClipping::Pass {
   std::unique_ptr<Queue> queue;
   std::vector<StepPass> steps;
   Array<float> features, targets;
-  std::vector<Array<float>> added;  // derivatives before they are added, for inputs of one step
+  Array<std::uint32_t> numbers;     // for a ResidentProgram: row numbers in its memory's data
+  std::vector<Array<float>> added;  // derivatives before addition, for the inputs of one step
   Array<double> losses;
   Array<std::uint8_t> correct;
   // For cells:
@@ -31,15 +32,17 @@ class CudaPass final : public ExactClipping::Pass {
   Array<float> largest[2];           // [rows]
   Array<double> sums_of_squares[2];  // [rows]
   Array<std::int32_t> place_sums;
-  Array<double> scales;  // [rows, groups]
+  Array<double> norms, scales;  // [rows, groups]
   Array<Wide> lengths;
+  Array<std::uint64_t> checksums;  // [rows], of a ResidentProgram
   Array<std::uint8_t> truncates, taken;
   Array<std::uint64_t> sum;  // [parameters]
   bool has_cells = false;
-  // For the factors requested last, with room for the most ever requested:
-  Array<std::uint64_t> places;
-  Array<Factors> factors;
+  Array<Factors> factors;  // the last requested factors; as large as the largest request
 };
+
+void check_rows(std::size_t rows, const CudaPass& pass);
+void check_most_cells(std::uint64_t most_cells);
 
 inline CudaPass& own_pass(ExactClipping::Pass& pass) { return dynamic_cast<CudaPass&>(pass); }
 

@@ -2,19 +2,21 @@
 // batch.
 #pragma once
 
+#include <type_traits>
+
 #include "device_code.hpp"
 
 // Each element of each product is one chain of fused multiply-adds,
 //   fma(a[n-1], b[n-1], ... fma(a[1], b[1], fma(a[0], b[0], start))),
 // in the order of k for any number of rows and columns, place of the element, and tiling: an
 // example's results depend only on the example, and not on the size of a batch, which is private.
-// These are the chains of the backend `cpu`.
+// The backend `cpu` has the same chains.
 namespace privgrad::cuda {
 
-/// Where the batches of an operand begin: each example has several heads, and `share` heads after
-/// each other may have one operand.
+/// The beginnings of an operand's batches. Each example has several heads, and `share` consecutive
+/// heads may have the same operand.
 struct Batches {
-  uint64_t of_example = 0, of_head = 0;  // numbers between the beginnings of two
+  uint64_t of_example = 0, of_head = 0;  // distances between two beginnings, in numbers
   uint64_t heads = 1, share = 1;
 
   PRIVGRAD_HD uint64_t begin(uint64_t batch) const {
@@ -22,18 +24,18 @@ struct Batches {
   }
 };
 
-// The two operands of a product have element k of row (or column) `place`. An operand has
-//   locate(batch, chain, place): a Place, all that follows from the place, computed once for a tile;
-//   at(k): all that follows from k;
-//   find(Place, at): the element, which is 0 if `is_there` is false;
-// and kByInner: whether neighbours in memory are neighbours in k, otherwise they are in `place`.
+// The two operands of a product have element k of row (or column) `place`. Operands provide
+//   locate(batch, chain, place): a Place, with everything that depends only on the place, computed
+//   once a tile; at(k): everything that depends only on k; find(Place, at): the element, which is 0
+//   if `is_there` is false; and kByInner: whether neighbours in memory differ in k; otherwise they
+//   differ in `place`.
 
 struct Element {
   const float* value;  // may be read even if the element is not there
   bool is_there = true;
 };
 
-/// A matrix whose rows go along k: element k of `place` is values[place * stride + k].
+/// A matrix whose rows run along k: element k of `place` is values[place * stride + k].
 struct AlongInner {
   static constexpr bool kByInner = true;
   using Place = const float*;
@@ -48,7 +50,7 @@ struct AlongInner {
   PRIVGRAD_HD Element find(Place place, uint32_t k) const { return {place + k}; }
 };
 
-/// A matrix whose rows go along the places: element k of `place` is values[k * stride + place].
+/// A matrix whose rows run along the places: element k of `place` is values[k * stride + place].
 struct AcrossInner {
   static constexpr bool kByInner = false;
   using Place = const float*;
@@ -63,7 +65,7 @@ struct AcrossInner {
   PRIVGRAD_HD Element find(Place place, uint64_t at) const { return {place + at}; }
 };
 
-/// The extents of a product. Chains: see Product.
+/// The extents of a product; Product explains chains.
 struct Extents {
   uint64_t rows;
   uint32_t columns, inner;
@@ -71,15 +73,15 @@ struct Extents {
   uint32_t chains = 1;
 };
 
-/// Where a product goes: element (row, column) to values[row * stride + column].
+/// The destination of a product: element (row, column) is stored in values[row * stride + column].
 struct Result {
   float* values;
   uint64_t stride;
-  const float* starts = nullptr;  // of the chains of each column; null: 0
+  const float* starts = nullptr;  // starts of each column's chains; null: 0
   Batches batches = {};
 };
 
-/// What a block computes: kRows * kColumns elements, and a thread 8 rows of kEach columns.
+/// The shape of work: a block computes kRows * kColumns elements, a thread 8 rows of kEach columns.
 template <uint32_t rows, uint32_t columns>
 struct Tile {
   static constexpr uint32_t kRows = rows, kColumns = columns, kEach = rows * columns / 8 / kThreads;
@@ -93,17 +95,18 @@ struct alignas(16) Four {
   float value[4];
 };
 
-/// A product, tile by tile, in pieces of kInner of the chain: while the threads of a block multiply
-/// one piece, the next one is copied to shared memory.
+/// Computes a product, tile by tile, in pieces of kInner elements of the chain: while the threads
+/// of a block multiply one piece, the next piece is copied to shared memory.
 ///
-/// \tparam kAddsChains  whether each element is 0 plus the sum of several chains, in order, without
-///   those whose first operand is not there (Place::is_there). The first operand then says which
-///   chains none of a tile's rows has (skips()), and where a row's results begin.
+/// \tparam kAddsChains  whether each element is the sum of several chains, added to 0 in order,
+///   without chains whose first operand is not there (Place::is_there). The first operand then
+///   prepares each row once (begin()), and reports which chains no row of a tile has (skips()) and
+///   where a row's results begin.
 template <class A, class B, class Shape, bool kAddsChains = false>
 struct Product {
   static constexpr uint32_t kRows = Shape::kRows, kColumns = Shape::kColumns, kInner = 16;
   static constexpr uint32_t kEachRow = 8, kEachColumn = Shape::kEach;
-  // A warp computes 4 x 8 groups of the elements of a thread, which lie in quarters of 4 x 4.
+  // A warp's threads are arranged 4 x 8; each thread's elements lie in blocks of 4 x 4.
   static constexpr uint32_t kWarp = 32, kAcross = 8, kDown = 4;
   static constexpr uint32_t kWarpsAcross = kColumns / (kAcross * kEachColumn);
   static_assert(kRows * kColumns == kThreads * kEachRow * kEachColumn && kEachColumn % 4 == 0);
@@ -125,6 +128,13 @@ struct Product {
     uint64_t batch, top, left;
     uint32_t rows, columns;
   };
+  struct NoOrigins {
+    struct Origin {};
+    struct Ends {};
+  };
+  using Origins = std::conditional_t<kAddsChains, A, NoOrigins>;
+  using Origin = typename Origins::Origin;
+  using Ends = typename Origins::Ends;
 
   A a;
   B b;
@@ -143,20 +153,27 @@ struct Product {
                       static_cast<uint32_t>(smaller<uint64_t>(kRows, extents.rows - top)),
                       static_cast<uint32_t>(smaller<uint64_t>(kColumns, extents.columns - left))};
     const uint32_t chains = kAddsChains ? extents.chains : 1;
-    uint32_t chain = next(where, 0), following = next(where, chain + 1);
+    Ends ends{};
+    if constexpr (kAddsChains) ends = a.ends(where.top, where.rows);
+    uint32_t chain = next(ends, 0), following = next(ends, chain + 1);
     PerThread<Sums> sums;
+    PerThread<Origin> origins;
     each_thread([&](uint32_t thread) {
-      if (chain < chains) locate(where, chain, 0, thread, shared);
+      if constexpr (kAddsChains) {
+        static_assert(kRows <= kThreads);
+        if (thread < where.rows) origins[thread] = a.begin(where.top + thread);
+      }
+      if (chain < chains) locate(where, chain, 0, thread, origins[thread], shared);
       begin(where, thread, sums[thread]);
     });
     each_thread([&](uint32_t thread) {
       if (chain < chains) load(where, 0, 0, thread, 0, shared);
-      if (following < chains) locate(where, following, 1, thread, shared);
+      if (following < chains) locate(where, following, 1, thread, origins[thread], shared);
       finish_copies();
     });
-    uint32_t now = 0;  // the half of shared memory with the piece that is multiplied
+    uint32_t now = 0;  // which half of shared memory has the current piece
     for (uint32_t set = 0; chain < chains; set = (set + 1) % kSets) {
-      const uint32_t after = next(where, following + 1);
+      const uint32_t after = next(ends, following + 1);
       for (uint32_t first = 0; first < extents.inner; first += kInner, now ^= 1) {
         const bool is_last = extents.inner - first <= kInner;
         each_thread([&](uint32_t thread) {
@@ -164,7 +181,8 @@ struct Product {
             load(where, set, first + kInner, thread, now ^ 1, shared);
           } else if (following < chains) {
             load(where, (set + 1) % kSets, 0, thread, now ^ 1, shared);
-            if (after < chains) locate(where, after, (set + 2) % kSets, thread, shared);
+            if (after < chains)
+              locate(where, after, (set + 2) % kSets, thread, origins[thread], shared);
           }
           multiply(where, extents.inner - first, thread, now, shared, sums[thread]);
           if constexpr (kAddsChains) {
@@ -180,7 +198,7 @@ struct Product {
   }
 
  private:
-  /// The first row of a thread, or its row i.
+  /// Returns the first row of a thread, or its row i.
   PRIVGRAD_HD static uint32_t row_of(uint32_t thread, uint32_t i = 0) {
     const uint32_t warp = thread / kWarp / kWarpsAcross, lane = thread % kWarp / kAcross;
     return warp * kDown * kEachRow + i / 4 * (4 * kDown) + lane * 4 + i % 4;
@@ -195,18 +213,23 @@ struct Product {
     return row_of(thread) >= where.rows || column_of(thread) >= where.columns;
   }
 
-  /// The first chain from this one on that the tile has.
-  PRIVGRAD_HD uint32_t next(const Where& where, uint32_t chain) const {
+  /// Returns the first chain from `chain` on that the tile has.
+  PRIVGRAD_HD uint32_t next(const Ends& ends, uint32_t chain) const {
     if constexpr (kAddsChains) {
-      while (chain < extents.chains && a.skips(where.top, where.rows, chain)) ++chain;
+      while (chain < extents.chains && a.skips(ends, chain)) ++chain;
     }
     return chain;
   }
 
   PRIVGRAD_HD void locate(const Where& where, uint32_t chain, uint32_t set, uint32_t thread,
-                          Shared& shared) const {
-    if (thread < where.rows)
-      shared.rows[set][thread] = a.locate(where.batch, chain, where.top + thread);
+                          const Origin& origin, Shared& shared) const {
+    if (thread < where.rows) {
+      if constexpr (kAddsChains) {
+        shared.rows[set][thread] = a.locate(origin, chain);
+      } else {
+        shared.rows[set][thread] = a.locate(where.batch, chain, where.top + thread);
+      }
+    }
     if (thread < where.columns)
       shared.columns[set][thread] = b.locate(where.batch, chain, where.left + thread);
   }
@@ -224,8 +247,8 @@ struct Product {
     }
   }
 
-  /// Begins to copy a piece. What lies outside the matrices is left as it is, and enters no chain
-  /// that is stored.
+  /// Begins to copy a piece. Elements outside the matrices get arbitrary values, which do not enter
+  /// any stored chain.
   PRIVGRAD_HD void load(const Where& where, uint32_t set, uint32_t first, uint32_t thread,
                         uint32_t half, Shared& shared) const {
     load_operand<kRows>(a, shared.rows[set], where.rows, first, thread, shared.a[half]);
@@ -237,7 +260,7 @@ struct Product {
                                 uint32_t count, uint32_t first, uint32_t thread,
                                 Four (*to)[kPlaces / 4 + 1]) const {
     if constexpr (Operand::kByInner) {
-      constexpr uint32_t kRun = 8;  // of k: 32 bytes, which memory gives at once
+      constexpr uint32_t kRun = 8;  // values of k: 32 bytes, which memory delivers at once
       PRIVGRAD_UNROLL for (uint32_t run = 0; run < kInner; run += kRun) {
         const uint32_t k = run + thread % kRun;
         if (first + k >= extents.inner) continue;

@@ -12,8 +12,6 @@
 namespace privgrad::cuda {
 namespace {
 
-constexpr std::uint64_t kMostCells = std::uint64_t{1} << 28;
-
 /// The most rows in an evaluation or a block of gradient rows.
 constexpr std::size_t kOwnRows = 1024;
 /// The number of places that the core checks; memory for more is allocated when needed.
@@ -30,6 +28,8 @@ class CountingDevice final : public Device {
     return &bytes_;
   }
   void free(void*) noexcept override {}
+  void* allocate_pinned(std::size_t) override { return &bytes_; }
+  void free_pinned(void*) noexcept override {}
   std::size_t free_bytes() override { return 0; }
   std::size_t pass_bytes() const override { return 0; }
   std::unique_ptr<Queue> make_queue() override { return nullptr; }
@@ -59,6 +59,19 @@ void check_size(const char* what, std::size_t size, std::size_t expected) {
   if (size == expected) return;
   refuse(std::string(what) + " has " + std::to_string(size) + " elements, expected " +
          std::to_string(expected));
+}
+
+void check_rows(std::size_t rows, const CudaPass& pass) {
+  if (rows <= pass.most_rows) return;
+  refuse("a batch has " + std::to_string(rows) + " examples, but its pass has memory for at most " +
+         std::to_string(pass.most_rows));
+}
+
+void check_most_cells(std::uint64_t most_cells) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 28;
+  if (most_cells <= kMost) return;
+  refuse("contributions of " + std::to_string(most_cells) +
+         " cells were requested; at most 2^28 are allowed");
 }
 
 std::string mebibytes(std::size_t bytes) { return std::to_string((bytes >> 20) + 1) + " MiB"; }
@@ -197,11 +210,14 @@ std::unique_ptr<CudaPass> CudaProgram::make(const std::shared_ptr<Device>& devic
   if (use < PassUse::cells) return pass;
   pass->shares = {device, most_rows * groups()};
   pass->squares = {device, most_rows * groups()};
+  pass->norms = {device, most_rows * groups()};
   pass->scales = {device, most_rows * groups()};
+  pass->numbers = {device, most_rows};
   for (auto& largest : pass->largest) largest = {device, most_rows};
   for (auto& sums : pass->sums_of_squares) sums = {device, most_rows};
   pass->place_sums = {device, most_rows * place_sums};
   pass->lengths = {device, most_rows};
+  pass->checksums = {device, most_rows};
   pass->truncates = {device, most_rows};
   pass->taken = {device, most_rows};
   pass->sum = {device, parameter_count_};
@@ -209,7 +225,7 @@ std::unique_ptr<CudaPass> CudaProgram::make(const std::shared_ptr<Device>& devic
   return pass;
 }
 
-/// Gives each step the addresses of its inputs, and of the derivatives with respect to them.
+/// Gives each step the addresses of its inputs and of the derivatives with respect to these inputs.
 void CudaProgram::connect(CudaPass& pass) const {
   const auto maker = [&](std::size_t value) {
     return value == 0 ? nullptr : &pass.steps[value - 1];
@@ -238,7 +254,7 @@ std::size_t CudaProgram::bytes_of_microbatch(std::size_t rows, PassUse use) cons
   return counting->bytes();
 }
 
-/// \returns the number of rows that a pass of this many bytes can have, from 1 to most_rows.
+/// \returns how many rows fit in a pass of this many bytes, from 1 to most_rows.
 std::size_t CudaProgram::rows_within(std::size_t bytes, std::size_t most_rows, PassUse use) const {
   const std::size_t fixed = bytes_of_microbatch(1, use);
   const std::size_t of_a_row = bytes_of_microbatch(2, use) - fixed;
@@ -263,7 +279,7 @@ std::unique_ptr<CudaPass> CudaProgram::make_if_it_fits(std::size_t most_rows, Pa
   }
 }
 
-/// A pass of the program itself, for evaluations and gradient rows, returned at the end.
+/// A pass borrowed from the program, for evaluations and gradient rows, and returned at the end.
 class CudaProgram::Lease {
  public:
   explicit Lease(const CudaProgram& program) : program_(program) {
@@ -286,7 +302,7 @@ class CudaProgram::Lease {
   CudaPass* operator->() const { return pass_.get(); }
 
  private:
-  /// Makes a pass, with fewer rows if memory is short: results are the same.
+  /// Makes a pass, with fewer rows if memory is short, which does not change results.
   std::unique_ptr<CudaPass> make() const {
     std::size_t rows = program_.own_rows_;
     while (rows > 1) {
@@ -304,7 +320,10 @@ class CudaProgram::Lease {
 };
 
 std::unique_ptr<ExactClipping::Pass> CudaProgram::make_pass(std::size_t most_rows) const {
-  if (most_rows == 0) refuse("a pass of 0 examples was requested; expected at least 1");
+  if (most_rows == 0 || most_rows >> 31 != 0) {
+    refuse("a pass of " + std::to_string(most_rows) +
+           " examples was requested; expected 1 to 2^31 - 1");
+  }
   return make_if_it_fits(most_rows, PassUse::cells);
 }
 
@@ -315,31 +334,39 @@ void CudaProgram::forward(const Batch& batch, CudaPass& pass) const {
   pass.has_cells = false;
   pass.queue->copy_in(pass.features.data(), batch.features.data(), batch.features.size_bytes());
   pass.queue->copy_in(pass.targets.data(), batch.targets.data(), batch.targets.size_bytes());
+  run_forward(*pass.queue, pass);
+}
+
+void CudaProgram::run_forward(Queue& queue, CudaPass& pass) const {
   for (std::size_t s = 0; s < steps_.size(); ++s) {
-    steps_[s]->forward(*pass.queue, pass.rows, pass.steps[s]);
+    steps_[s]->forward(queue, pass.rows, pass.steps[s]);
   }
 }
 
 /// Propagates derivatives from the last step back to the first step with trained parameters.
-void CudaProgram::backward_to(CudaPass& pass, bool with_norms) const {
+void CudaProgram::run_backward(Queue& queue, CudaPass& pass, bool with_norms) const {
   const StepPass& last = pass.steps.back();
   const LossOf of = loss();
-  launch_each(*pass.queue, LossGradient{pass.rows * of.places, of, pass.features.data(), last.out,
-                                        pass.targets.data(), last.delta});
+  if (of.loss == LossCode::next_token) {
+    launch(queue, TokenLossGradient{pass.rows * of.places, of, pass.features.data(), last.out,
+                                    last.delta});
+  } else {
+    launch_each(queue, LossGradient{pass.rows, of, last.out, pass.targets.data(), last.delta});
+  }
   std::size_t group = groups();
   for (std::size_t s = steps_.size(); s-- > 0;) {
     const StepPass& own = pass.steps[s];
     if (flow_.trains[s]) {
       --group;
-      if (with_norms) steps_[s]->find_norms(*pass.queue, pass.rows, own, group_pass(pass, group));
+      if (with_norms) steps_[s]->find_norms(queue, pass.rows, own, group_pass(pass, group));
     }
     if (!flow_.hands_down(s)) continue;
-    steps_[s]->backward(*pass.queue, pass.rows, own);
+    steps_[s]->backward(queue, pass.rows, own);
     for (std::size_t i = 0; i < flow_.inputs[s].size(); ++i) {
       const std::size_t value = flow_.inputs[s][i];
       if (!flow_.needs_derivative[value] || flow_.hands_down_first(s, i)) continue;
-      launch_each(*pass.queue, AddTo{pass.rows * size_of(value), pass.added[i].data(),
-                                     pass.steps[value - 1].delta});
+      launch_each(queue, AddTo{pass.rows * size_of(value), pass.added[i].data(),
+                               pass.steps[value - 1].delta});
     }
   }
 }
@@ -349,7 +376,7 @@ void CudaProgram::gradient_rows(const Batch& batch, std::span<float> rows) const
   check_size("the memory for gradient rows", rows.size(), batch.rows() * parameter_count_);
   if (batch.rows() == 0) return;
   const std::size_t fit =
-      device_->pass_bytes() / (parameter_count_ * sizeof(float) + 1);  // of the rows themselves
+      device_->pass_bytes() / (parameter_count_ * sizeof(float) + 1);  // rows that fit
   const Lease pass(*this);
   const std::size_t block =
       std::clamp<std::size_t>(std::min(fit, batch.rows()), 1, pass->most_rows);
@@ -358,7 +385,7 @@ void CudaProgram::gradient_rows(const Batch& batch, std::span<float> rows) const
     const std::size_t count = std::min(block, batch.rows() - first);
     const std::size_t bytes = count * parameter_count_ * sizeof(float);
     forward(part(batch, inputs_, first, count), *pass);
-    backward_to(*pass, false);
+    run_backward(*pass->queue, *pass, false);
     pass->queue->zero(gradients.data(), bytes);
     for (const std::size_t s : group_steps_) {
       steps_[s]->gradient_rows(*pass->queue, count, pass->steps[s],
@@ -428,14 +455,11 @@ GroupPass CudaProgram::group_pass(CudaPass& pass, std::size_t group) const {
 void CudaProgram::backward(const Batch& batch, Pass& given, std::span<double> squared_norms) const {
   check(batch);
   CudaPass& pass = own_pass(given);
-  if (batch.rows() > pass.most_rows) {
-    refuse("a batch has " + std::to_string(batch.rows()) +
-           " examples, but its pass has memory for at most " + std::to_string(pass.most_rows));
-  }
+  check_rows(batch.rows(), pass);
   check_size("the memory for squared norms", squared_norms.size(), batch.rows() * groups());
   forward(batch, pass);
   if (batch.rows() == 0) return;
-  backward_to(pass, true);
+  run_backward(*pass.queue, pass, true);
   std::vector<Share> shares(pass.rows * groups());
   pass.queue->copy_out(shares.data(), pass.shares.data(), shares.size() * sizeof(Share));
   std::transform(shares.begin(), shares.end(), squared_norms.begin(),
@@ -447,10 +471,7 @@ void CudaProgram::make_cells(Pass& given, std::span<const double> scales, std::u
   CudaPass& pass = own_pass(given);
   check_size("the list of scales", scales.size(), pass.rows * groups());
   check_size("the memory for lengths", lengths.size(), pass.rows);
-  if (most_cells > kMostCells) {
-    refuse("contributions of " + std::to_string(most_cells) +
-           " cells were requested; at most 2^28 are allowed");
-  }
+  check_most_cells(most_cells);
   if (!std::all_of(scales.begin(), scales.end(),
                    [](double scale) { return std::isfinite(scale) && scale >= 0.0; })) {
     refuse("a scale is negative or not finite");
@@ -460,6 +481,18 @@ void CudaProgram::make_cells(Pass& given, std::span<const double> scales, std::u
   queue.copy_in(pass.scales.data(), scales.data(), scales.size_bytes());
   launch_each(queue, ChooseScales{scales.size(), static_cast<double>(most_cells),
                                   pass.scales.data(), pass.shares.data()});
+  run_cells(queue, pass, most_cells);
+  static_assert(sizeof(Wide) == sizeof(SquaredLength) && offsetof(Wide, high) == 0);
+  std::vector<Wide> found(pass.rows);
+  queue.copy_out(found.data(), pass.lengths.data(), found.size() * sizeof(Wide));
+  std::transform(found.begin(), found.end(), lengths.begin(), [](const Wide& length) {
+    return SquaredLength{length.high, length.low};
+  });
+  pass.has_cells = true;
+}
+
+/// Makes the cells from the shares' scales.
+void CudaProgram::run_cells(Queue& queue, CudaPass& pass, std::uint64_t most_cells) const {
   queue.zero(pass.truncates.data(), pass.rows);
   // The second time, examples that were too long are rounded towards zero; the others stay the
   // same.
@@ -472,22 +505,12 @@ void CudaProgram::make_cells(Pass& given, std::span<const double> scales, std::u
                 SumSquares{pass.rows, groups(), pass.most_rows, product_of(most_cells, most_cells),
                            pass.squares.data(), pass.lengths.data(), pass.truncates.data()});
   }
-  static_assert(sizeof(Wide) == sizeof(SquaredLength) && offsetof(Wide, high) == 0);
-  std::vector<Wide> found(pass.rows);
-  queue.copy_out(found.data(), pass.lengths.data(), found.size() * sizeof(Wide));
-  std::transform(found.begin(), found.end(), lengths.begin(), [](const Wide& length) {
-    return SquaredLength{length.high, length.low};
-  });
-  pass.has_cells = true;
 }
 
-/// sum[parameters] += on the device.
-void CudaProgram::add_cells_to(CudaPass& pass, std::span<const std::uint8_t> taken,
-                               std::uint64_t* sum) const {
-  pass.queue->copy_in(pass.taken.data(), taken.data(), taken.size());
+void CudaProgram::run_sum(Queue& queue, CudaPass& pass, std::uint64_t* sum) const {
   for (std::size_t group = 0; group < groups(); ++group) {
     const Step& step = *steps_[group_steps_[group]];
-    step.add_cells(*pass.queue, pass.rows, pass.steps[group_steps_[group]], group_pass(pass, group),
+    step.add_cells(queue, pass.rows, pass.steps[group_steps_[group]], group_pass(pass, group),
                    sum + step.offset());
   }
 }
@@ -501,7 +524,8 @@ void CudaProgram::add_cells(Pass& given, std::span<const std::uint8_t> taken,
   if (!pass.has_cells) refuse("add_cells() was called before make_cells()");
   Queue& queue = *pass.queue;
   queue.zero(pass.sum.data(), parameter_count_ * sizeof(std::uint64_t));
-  add_cells_to(pass, taken, pass.sum.data());
+  queue.copy_in(pass.taken.data(), taken.data(), taken.size());
+  run_sum(queue, pass, pass.sum.data());
   std::vector<std::uint64_t> added(parameter_count_);
   queue.copy_out(added.data(), pass.sum.data(), added.size() * sizeof(std::uint64_t));
   std::transform(sum.begin(), sum.end(), added.begin(), sum.begin(),

@@ -24,8 +24,8 @@ class CudaPass;
 /// give non-finite rows, norms and losses, and do not affect other examples.
 class CudaProgram : public Program, public ExactClipping, public ReproducibleRows, public Outputs {
  public:
-  /// \throws ConfigError that names the part which cannot be executed here, or which does not fit
-  ///   in memory.
+  /// \throws ConfigError that names the part that cannot be executed here or does not fit in
+  ///   memory.
   CudaProgram(Network network, std::shared_ptr<Device> device);
   ~CudaProgram() override;
 
@@ -46,13 +46,19 @@ class CudaProgram : public Program, public ExactClipping, public ReproducibleRow
                  std::span<std::int64_t> sum) const override;
 
  protected:
-  void add_cells_to(CudaPass& pass, std::span<const std::uint8_t> taken, std::uint64_t* sum) const;
+  // The parts of a pass, run in a queue.
+  void run_forward(Queue& queue, CudaPass& pass) const;
+  void run_backward(Queue& queue, CudaPass& pass, bool with_norms) const;
+  void run_cells(Queue& queue, CudaPass& pass, std::uint64_t most_cells) const;
+  /// sum += the cells of the examples of pass.taken.
+  void run_sum(Queue& queue, CudaPass& pass, std::uint64_t* sum) const;
   GroupPass group_pass(CudaPass& pass, std::size_t group) const;
   const std::shared_ptr<Device>& device() const { return device_; }
-  /// The step of a group.
+  /// Returns the step of a group.
   std::size_t step_of(std::size_t group) const { return group_steps_[group]; }
   const Step& step(std::size_t number) const { return *steps_[number]; }
   float* parameters() const { return parameters_.data(); }
+  std::size_t inputs() const { return inputs_; }
 
  private:
   class Lease;
@@ -65,7 +71,6 @@ class CudaProgram : public Program, public ExactClipping, public ReproducibleRow
   std::size_t rows_within(std::size_t bytes, std::size_t most_rows, PassUse use) const;
   void check(const Batch& batch) const;
   void forward(const Batch& batch, CudaPass& pass) const;
-  void backward_to(CudaPass& pass, bool with_norms) const;
   void connect(CudaPass& pass) const;
   std::size_t size_of(std::size_t value) const;
   LossOf loss() const;

@@ -1,4 +1,4 @@
-// Kernels for steps that stay on the device: spot checks for the trust base, and optimizer rules.
+// Kernels for steps that stay on the device: the trust base's spot checks, and optimizer rules.
 #pragma once
 
 #include "cells.hpp"
@@ -6,7 +6,7 @@
 // The noise of such steps is in noise.hpp.
 namespace privgrad::cuda {
 
-// --- The factors of each example's cells at some places: left * right is the number that the
+// --- The factors of each example's cells at some places: left * right is the cell that the
 // kernels of sums (cells.hpp) add.
 
 struct Factors {
@@ -16,7 +16,7 @@ struct Factors {
 /// Computes the factors of one layer at those places that the layer contains, and leaves the other
 /// places unchanged.
 struct FactorsAt {
-  uint64_t places, offset, size;  // among all parameters; the layer's are those from offset on
+  uint64_t places, offset, size;  // the layer has `size` parameters from `offset` on
   const uint64_t* place;          // [places]
   Factors* out;                   // [rows, places]
 
@@ -30,7 +30,7 @@ struct FactorsAt {
 };
 
 struct DenseFactors {
-  uint64_t count;  // rows * places, in all of these
+  uint64_t count;  // rows * places
   FactorsAt at;
   uint64_t inputs, units;
   const int16_t *whole_units, *whole_inputs;
@@ -105,7 +105,57 @@ struct TokenFactors {
   }
 };
 
-// --- Numbers at places.
+// --- Gathering numbers.
+
+/// Copies a table's rows for the examples of a pass.
+struct GatherRows {
+  uint64_t count, size;  // count: [rows, size]
+  const uint32_t* row;   // [rows]
+  const float* from;
+  float* out;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    out[i] = from[uint64_t{row[i / size]} * size + i % size];
+  }
+};
+
+/// Computes the checksums of a pass's examples: privgrad::example_checksum().
+struct ExampleChecksums {
+  struct Shared {
+    Lanes<uint64_t> parts;
+  };
+  uint64_t rows, size;
+  const float *features, *targets;  // [rows, size], [rows]
+  uint64_t* out;                    // [rows]
+
+  uint64_t blocks() const { return blocks_of_rows(rows); }
+
+  PRIVGRAD_HD void run(uint64_t block, Shared& shared) const {
+    each_thread([&](uint32_t thread) {
+      const uint64_t row = row_of_thread(block, thread);
+      uint64_t sum = 0;
+      if (row < rows) {
+        for (uint64_t i = thread % kRowLanes; i < size; i += kRowLanes)
+          sum += term(i, features[row * size + i]);
+      }
+      shared.parts.of(thread) = sum;
+    });
+    each_thread([&](uint32_t thread) {
+      const uint64_t row = row_of_thread(block, thread);
+      if (thread % kRowLanes == 0 && row < rows)
+        out[row] = shared.parts.sum(thread) + term(size, targets[row]);
+    });
+  }
+
+ private:
+  PRIVGRAD_HD static uint64_t term(uint64_t place, float number) {
+    uint64_t x = place << 32 | bits_of(number);
+    x ^= x >> 30;
+    x *= 0xbf58476d1ce4e5b9u;
+    x ^= x >> 27;
+    x *= 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+  }
+};
 
 template <class Number>
 struct Gather {
@@ -123,11 +173,11 @@ struct CopyFloats {
   PRIVGRAD_HD void operator()(uint64_t i) const { to[i] = from[i]; }
 };
 
-// --- The optimizer's rule (privgrad/step_rule.hpp defines it), with the operations in its order.
+// --- The optimizer's rule (privgrad/step_rule.hpp defines it), in the same order.
 
 enum class RuleCode : uint32_t { descent, momentum, adam };
 
-/// A chunk's flags: which of its numbers are not finite.
+/// The flags of a chunk that contains numbers that are not finite.
 constexpr uint8_t kBadGradient = 1, kBadParameter = 2;
 
 struct MoveParameters {

@@ -8,14 +8,14 @@ namespace privgrad::cuda {
 
 /// rint or trunc of (x * shift) * factor.
 struct Rounding {
-  float shift = 0.0f;   ///< A power of two that brings the largest x near 1, without rounding.
-  float factor = 0.0f;  ///< 0: all become 0.
+  float shift = 0.0f;   ///< A power of two that exactly scales the largest x to near 1.
+  float factor = 0.0f;  ///< 0: every result is 0.
   float middle = 0.0f;  ///< 1.5 * 2^23: adding and subtracting it rounds to nearest; 0 truncates.
 };
 
 constexpr float kToNearest = 0x1.8p23f;
 
-/// floor(log2(x)) of a finite number above 0.
+/// Returns floor(log2(x)) of a finite number above 0.
 PRIVGRAD_HD int32_t binary_exponent(float x) {
   const uint32_t bits = bits_of(x) & 0x7fffffffu;
   if (bits >= 0x00800000u) return static_cast<int32_t>(bits >> 23) - 127;
@@ -24,7 +24,7 @@ PRIVGRAD_HD int32_t binary_exponent(float x) {
   return exponent;
 }
 
-/// A rounding to factor * x.
+/// Returns a rounding to factor * x.
 /// \param factor  >= 0; factor * largest is at most 2^14, up to rounding in double, or 2^28 if it
 ///   truncates.
 /// \param largest  the largest absolute x, finite.
@@ -35,34 +35,34 @@ PRIVGRAD_HD Rounding make_rounding(double factor, float largest, bool truncates)
           truncates ? 0.0f : kToNearest};
 }
 
-/// 0 if the rounding's factor is 0, even if x is not finite.
+/// Returns x rounded; 0 if the rounding's factor is 0, even if x is not finite.
 PRIVGRAD_HD int32_t rounded(float x, const Rounding& rounding) {
   if (rounding.factor == 0.0f) return 0;
   const float product = (x * rounding.shift) * rounding.factor;
   return static_cast<int32_t>((product + rounding.middle) - rounding.middle);
 }
 
-/// The exact factor of a rounding.
+/// Returns the exact factor of a rounding.
 PRIVGRAD_HD double factor_of(const Rounding& rounding) {
   return static_cast<double>(rounding.shift) * static_cast<double>(rounding.factor);
 }
 
-/// trunc(scale * value), the product rounded to double; below 2^31 in absolute value.
+/// Returns trunc(scale * value), rounding the product to double; it must be below 2^31 in size.
 PRIVGRAD_HD int32_t truncated(double scale, float value) {
   return static_cast<int32_t>(scale * static_cast<double>(value));
 }
 
-/// trunc(factor * value), the product rounded to float32; below 2^31 in absolute value.
+/// Returns trunc(factor * value), rounding the product to float32; it must be below 2^31 in size.
 PRIVGRAD_HD int32_t truncated(float factor, int16_t value) {
   return static_cast<int32_t>(factor * static_cast<float>(value));
 }
 
-/// The roundings of one example in a convolution.
+/// How one example's numbers are rounded in a convolution.
 struct PlaceRoundings {
   Rounding of_image, of_delta;
 };
 
-/// The roundings of one example in a dense layer.
+/// How one example's numbers are rounded in a dense layer.
 struct DenseRoundings {
   Rounding of_inputs, of_units, of_biases;
 };

@@ -4,10 +4,10 @@
 
 #include "convolutions.hpp"
 
-// One thread computes each sum, in the order of the backend `cpu`.
+// Each sum is computed by one thread, in the order of the backend `cpu`.
 namespace privgrad::cuda {
 
-/// The token of an empty place (network.hpp, which compilers for devices do not read).
+/// The token of an empty place (from network.hpp, which device compilers do not read).
 constexpr float kEmptyPlace = -1.0f;
 
 struct MaskTokens {
@@ -17,7 +17,7 @@ struct MaskTokens {
   PRIVGRAD_HD void operator()(uint64_t i) const { out[i] = in[i] == kEmptyPlace ? 0.0f : 1.0f; }
 };
 
-/// x + W.
+/// Adds the table of positions W to x.
 struct AddPositions {
   uint64_t count, size;  // size: the elements of an example
   const float *in, *own;
@@ -25,20 +25,20 @@ struct AddPositions {
   PRIVGRAD_HD void operator()(uint64_t i) const { out[i] = in[i] + own[i % size]; }
 };
 
-/// The first `size` numbers of each example's `extent`.
+/// Takes the first `size` numbers of each example's `extent`.
 struct TakeFirst {
   uint64_t count, size, extent;
   const float* from;
   float* to;
-  uint64_t stride;  // stride: between the beginnings of two examples
+  uint64_t stride;  // stride: the distance between two examples
   PRIVGRAD_HD void operator()(uint64_t i) const {
     to[i / size * stride + i % size] = from[i / size * extent + i % size];
   }
 };
 
-/// A row in front of each example's numbers.
+/// Puts a row in front of each example's numbers.
 struct PutInFront {
-  uint64_t count, extent, width;  // extent: the numbers of an example, with the row
+  uint64_t count, extent, width;  // extent: numbers of an example, including the row
   const float *in, *row;
   float* out;
   PRIVGRAD_HD void operator()(uint64_t i) const {
@@ -58,18 +58,18 @@ struct TakeBehind {
   }
 };
 
-/// The weights with which places are added up: equal for all places or for those of a mask, or 1
-/// for a single place.
+/// The weights with which places are added up: equal weights for all places or for all places in a
+/// mask, or a weight of 1 for a single place.
 struct PlaceWeights {
   uint64_t places, width;
-  uint64_t picked;  // the place, if is_pick and not is_last
+  uint64_t picked;  // the single place, if is_pick and not is_last
   bool is_pick, is_last;
   const float* mask;  // [examples, places]; null: all
 
   PRIVGRAD_HD bool is_there(uint64_t example, uint64_t place) const {
     return mask == nullptr || mask[example * places + place] != 0.0f;
   }
-  /// The only place that has a weight, if is_pick; `places` if there is none.
+  /// If is_pick, returns the only place that has a weight; `places` if no place has a weight.
   PRIVGRAD_HD uint64_t place_of(uint64_t example) const {
     if (!is_last) return picked;
     for (uint64_t place = places; place-- > 0;) {
@@ -127,11 +127,11 @@ struct SpreadPlaces {
 // --- Attention.
 
 struct Heads {
-  uint64_t places, heads, key_heads, width;  // width: of a head
+  uint64_t places, heads, key_heads, width;  // width: the width of a head
   bool causal;
   double rotary;
   float scale;
-  const float* mask;  // [examples, places]; null: all are there
+  const float* mask;  // [examples, places]; null: none is empty
 
   uint64_t squares() const { return heads * places * places; }
   PRIVGRAD_HD uint64_t query_width() const { return heads * width; }
@@ -142,7 +142,7 @@ struct Heads {
   }
 };
 
-/// Turns the pairs of each head by the angles of their places, or back.
+/// Rotates each head's pairs by the angles of their places, or rotates them back.
 struct TurnPairs {
   uint64_t count;  // [examples, places, heads, width / 2]
   Heads of;
@@ -165,65 +165,97 @@ struct TurnPairs {
   }
 };
 
-/// The sum of a row: lane j of sixteen adds the places j, j + 16, ..., and then halves of the lanes
-/// are added.
-struct PlaceLanes {
-  float lane[16] = {};
-  PRIVGRAD_HD void add(uint64_t place, float value) { lane[place % 16] += value; }
-  PRIVGRAD_HD float sum() {
-    for (uint32_t half = 8; half > 0; half /= 2) {
-      for (uint32_t l = 0; l < half; ++l) lane[l] += lane[l + half];
-    }
-    return lane[0];
-  }
-};
-
 /// Replaces the products of one query by its probabilities.
 struct RowSoftmax {
+  struct Shared {
+    Lanes<float> tops, sums;
+  };
+
   uint64_t count;  // [examples, heads, places]
   Heads of;
   float* rows;
-  PRIVGRAD_HD void operator()(uint64_t i) const {
+
+  uint64_t blocks() const { return blocks_of_rows(count); }
+
+  PRIVGRAD_HD void run(uint64_t block, Shared& shared) const {
+    each_thread([&](uint32_t thread) {
+      float top = float_of(0xff800000u);  // -infinity
+      each_seen(block, thread, [&](uint64_t example, uint64_t t, uint64_t s, float& number) {
+        number = of.is_open(example, t, s) ? number * of.scale : float_of(0xff800000u);
+        top = number > top ? number : top;
+      });
+      shared.tops.of(thread) = top;
+    });
+    each_thread([&](uint32_t thread) {
+      const float top = shared.tops.largest(thread);
+      float sum = 0.0f;
+      each_seen(block, thread, [&](uint64_t example, uint64_t t, uint64_t s, float& number) {
+        const float e = exp_of_negative(number - top);
+        number = of.is_open(example, t, s) ? e : 0.0f;
+        sum += number;
+      });
+      shared.sums.of(thread) = sum;
+    });
+    each_thread([&](uint32_t thread) {
+      const float sum = shared.sums.sum(thread);
+      const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
+      each_seen(block, thread,
+                [&](uint64_t, uint64_t, uint64_t, float& number) { number *= inverse; });
+      const uint64_t i = row_of_thread(block, thread);
+      for (uint64_t s = thread % kRowLanes; i < count && s < of.places; s += kRowLanes) {
+        if (of.causal && s > i % of.places) rows[i * of.places + s] = 0.0f;
+      }
+    });
+  }
+
+ private:
+  /// Calls body(example, query, place, number) for each place of the lane that the query may see.
+  template <class Body>
+  PRIVGRAD_HD void each_seen(uint64_t block, uint32_t thread, const Body& body) const {
+    const uint64_t i = row_of_thread(block, thread);
+    if (i >= count) return;
     const uint64_t t = i % of.places, example = i / of.places / of.heads;
-    float* row = rows + i * of.places;
     const uint64_t seen = of.causal ? t + 1 : of.places;
-    float top = float_of(0xff800000u);  // -infinity
-    for (uint64_t s = 0; s < seen; ++s) {
-      row[s] = of.is_open(example, t, s) ? row[s] * of.scale : float_of(0xff800000u);
-      top = row[s] > top ? row[s] : top;
-    }
-    PlaceLanes lanes;
-    for (uint64_t s = 0; s < seen; ++s) {
-      const float e = exp_of_negative(row[s] - top);
-      row[s] = of.is_open(example, t, s) ? e : 0.0f;
-      lanes.add(s, row[s]);
-    }
-    const float sum = lanes.sum();
-    const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
-    for (uint64_t s = 0; s < seen; ++s) row[s] *= inverse;
-    for (uint64_t s = seen; s < of.places; ++s) row[s] = 0.0f;
+    for (uint64_t s = thread % kRowLanes; s < seen; s += kRowLanes)
+      body(example, t, s, rows[i * of.places + s]);
   }
 };
 
 /// Replaces the derivatives with respect to one query's probabilities by the derivatives with
 /// respect to its products.
 struct RowSoftmaxBackward {
+  using Shared = Lanes<float>;
+
   uint64_t count;  // [examples, heads, places]
   Heads of;
   const float* probabilities;
   float* slopes;
-  PRIVGRAD_HD void operator()(uint64_t i) const {
-    const float* p = probabilities + i * of.places;
-    float* row = slopes + i * of.places;
-    PlaceLanes lanes;
-    for (uint64_t s = 0; s < of.places; ++s) lanes.add(s, p[s] * row[s]);
-    const float mean = lanes.sum();
-    for (uint64_t s = 0; s < of.places; ++s) row[s] = of.scale * (p[s] * (row[s] - mean));
+
+  uint64_t blocks() const { return blocks_of_rows(count); }
+
+  PRIVGRAD_HD void run(uint64_t block, Shared& shared) const {
+    each_thread([&](uint32_t thread) {
+      const uint64_t i = row_of_thread(block, thread);
+      if (i >= count) return;
+      float sum = 0.0f;
+      for (uint64_t s = thread % kRowLanes; s < of.places; s += kRowLanes)
+        sum += probabilities[i * of.places + s] * slopes[i * of.places + s];
+      shared.of(thread) = sum;
+    });
+    each_thread([&](uint32_t thread) {
+      const uint64_t i = row_of_thread(block, thread);
+      if (i >= count) return;
+      const float mean = shared.sum(thread);
+      for (uint64_t s = thread % kRowLanes; s < of.places; s += kRowLanes) {
+        float& slope = slopes[i * of.places + s];
+        slope = of.scale * (probabilities[i * of.places + s] * (slope - mean));
+      }
+    });
   }
 };
 
-/// The second operand of the derivatives with respect to keys or values. Column: of a head; k: along
-/// the queries of each head that reads the key, head by head.
+/// The second operand of the derivatives with respect to keys or values. Each column is one column
+/// of a head; k runs over the queries of every head that reads the key, head by head.
 struct ReadingQueries {
   static constexpr bool kByInner = false;
   using Place = const float*;

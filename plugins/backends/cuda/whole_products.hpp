@@ -1,4 +1,4 @@
-// The kernel for products of whole numbers, which tensor cores multiply.
+// The kernel that multiplies matrices of whole numbers on tensor cores.
 #pragma once
 
 #include <stdexcept>
@@ -6,14 +6,14 @@
 #include "convolutions.hpp"
 #include "rounding.hpp"
 
-// Sums of whole numbers are the same in any order, so any unit of any processor may make them: a
+// Sums of whole numbers are the same in any order, so any unit of any processor may compute them: a
 // tensor core's int32 additions wrap around and are otherwise exact, by specification (PTX ISA,
-// "mma"). A factor q, of at most 2^14 in size, is 256 h + l with h and l within int8, and a product
-// of two factors 2^16 h h' + 2^8 (h l' + l h') + l l'.
+// "mma"). A factor q, at most 2^14 in size, is 256 h + l with h and l within int8. The product of
+// two factors is 2^16 h h' + 2^8 (h l' + l h') + l l'.
 namespace privgrad::cuda {
 
-/// A factor, whose digits and sums of products would wrap around if it were larger. The twin, on
-/// which every kernel is tested, throws then.
+/// Returns the factor. A factor above 2^14 would make digits and sums of products wrap around; the
+/// twin, on which every kernel is tested, throws for such a factor.
 PRIVGRAD_HD int32_t checked_factor(int32_t value) {
 #ifndef __CUDA_ARCH__
   constexpr int32_t kMost = 1 << 14;
@@ -24,14 +24,14 @@ PRIVGRAD_HD int32_t checked_factor(int32_t value) {
 }
 
 /// One thread's part of a warp's product of int8 numbers, sum[16, 8] += a[16, 32] b[32, 8]: four
-/// words of a, two of b, and four sums, as mma.m16n8k32 has them.
+/// words of a, two of b, and four sums, laid out as for mma.m16n8k32.
 struct WarpProduct {
   const uint32_t* a;
   const uint32_t* b;
   uint32_t* sum;
 };
 
-/// Multiplies in each warp for whose threads has(thread) is true. of(thread): a thread's part.
+/// Multiplies in each warp whose threads satisfy has(thread). of(thread) returns a thread's part.
 template <class Has, class Of>
 PRIVGRAD_HD void multiply_in_warps(const Has& has, const Of& of) {
 #ifdef __CUDA_ARCH__
@@ -70,13 +70,13 @@ PRIVGRAD_HD void multiply_in_warps(const Has& has, const Of& of) {
 #endif
 }
 
-// The operands of a product have numbers of at most 2^14 in size at (place, k), with
-//   begin(batch): what all numbers of a batch share;
-//   locate(begun, place) and at(k), as operands of floats have them;
-//   fetch(located, at): what memory has there, as a word; and
-//   value(begun, word): the number.
+// The operands of a product are numbers of at most 2^14 in size, indexed by (place, k). They offer
+//   begin(batch): the data shared by all numbers of a batch;
+//   locate(begun, place) and at(k): as for operands of floats;
+//   fetch(located, at): the word in memory at that place;
+//   value(begun, word): the number that this word stands for.
 
-/// The pixels of an image, rounded. Place: an element of the patch; k: the places.
+/// The pixels of an image, rounded. `place` is an element of the patch, k runs over the places.
 struct RoundedPixels {
   using Place = PatchColumns::Place;
   struct Begun {
@@ -100,7 +100,7 @@ struct RoundedPixels {
   }
 };
 
-/// The errors of a convolution's outputs, rounded. Place: a channel; k: the places.
+/// The errors of a convolution's outputs, rounded. `place` is a channel, k runs over the places.
 struct RoundedErrors {
   using Place = const float*;
   struct Begun {
@@ -124,7 +124,7 @@ struct RoundedErrors {
   }
 };
 
-/// Where each example's sums of a convolution go: sums[example, channel, patch], within int32.
+/// The destination of a convolution's sums: sums[example, channel, patch], in int32.
 struct PlaceSums {
   int32_t* sums;
   PRIVGRAD_HD void store(const Extents& extents, uint64_t e, uint64_t p, uint64_t c, uint32_t high,
@@ -134,7 +134,7 @@ struct PlaceSums {
   }
 };
 
-/// One operand of a dense layer for all examples, which are its k.
+/// One operand of a dense layer for all examples; k runs over the examples.
 struct WholeRows {
   using Place = const int16_t*;
   struct Begun {};
@@ -153,7 +153,7 @@ struct WholeRows {
   }
 };
 
-/// sum[unit, input] +=, modulo 2^64.
+/// Adds the product to sum[unit, input], modulo 2^64.
 struct CellSums {
   uint64_t* sum;
   PRIVGRAD_HD void store(const Extents& extents, uint64_t, uint64_t input, uint64_t unit,
@@ -164,8 +164,8 @@ struct CellSums {
   }
 };
 
-/// A product, tile by tile, in pieces of kInner of the sums, which may be cut into slices: a block
-/// adds the products of one slice. Slices of at most 2^16 keep each sum of digits within int32.
+/// Computes a product, tile by tile, in pieces of kInner terms. Long sums are cut into slices, and
+/// each block adds the products of one slice: at most 2^16 terms, so sums of digits fit in int32.
 template <class A, class B, class Sink>
 struct WholeProduct {
   static constexpr uint32_t kRows = 128, kColumns = 64, kInner = 32, kWords = kInner / 4;
@@ -174,7 +174,7 @@ struct WholeProduct {
 
   struct Digits {
     uint32_t high[kWords], low[kWords];
-    uint32_t apart[4];  // so that a warp reads from different banks
+    uint32_t apart[4];  // padding, so that a warp reads from different banks
   };
   struct Shared {
     Digits a[2][kRows], b[2][kColumns];
@@ -182,7 +182,7 @@ struct WholeProduct {
     typename B::Place columns[kColumns];
   };
   struct Fragments {
-    uint32_t a[2][kDown][4], b[2][kAcross][2];  // high digits, low digits
+    uint32_t a[2][kDown][4], b[2][kAcross][2];  // [0]: high digits, [1]: low digits
     uint32_t high[kDown][kAcross][4], middle[kDown][kAcross][4], low[kDown][kAcross][4];
   };
   struct Fetched {
@@ -241,7 +241,7 @@ struct WholeProduct {
       fetch(where.begin, thread);
       put(0, thread);
     });
-    uint32_t now = 0;  // the half of shared memory with the piece that is multiplied
+    uint32_t now = 0;  // which half of shared memory has the current piece
     for (uint32_t first = where.begin; first < where.end; first += kInner, now ^= 1) {
       in_warps([&](uint32_t thread) {
         fetch(first + kInner, thread);
@@ -264,7 +264,7 @@ struct WholeProduct {
   }
 
  private:
-  /// The first row and column of product (i, j) of the thread's warp.
+  /// Returns the first row and column of product (i, j) of the thread's warp.
   PRIVGRAD_HD static uint32_t row_of(uint32_t thread, uint32_t i) {
     return (thread / 32 / kWarpsAcross * kDown + i) * 16;
   }
@@ -281,13 +281,13 @@ struct WholeProduct {
     }
   }
 
-  /// Each thread has the same four k of several places, eight apart from a neighbour's.
+  /// The eight threads of a group have the same four k, for different places.
   PRIVGRAD_HD static uint32_t place_of(uint32_t thread, uint32_t n) {
     return n * (kThreads / kWords) + thread / (8 * kWords) * 8 + thread % 8;
   }
   PRIVGRAD_HD static uint32_t word_of(uint32_t thread) { return thread / 8 % kWords; }
 
-  /// Fetches a piece of the sums. (Memory has 0 for a number 0.)
+  /// Fetches a piece of the sums. (The number 0 is stored as 0.)
   template <uint32_t kPlaces, class Operand>
   PRIVGRAD_HD static void fetch_operand(const Operand& operand,
                                         const typename Operand::Place* places, uint32_t count,

@@ -14,10 +14,10 @@ namespace {
 
 using namespace privgrad;
 
-/// Clips w = (g - m) / b as `flat` clips g, where m_i is the mean of coordinate i, s_i^2 its
-/// variance, and b_i = sqrt(s_i) sqrt(sum_j s_j). With the true means and variances of the
-/// examples' gradients, E ||w||^2 is 1, and the total noise of all coordinates, sum b_i^2, is the
-/// smallest possible (Theorem 2).
+/// Clips w = (g - m) / b as `flat` clips g, where m_i is the mean of coordinate i over examples,
+/// s_i^2 the variance, and b_i = sqrt(s_i) sqrt(sum_j s_j). With the true means and variances of
+/// the examples' gradients, E ||w||^2 is 1, and the total noise of all coordinates, sum b_i^2, is
+/// the smallest possible (Theorem 2).
 ///
 /// Both mean and variance follow from the releases r, which include noise of standard deviation
 /// sigma in each coordinate: the gradient of a step is b r + m, so b r is its difference from the
@@ -29,10 +29,10 @@ using namespace privgrad;
 /// These are products, sums and square roots in a fixed order, so they have the same bits on every
 /// processor.
 ///
-/// (The mean of B examples has a variance that is B times smaller than an example's, so if examples
-/// share no direction, s is too small by sqrt(B) and w is clipped. Only the proportions of s and
-/// the clip norm then count. The paper uses exactly this estimate, and calls the smallest and
-/// largest variance h_1 and h_2.)
+/// (The mean of B examples has a variance B times smaller than one example's, so if examples share
+/// no direction, s is too small by sqrt(B), and w is clipped. Then only the clip norm and the
+/// proportions of s matter. The paper uses exactly this estimate, and calls the smallest and
+/// largest variance h_1 and h_2)
 ///
 /// State: m and s^2; b follows from them.
 class AdaClip final : public Clipping, public CoordinateScaling {
@@ -74,7 +74,7 @@ class AdaClip final : public Clipping, public CoordinateScaling {
     }
     const double noise = release.noise_stddev() * release.noise_stddev();
     for (std::size_t i = 0; i < size(); ++i) {
-      // The release says nothing about this coordinate's size.
+      // This release gives no information about the coordinate's size.
       if (!std::isfinite(released[i])) continue;
       const auto r = static_cast<double>(released[i]), b = static_cast<double>(scale_[i]);
       float &mean = means_[i], &variance = variances_[i];

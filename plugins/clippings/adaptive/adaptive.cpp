@@ -9,7 +9,7 @@ namespace {
 
 using namespace privgrad;
 
-/// Clips as `flat` does, to a clip norm that follows a quantile of the gradient norms:
+/// Clips like `flat`, to a clip norm that tracks a quantile of the gradient norms:
 ///   C <- C exp(-learning_rate (share of unclipped examples - quantile)),
 /// where the core has released the share. At the right C, the share equals the quantile.
 class Adaptive final : public Clipping, public AdaptiveClipNorm {
@@ -39,8 +39,8 @@ class Adaptive final : public Clipping, public AdaptiveClipNorm {
   }
 
   double next_clip_norm(double clip_norm, double unclipped) const override {
-    // A step changes C by at most a factor of e^10, and the result stays a normal number, so that
-    // even very large noise does not end the run.
+    // Limits each change of C to a factor of e^10, and keeps C a normal number, so that even very
+    // large noise does not end the run.
     const double exponent = std::clamp(learning_rate_ * (unclipped - quantile_), -10.0, 10.0);
     return std::clamp(clip_norm * exponential(-exponent), 1e-30, 1e30);
   }

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "../norms.hpp"
+#include "privgrad/clip_rule.hpp"
 #include "privgrad/clipping.hpp"
 #include "privgrad/plugin.hpp"
 
@@ -11,7 +12,7 @@ using namespace privgrad;
 /// g -> g C / (||g|| + gamma): every contribution is shorter than C, and their order by length is
 /// preserved. For an optimizer that is linear in the gradient, only the product of C and the
 /// learning rate matters.
-class Automatic final : public Clipping {
+class Automatic final : public Clipping, public HasClipRule {
  public:
   explicit Automatic(const Params& params) : gamma_(params.real("gamma")) {}
 
@@ -21,6 +22,10 @@ class Automatic final : public Clipping {
                std::span<double> factors) const override {
     const double norm = clippings::whole_norm(squared_norms);
     std::ranges::fill(factors, clip_norm / (norm + gamma_));
+  }
+
+  ClipRule clip_rule(double clip_norm) const override {
+    return {.kind = ClipRule::Kind::normalize, .gamma = gamma_, .bounds = {clip_norm}};
   }
 
  private:

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "../norms.hpp"
+#include "privgrad/clip_rule.hpp"
 #include "privgrad/clipping.hpp"
 #include "privgrad/plugin.hpp"
 
@@ -9,7 +10,7 @@ namespace {
 using namespace privgrad;
 
 /// g -> g min(1, C / ||g||): the projection on the ball of radius C.
-class Flat final : public Clipping {
+class Flat final : public Clipping, public HasClipRule {
  public:
   explicit Flat(const Params&) {}
 
@@ -19,6 +20,10 @@ class Flat final : public Clipping {
                std::span<double> factors) const override {
     const double norm = clippings::whole_norm(squared_norms);
     std::ranges::fill(factors, clippings::clip_to(clip_norm, norm));
+  }
+
+  ClipRule clip_rule(double clip_norm) const override {
+    return {.kind = ClipRule::Kind::shorten, .bounds = {clip_norm}};
   }
 };
 

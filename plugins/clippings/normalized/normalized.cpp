@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "../norms.hpp"
+#include "privgrad/clip_rule.hpp"
 #include "privgrad/clipping.hpp"
 #include "privgrad/plugin.hpp"
 
@@ -9,7 +10,7 @@ namespace {
 using namespace privgrad;
 
 /// g -> g C / ||g||. A gradient of zero has no direction, and stays zero.
-class Normalized final : public Clipping {
+class Normalized final : public Clipping, public HasClipRule {
  public:
   explicit Normalized(const Params&) {}
 
@@ -20,6 +21,10 @@ class Normalized final : public Clipping {
     const double norm = clippings::whole_norm(squared_norms);
     const double factor = norm == 0.0 ? 0.0 : clip_norm / norm;
     std::ranges::fill(factors, factor);
+  }
+
+  ClipRule clip_rule(double clip_norm) const override {
+    return {.kind = ClipRule::Kind::normalize, .gamma = 0.0, .bounds = {clip_norm}};
   }
 };
 

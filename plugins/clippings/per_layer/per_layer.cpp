@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "../norms.hpp"
+#include "privgrad/clip_rule.hpp"
 #include "privgrad/clipping.hpp"
 #include "privgrad/plugin.hpp"
 
@@ -10,9 +11,9 @@ namespace {
 
 using namespace privgrad;
 
-/// Layer l is clipped separately to C_l = C w_l / ||w||_2, so that sum_l C_l^2 = C^2: a gradient of
-/// which every layer is at its bound has norm C.
-class PerLayer final : public Clipping {
+/// Layer l is clipped separately to C_l = C w_l / ||w||_2, so that sum_l C_l^2 = C^2: a gradient
+/// with every layer at its bound has norm C.
+class PerLayer final : public Clipping, public HasClipRule {
  public:
   explicit PerLayer(const Params& params) {
     if (params.has("weights")) weights_ = params.reals("weights");
@@ -42,9 +43,15 @@ class PerLayer final : public Clipping {
     }
   }
 
+  ClipRule clip_rule(double clip_norm) const override {
+    ClipRule rule{.kind = ClipRule::Kind::shorten, .bounds = shares_};
+    for (double& bound : rule.bounds) bound = clip_norm * bound;
+    return rule;
+  }
+
  private:
   std::vector<double> weights_;  // empty: all equal
-  std::vector<double> shares_;   // squares of these add up to 1
+  std::vector<double> shares_;   // their squares add up to 1
 };
 
 void register_components(Registrar& registrar) {

@@ -10,7 +10,7 @@ namespace {
 
 using namespace privgrad;
 
-/// A single process, which already has everything.
+/// A cluster of one process, which already has all data.
 class Local final : public Cluster {
  public:
   explicit Local(const Params&) {}

@@ -18,7 +18,7 @@ namespace {
 
 using namespace privgrad;
 
-/// Initialises and finalises MPI once per process, however many components are made.
+/// Initialises and finalises MPI once per process, no matter how many components are made.
 class Library {
  public:
   /// \throws IoError
@@ -50,10 +50,10 @@ std::string words_of(int error) {
 
 /// The longest message in bytes: MPI's counts are of type int, so longer messages are split.
 constexpr std::size_t kMost = std::size_t{1} << 30;
-/// The size of a message when all processes send to each other, in bytes.
+/// The size, in bytes, of a message when all processes send to each other.
 constexpr std::size_t kMessage = std::size_t{1} << 16;
 
-/// The processes that mpirun, srun or another PMIx launcher has started together.
+/// A cluster of the processes that mpirun, srun or another PMIx launcher started together.
 class Mpi final : public Cluster {
  public:
   explicit Mpi(const Params& params) : limit_(params.real("timeout_seconds")) {
@@ -80,9 +80,9 @@ class Mpi final : public Cluster {
   }
 
   void add_up(std::span<std::uint64_t> values, std::span<const std::size_t> ends) override {
-    // Each number is sent once, to the process that adds it up: the minimum for a reduce-scatter.
-    // MPI_Ireduce of Open MPI 4 takes fifty times as long for megabytes between two processes of
-    // one machine.
+    // Sends each number once, to the process that adds it up, which is the minimum for a
+    // reduce-scatter. MPI_Ireduce of Open MPI 4 takes fifty times as long for megabytes between two
+    // processes of one machine.
     const std::span<std::uint64_t> mine = part_of(values, rank_, ends);
     std::vector<std::span<const std::byte>> out(size_);
     for (std::size_t part = 0; part < size_; ++part)
@@ -129,7 +129,7 @@ class Mpi final : public Cluster {
   }
 
  private:
-  /// The elements in [ends[part - 1], ends[part]).
+  /// Returns the elements in [ends[part - 1], ends[part]).
   template <class T>
   static std::span<T> part_of(std::span<T> values, std::size_t part,
                               std::span<const std::size_t> ends) {
@@ -137,7 +137,7 @@ class Mpi final : public Cluster {
     return values.subspan(begin, ends[part] - begin);
   }
 
-  /// Calls start(message, its size) for all bytes.
+  /// Calls start(message, its size) for consecutive messages that cover all bytes.
   template <class Start>
   static void in_messages(std::span<std::byte> bytes, const Start& start) {
     for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), kMost))) {
@@ -148,15 +148,15 @@ class Mpi final : public Cluster {
 
   /// A message in transit to or from another process.
   struct Slot {
-    std::size_t number;  ///< Its number among those in the same direction.
+    std::size_t number;  ///< Its number among the messages in its direction.
     std::size_t other;   ///< The other process.
     bool comes;
     std::size_t begin = 0, size = 0;  ///< Bytes of the data in that direction.
   };
 
-  /// The number of messages in transit at the same time from and to each other process. It is large
-  /// enough that no process waits between two messages, but small if there are many processes,
-  /// because incoming data takes memory.
+  /// Returns the number of messages in transit at the same time from and to each other process. It
+  /// is large enough that no process waits between two messages, but small if there are many
+  /// processes, because incoming messages take memory.
   std::size_t messages_at_once() const { return std::clamp<std::size_t>(32 / (size_ + 1), 2, 8); }
   std::size_t slots_each_way() const { return messages_at_once() * (size_ - 1); }
 
@@ -164,7 +164,7 @@ class Mpi final : public Cluster {
   /// progress.
   /// \param out  [size()]: the bytes to send to each process.
   /// \param in  [size()]: the number of bytes from each process.
-  /// \param room  returns the place for a slot's message.
+  /// \param room  returns the memory for a slot's message.
   /// \param came  is called with the slot of each message that has arrived.
   template <class Room, class Came>
   void exchange(const std::vector<std::span<const std::byte>>& out,
@@ -174,7 +174,7 @@ class Mpi final : public Cluster {
     for (const bool comes : {true, false}) {
       std::size_t number = 0;
       for (std::size_t i = 0; i < messages_at_once(); ++i) {
-        // Each process begins with its neighbour, so that not all send to process 0 first.
+        // Each process begins with its neighbour, so that they do not all send to process 0 first.
         for (std::size_t next = rank_ + 1; next < rank_ + size_; ++next) {
           const std::size_t other = next < size_ ? next : next - size_;
           slots.push_back({.number = number++, .other = other, .comes = comes});
@@ -207,7 +207,7 @@ class Mpi final : public Cluster {
 
   MPI_Request* new_request() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
-  /// Collects the names of the processes' hosts, for messages. While this runs, a process knows
+  /// Collects the names of the processes' hosts, for messages. Until this is done, a process knows
   /// only its own host.
   void learn_hosts() {
     hosts_.resize(size_);
@@ -230,8 +230,8 @@ class Mpi final : public Cluster {
   }
 
   /// Waits for all requests.
-  /// \param done  is called with the number of each completed request, and may replace it by
-  ///   another one.
+  /// \param done  is called with the index of each completed request, and may put another request
+  ///   in its place.
   template <class Done>
   void finish(const std::string& whom, const Done& done) {
     std::vector<int> numbers(requests_.size());
@@ -248,16 +248,16 @@ class Mpi final : public Cluster {
         moved = Clock::now();
         continue;
       }
-      // The wait is measured from the last progress. After progress it polls without a pause,
-      // because the next poll continues the transfer.
+      // Measures the wait from the last progress. After progress, polls without a pause, because
+      // the next poll continues the transfer.
       const std::chrono::duration<double> waited = Clock::now() - moved;
       if (waited.count() < kShortWait) continue;
-      // If there are more processes than cores, the other process may need this core. A process
-      // that sleeps is scheduled at once when it wakes, but a process that only yields may come
-      // last.
+      // If there are more processes than cores, the other process may need this core. A
+      // sleeping process is scheduled as soon as it wakes, but a process that only yields may
+      // come last.
       std::this_thread::sleep_for(std::chrono::microseconds(20));
       if (rank_ != 0 && waited.count() > kLongWait) answer_roll_call();
-      // The others wait a little longer, because only process 0 can find out which process is
+      // Other processes wait a little longer, because only process 0 can find out which process is
       // missing.
       if (waited.count() > limit_ + (rank_ == 0 ? 0.0 : kRollCall + 2.0))
         throw IoError(why_given_up(whom));
@@ -329,13 +329,13 @@ class Mpi final : public Cluster {
   using Host = std::array<char, kHostSize>;
   enum Tag { kNumbers = 0, kWhoIsThere, kHere };
   static constexpr double kShortWait = 2e-4;  // seconds
-  static constexpr double kLongWait = 0.5;    // seconds after which a roll call may come
-  // seconds for the roll call, because machines are busy
+  static constexpr double kLongWait = 0.5;    // seconds until a roll call may come
+  // seconds for the roll call: long, because machines may be busy
   static constexpr double kRollCall = 5.0;
   double limit_;
   std::size_t rank_ = 0, size_ = 1;
   std::vector<Host> hosts_;
-  std::vector<MPI_Request> requests_;  // requests that were begun
+  std::vector<MPI_Request> requests_;  // requests in progress
 };
 
 void register_components(Registrar& registrar) {

@@ -22,8 +22,8 @@ class Csv final : public FileTable {
  public:
   explicit Csv(const Params& params) : Csv(params, csv_form_of("csv", params)) {}
 
-  /// If the header lacks the target, tries other delimiters; and uses the decimal mark with which
-  /// more columns are numbers.
+  /// If the header lacks the target, tries other delimiters. Uses the decimal mark with which more
+  /// columns are numbers.
   std::optional<Value> suggest() override {
     const CsvForm& own = form();
     const std::string& target = table().target().name();

@@ -11,7 +11,7 @@ namespace {
 using namespace privgrad;
 
 constexpr std::size_t kReadAhead = std::size_t{1} << 20;
-constexpr std::size_t kWord = 8;  ///< Bytes that are examined together.
+constexpr std::size_t kWord = 8;  ///< The number of bytes examined together.
 
 bool is_blank_character(char c) { return c == ' ' || c == '\t'; }
 
@@ -19,8 +19,8 @@ constexpr std::uint64_t in_each_byte(char c) {
   return 0x0101010101010101u * static_cast<unsigned char>(c);
 }
 
-/// \returns a word whose lowest set bit is in the lowest byte in which both are equal; 0 if no byte
-///   is equal. (Bits in higher bytes mean nothing.)
+/// \returns a word whose lowest set bit is in the lowest byte in which a and b are equal; 0 if no
+///   byte is equal. (Bits in higher bytes are meaningless.)
 std::uint64_t same_bytes(std::uint64_t a, std::uint64_t b) {
   const std::uint64_t differs = a ^ b;
   return (differs - in_each_byte('\x01')) & ~differs & in_each_byte('\x80');
@@ -51,7 +51,7 @@ CsvReader::CsvReader(const std::filesystem::path& path, CsvDialect dialect,
              in_each_byte(dialect.quote.value_or('\n'))},
       text_(kWord, '\n') {
   read_more();
-  // The first bytes belong to a row, and a row must not decide anything.
+  // The first bytes belong to a row, and a row must not affect how other rows are read.
   if (dialect.line_is_field) return;
   const std::string_view start(text_.data(), end_);
   if (start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff")) {
@@ -60,7 +60,7 @@ CsvReader::CsvReader(const std::filesystem::path& path, CsvDialect dialect,
   if (start.starts_with("\xef\xbb\xbf")) next_row_ = 3;
 }
 
-/// Moves the row to the front and reads more after it.
+/// Moves the current row to the front of the buffer and reads more bytes after it.
 /// \returns false at the end of the file.
 bool CsvReader::read_more() {
   if (file_ended_) return false;
@@ -100,7 +100,7 @@ bool CsvReader::next() {
     parsed = parse_row();
   }
   if (parsed == Parsed::unfinished && file_ended_) {
-    // Only an open quote can extend a row beyond the end of the file.
+    // Only an open quote can leave a row unfinished at the end of the file.
     parsed = malformed(places_.back(), "the quote that opens here is never closed");
   } else if (parsed == Parsed::unfinished ||
              (parsed == Parsed::row && at_end_of_row_ - row_ > kMostRowBytes)) {
@@ -117,7 +117,7 @@ bool CsvReader::next() {
   return true;
 }
 
-/// Skips to the end of this row, whatever its form, and makes it a row of empty fields.
+/// Skips to the end of this row, whatever the row contains, and returns a row of empty fields.
 void CsvReader::skip_row() {
   bool is_inside = false;
   lines_inside_ = 0;
@@ -164,7 +164,7 @@ CsvReader::Parsed CsvReader::malformed(std::size_t place, const char* what) {
 }
 
 /// Splits the row at row_ into fields.
-/// \returns unfinished if the row extends beyond the buffer; the unfinished field is then the last.
+/// \returns unfinished if the row extends beyond the buffer; its last field is then incomplete.
 CsvReader::Parsed CsvReader::parse_row() {
   fields_.clear();
   places_.clear();
@@ -228,7 +228,7 @@ CsvReader::Parsed CsvReader::parse_line() {
 
 /// Whether a row ends here, at a line end or at the end of the file.
 bool CsvReader::is_line_end(std::size_t at) const noexcept {
-  if (text_[at] == '\n') return true;  // text_[end_] is one
+  if (text_[at] == '\n') return true;  // text_[end_] is a line end
   return text_[at] == '\r' && at + 1 < end_ && text_[at + 1] == '\n';
 }
 
@@ -237,7 +237,7 @@ std::size_t CsvReader::skip_blanks(std::size_t at) const noexcept {
   return at;
 }
 
-/// Reads a field from its opening quote to just after its closing one.
+/// Reads a field from its opening quote to just after its closing quote.
 /// \returns unfinished if the closing quote is not in the buffer yet.
 CsvReader::Parsed CsvReader::parse_quoted(std::size_t& at) {
   const std::size_t place = at;

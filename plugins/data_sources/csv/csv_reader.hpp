@@ -17,19 +17,19 @@
 struct CsvDialect {
   char delimiter = ',';
   std::optional<char> quote = '"';   ///< Nothing: quotes are ordinary characters.
-  std::optional<char> comment = {};  ///< Lines that begin with it are skipped.
+  std::optional<char> comment = {};  ///< Lines that begin with this are skipped.
   bool trim = false;                 ///< Whether blanks and tabs around a field are removed.
   /// Whether each line is a row; if not, fields in quotes may contain line ends.
   bool row_is_line = false;
   /// Each line is one field, whatever it contains: no character except the line end has a meaning,
-  /// not even a byte order mark, and only the file's name decides whether it is compressed.
+  /// not even a byte order mark, and the file's name alone decides whether it is compressed.
   bool line_is_field = false;
 };
 
 /// Rows of fields from a text file according to RFC 4180, plain or compressed: fields may be
 /// quoted, a quote inside them is doubled, and lines end in LF or CRLF. A UTF-8 byte order mark is
-/// skipped. Anything else is an IoError "FILE:LINE:COLUMN: ...", columns counted in bytes from 1,
-/// unless fill_malformed() was called. No message shows the content of a field.
+/// skipped. Any other content raises an IoError "FILE:LINE:COLUMN: ...", with columns counted in
+/// bytes from 1, unless fill_malformed() was called. No message shows the content of a field.
 ///
 /// The end of a row does not depend on whether it is well formed. With row_is_line it is the first
 /// LF; otherwise it is the first LF that is preceded by an even number of the row's quotes. In a
@@ -38,11 +38,11 @@ struct CsvDialect {
 /// Privacy: the content of a record therefore affects only its own row,
 /// - with row_is_line, if its bytes include no LF;
 /// - without it, if it has an even number of quotes, and each LF in it is preceded by an odd number
-///   of them. Every writer that follows RFC 4180 ensures this for any values. Proof: a reader at
-///   the beginning of such a record is at the beginning of the next one after its end, by induction
-///   over the records, and next() remembers nothing of earlier rows. No single rule works for all
-///   records: `1,"a LF 2,b"` is one record of the second kind and two of the first. So release mode
-///   requires a declaration of the kind.
+///   of them. Every writer that follows RFC 4180 ensures this for any values. Proof: after the end
+///   of such a record, the reader is at the beginning of the next record, by induction over the
+///   records, and next() remembers nothing of earlier rows. No single rule works for all records:
+///   `1,"a LF 2,b"` is one record under the second rule and two under the first. So release mode
+///   requires a declaration of the rule.
 ///
 /// Memory: one row, plus 1 MiB of read-ahead.
 class CsvReader {
@@ -60,25 +60,25 @@ class CsvReader {
 
   /// Reads the next row.
   /// \returns false at the end of the file.
-  /// \throws IoError if the form is broken, a row exceeds kMostRowBytes or kMostFields, or the
+  /// \throws IoError if the row is malformed, a row exceeds kMostRowBytes or kMostFields, or the
   ///   decompressed file exceeds most_bytes or the limit for its compressed size.
   bool next();
 
-  /// From the next row on, a row that is malformed, has another number of fields than `fields`, or
-  /// is longer than kMostRowBytes is returned as a row of empty fields, so next() throws for no
-  /// row. The total number of bytes is no longer limited, because a row may have any number of
+  /// From the next row on, returns an empty row, with `fields` empty fields, for every row that is
+  /// malformed, has a different number of fields, or is longer than kMostRowBytes; so next() throws
+  /// for no row. The file's total size is no longer limited, because a row may have any number of
   /// bytes. Callers that store rows must limit them.
   void fill_malformed(std::size_t fields) { filled_fields_ = fields; }
 
-  /// The fields of the row that next() read; valid until the next call.
+  /// Returns the fields of the row that next() read; valid until the next call.
   std::span<const std::string_view> fields() const noexcept { return fields_; }
   /// Whether the row is an empty line.
   bool is_blank() const noexcept { return fields_.size() == 1 && at_end_of_row_ == places_[0]; }
 
-  /// Whether quotes in the row contain a line end; with row_is_line, whether they would.
+  /// Whether quotes in the row contain a line end; with row_is_line, whether they would otherwise.
   bool spans_lines() const noexcept { return spans_lines_; }
 
-  /// \returns the number of rows in the whole file if all were as long as this one; 0 for
+  /// \returns how many rows the whole file would have if all were as long as this row; 0 for
   ///   compressed files.
   std::size_t rows_like_this() const noexcept {
     return file_.compressed() ? 0 : file_.bytes_on_disk() / (next_row_ - row_ + 1) + 1;
@@ -118,10 +118,10 @@ class CsvReader {
   InputFile file_;
   CsvDialect dialect_;
   std::uint64_t most_bytes_;
-  /// For each character that ends a plain field, a word of eight copies.
+  /// For each character that ends a plain field, a word with eight copies of that character.
   std::array<std::uint64_t, 4> stops_;
 
-  /// The bytes read, a line end that was not in the file, and kBlock - 1 more.
+  /// The bytes read, an added line end, and kBlock - 1 more bytes.
   std::vector<char> text_;
   std::size_t end_ = 0;       ///< End of the bytes read; text_[end_] is the added line end.
   std::size_t row_ = 0;       ///< Beginning of this row.
@@ -135,7 +135,7 @@ class CsvReader {
   bool spans_lines_ = false;
   std::string unescaped_;                     ///< Fields of this row that contained doubled quotes.
   std::vector<std::string_view> fields_;      ///< In text_ or unescaped_.
-  std::vector<std::size_t> places_;           ///< Place of each field in text_, with its quote.
+  std::vector<std::size_t> places_;           ///< Place of each field in text_, incl. its quote.
   std::optional<std::size_t> filled_fields_;  ///< Set by fill_malformed().
   std::size_t problem_place_ = 0;             ///< Place in text_ of the malformed part.
   const char* problem_ = "";

@@ -14,24 +14,24 @@
 struct CsvForm {
   CsvDialect dialect;
   bool header = true;       ///< If not, columns are called "0", "1", ...
-  bool has_targets = true;  ///< Whether rows have targets; a row then has at least two fields.
+  bool has_targets = true;  ///< Whether rows have targets, and so at least two fields.
   bool decimal_comma = false;
-  bool fills_malformed = false;  ///< CsvReader::fill_malformed().
+  bool fills_malformed = false;  ///< Whether to call CsvReader::fill_malformed().
 };
 
-/// Whether the header determines the number of fields in a row, and only rows follow it.
+/// Whether the header determines the number of fields in a row, and is followed only by rows.
 bool can_fill_malformed(const CsvForm& form);
 
 inline constexpr std::array<const char*, 5> kDelimiters = {",", ";", "\t", "|", " "};
 
-/// \returns the form's delimiter if the header then has the column. Otherwise, the delimiter with
-///   which the header has it or, if there is none, the most columns; the following rows must have
-///   as many.
+/// \returns the form's delimiter if the header, split by it, has the column. Otherwise, the
+///   delimiter by which the header has the column or, if there is none, the most columns. The next
+///   rows must have equally many.
 /// \throws IoError as CsvRows.
 char likely_delimiter(const std::filesystem::path& file, const CsvForm& form,
                       const std::string& column);
 
-/// Its messages have the form "FILE:LINE:COLUMN: ...".
+/// Rows of a CSV file. Messages have the form "FILE:LINE:COLUMN: ...".
 class CsvRows final : public TextRows {
  public:
   /// \throws IoError  as CsvReader.

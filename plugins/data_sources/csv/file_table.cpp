@@ -23,7 +23,7 @@ std::optional<char> character(const Params& params, const char* name) {
   return params.text(name).front();
 }
 
-/// The files that match a pattern, sorted by name, or the one file with this name.
+/// Returns the files that match a pattern, sorted by name, or the single file with this name.
 Paths files_of(const std::filesystem::path& pattern) {
   const std::string name = pattern.filename().string();
   std::error_code failure;
@@ -42,12 +42,6 @@ Paths files_of(const std::filesystem::path& pattern) {
 }
 
 }  // namespace
-
-using privgrad::ConfigError;
-using privgrad::Params;
-using privgrad::ParamSpec;
-using privgrad::Split;
-namespace param = privgrad::param;
 
 FileTable::FileTable(const std::string& component, const Params& params, const CsvForm& form,
                      TableForm table)
@@ -83,7 +77,7 @@ std::vector<TablePart> FileTable::parts_of(const Paths& files, const CsvForm& fo
                                                     : kMostFileBytes);
                          },
                      .size = failure ? 0 : size,
-                     .origin = {privgrad::file_identity(file), file.string()}});
+                     .origin = {file_identity(file), file.string()}});
   }
   return parts;
 }
@@ -112,7 +106,7 @@ std::string FileTable::name(Split split) const {
   return (split == Split::train ? train_file_ : *test_file_).string();
 }
 
-/// Checks that a row of empty fields becomes an example, and differs from an empty line.
+/// Checks that a row of empty fields becomes an example, and that it differs from an empty line.
 void FileTable::check_fills(const std::string& component) const {
   if (!form_.fills_malformed) return;
   const std::string fill = component + ": malformed is fill, ";

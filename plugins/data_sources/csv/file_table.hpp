@@ -39,12 +39,12 @@ class FileTable : public privgrad::DataSource, public privgrad::StreamedRows, pr
   }
 
  protected:
-  /// The parts of a table in these files, read in this form.
+  /// Returns the parts of a table in these files, read in this form.
   std::vector<TablePart> parts_of(const Paths& files, const CsvForm& form) const;
   virtual std::unique_ptr<TextRows> open_rows(const std::filesystem::path& file,
                                               const CsvForm& form, std::uint64_t most_bytes) const;
 
-  /// The files are looked up once, so that a file that appears later is not part of a run.
+  /// Return the files, looked up only once, so that a file that appears later is not part of a run.
   const Paths& train_files();
   const Paths& test_files();
   const CsvForm& form() const noexcept { return form_; }
@@ -62,9 +62,9 @@ class FileTable : public privgrad::DataSource, public privgrad::StreamedRows, pr
   DeclaredTable table_;
 };
 
-/// The parameters that describe the form of rows in files.
+/// Returns the parameters that describe the form of rows in files.
 std::vector<privgrad::ParamSpec> csv_form_params();
 CsvForm csv_form_of(const std::string& component, const privgrad::Params& params);
-/// The part of a table's form that follows from the form of its files, without `missing` and
-/// `rules`.
+/// Returns the part of a table's form that follows from the form of its files, without `missing`
+/// and `rules`.
 TableForm table_form_of(const CsvForm& form);

@@ -14,8 +14,8 @@ namespace {
 
 using namespace privgrad;
 
-/// A data set that `privgrad data fetch` knows. Its classes were published with it, so they reveal
-/// nothing about anyone's rows.
+/// A data set that `privgrad data fetch` knows. Its classes were published with the data set, so
+/// they reveal nothing about private rows.
 struct Known {
   const char* name;
   std::array<const char*, 10> classes;
@@ -44,7 +44,7 @@ std::string hint(const std::string& name) {
          "list says what can be fetched";
 }
 
-/// Checks that the name, which is used as a folder, does not lead to another place.
+/// Checks that the name, which is used as a folder, does not lead out of the parent folder.
 void check_name(const std::string& name) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -75,7 +75,7 @@ class DatasetByName final : public DataSource, public StreamedRows {
   }
 
  private:
-  /// Looks for the files once, when they are first needed.
+  /// Returns the source; looks for the files once, when they are first needed.
   IdxSource& source() {
     if (!source_) {
       DatasetFiles files = find_dataset(name_, hint(name_));

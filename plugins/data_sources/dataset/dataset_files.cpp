@@ -37,7 +37,7 @@ std::vector<Place> places_of(const std::string& name) {
   return places;
 }
 
-/// \returns the first of the names for which a file exists; an empty path if there is none.
+/// \returns the path of the first name for which a file exists; an empty path if none exists.
 fs::path first_file(const Place& place, const std::vector<std::string>& names) {
   for (const std::string& prefix : place.prefixes) {
     for (const std::string& name : names) {
@@ -49,8 +49,8 @@ fs::path first_file(const Place& place, const std::vector<std::string>& names) {
   return {};
 }
 
-/// "train-images-idx3-ubyte" and its variants; plain files come first, because they are read faster
-/// than compressed ones.
+/// Returns "train-images-idx3-ubyte" and its variants. Plain files come first, because they are
+/// read faster than compressed files.
 std::vector<std::string> names_of(const std::string& split, const std::string& content, int least,
                                   int most) {
   std::vector<std::string> names;
@@ -67,7 +67,7 @@ std::vector<std::string> names_of(const std::string& split, const std::string& c
   return names;
 }
 
-/// The existing files of a split; both paths are empty if there are none.
+/// Returns the existing files of a split; both paths are empty if there are none.
 IdxFiles split_files(const Place& place, const std::vector<std::string>& splits) {
   for (const std::string& split : splits) {
     constexpr int kMostExtents = 5;

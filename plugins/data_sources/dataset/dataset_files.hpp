@@ -21,6 +21,6 @@ struct DatasetFiles {
 /// PRIVGRAD_DATA_DIR itself this prefix is required, unless the folder has that name: mnist and
 /// fashion-mnist have files of the same names, and must not be mixed up.
 ///
-/// \param hint  advice for the end of the error if it is not found.
-/// \throws IoError if it is not found, or lacks a file.
+/// \param hint  advice for the end of the error message if the data set is not found.
+/// \throws IoError if the data set is not found, or lacks a file.
 DatasetFiles find_dataset(const std::string& name, const std::string& hint);

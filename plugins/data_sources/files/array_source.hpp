@@ -23,13 +23,13 @@
 struct ArrayOutline {
   privgrad::Shape features;    ///< The shape of one example.
   std::vector<float> targets;  ///< [rows].
-  /// The number of targets that did not fit and were replaced by target_fill.
+  /// The number of targets that did not fit and were therefore replaced by target_fill.
   std::size_t filled = 0;
   bool are_reals = false;  ///< Whether features can be NaN or infinite.
 };
 
 /// The common part of data sources whose rows are two arrays in files.
-/// \tparam Place the place of the arrays of one split, given by an object among the parameters:
+/// \tparam Place where the arrays of one split are, given by an object among the parameters:
 ///   open_features(of_any_size), has_targets(), open_targets(), origins_of(features, targets),
 ///   where targets is null if there are none, targets_name().
 /// \tparam Array an open array: shape(), is_bytes(), is_real(), fail().
@@ -47,7 +47,7 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
                                   "neither has");
   }
 
-  /// \param place  the parameters of a split's place.
+  /// \param place  the parameters that describe where a split is.
   static std::vector<privgrad::ParamSpec> params(const std::vector<privgrad::ParamSpec>& place) {
     std::vector<privgrad::ParamSpec> all = {
         privgrad::param::object("train", "Where the training examples are.", place),
@@ -79,7 +79,7 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
     return info;
   }
 
-  /// The facts that follow from the headers of the arrays.
+  /// Returns the facts that follow from the headers of the arrays.
   std::optional<privgrad::DataInfo> foreseen_info() override {
     privgrad::DataInfo info{.shape = {},
                             .unaccounted = train_.has_targets() ? task_.unaccounted_of_fit()
@@ -126,8 +126,8 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
   /// \returns all targets, including those that are not numbers.
   virtual std::vector<float> targets_of(Array& targets) const = 0;
   virtual privgrad::Dataset read(const Place& place, const ArrayOutline& outline) const = 0;
-  /// Prepares to read features in order.
-  /// \returns the number of rows to read at once, with at most this many elements if possible.
+  /// Prepares for reading features in order.
+  /// \returns the number of rows to read at once: at most this many elements, if possible.
   virtual std::size_t begin_stream(Array& features, std::size_t elements) const = 0;
   /// \param to  empty on entry.
   virtual void read_bytes(Array& features, std::size_t first, std::size_t rows,
@@ -161,7 +161,7 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
     return array.shape().empty() ? "" : privgrad::to_text(array.shape());
   }
 
-  /// Reads the headers and targets once.
+  /// Reads the headers and targets, in the first call only.
   void load() {
     if (train_outline_) return;
     ArrayOutline train = outline_of(train_);
@@ -206,7 +206,7 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
     return outline;
   }
 
-  /// \param before, all  the number of rows before these, and the total number.
+  /// \param before, all  the number of rows before the split's rows, and the number of all rows.
   void hand_on(privgrad::Split split, const Place& place, const ArrayOutline& outline,
                double before, double all,
                const std::function<void(const privgrad::RowBlock&)>& take) const {
@@ -240,5 +240,5 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
   TargetTask task_;
   FeatureFill fill_;
   std::optional<ArrayOutline> train_outline_, test_outline_;
-  bool is_streamed_ = false;  ///< Whether rows are streamed, so that features may have any size.
+  bool is_streamed_ = false;  ///< Whether rows are streamed, so features may have any size.
 };

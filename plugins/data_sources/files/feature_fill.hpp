@@ -15,12 +15,12 @@
 #include "privgrad/params.hpp"
 #include "privgrad/value.hpp"
 
-/// The rule for a feature that is not a finite number within float32: NaN, an infinity, a double
-/// that overflows. All sources whose features are reals use the same rule.
+/// The rule for features that are not finite numbers in float32: NaN, infinities, and doubles that
+/// overflow. All sources whose features are reals use the same rule.
 ///
 /// Privacy: with a declared fill, an example is a function of its own row, so neighbouring data
 /// sets differ in the examples of one row, whatever that row contains. Without a fill, such a
-/// feature ends the run. A completed run then reveals that no row has such a feature, which
+/// feature ends the run. Then a completed run reveals that no row has such a feature, a fact that
 /// unaccounted() lists. Threads: immutable.
 class FeatureFill {
  public:
@@ -33,7 +33,7 @@ class FeatureFill {
         .optional();
   }
 
-  /// Takes the parameter of param().
+  /// Reads the parameter of param().
   /// \throws ConfigError if it is not finite as a float32.
   FeatureFill(std::string_view component, const privgrad::Params& params) {
     if (!params.has("feature_fill")) return;
@@ -53,8 +53,8 @@ class FeatureFill {
   ///   otherwise nothing.
   std::optional<std::size_t> fit(std::span<float> features) const {
     if (!fill_) return first_misfit(features);
-    std::replace_if(
-        features.begin(), features.end(), [](float x) { return !std::isfinite(x); }, *fill_);
+    std::ranges::replace_if(
+        features, [](float x) { return !std::isfinite(x); }, *fill_);
     return std::nullopt;
   }
 
@@ -64,10 +64,10 @@ class FeatureFill {
     return static_cast<std::size_t>(bad - features.begin());
   }
 
-  /// The end of an error about such a feature, after its place.
+  /// Returns the end of an error about such a feature, to follow the feature's place.
   static std::string remedy() { return "; feature_fill says what such a feature counts as"; }
 
-  /// Adds the fact about the rows that a run reveals to `facts`.
+  /// Adds to `facts` what a run reveals about the rows.
   /// \param are_reals  whether the features' type has values that are not finite; public, like the
   ///   form of a file.
   void add_unaccounted(bool are_reals, std::vector<std::string>& facts) const {

@@ -23,7 +23,7 @@ std::string reason(int error) { return std::generic_category().message(error); }
 
 InputFile::InputFile(std::filesystem::path path, bool is_told_by_name)
     : path_(std::move(path)), is_told_by_name_(is_told_by_name) {
-  // O_NONBLOCK, because opening a pipe without a writer would wait for ever.
+  // Uses O_NONBLOCK, because opening a pipe without a writer would wait for ever.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) fail("cannot be opened: " + reason(errno));
   try {
@@ -177,7 +177,7 @@ std::size_t InputFile::read_zstd(std::span<std::uint8_t> to) {
       fail(std::string("has corrupt zstd data: ") + ZSTD_getErrorName(result));
     buffer_at_ = in.pos;
     member_done_ = result == 0;
-    // The library has no more output, and the file no more bytes.
+    // The library has no more output, and the file has no more bytes.
     if (buffer_.empty() && out.pos == before && !member_done_)
       fail("is truncated: its zstd data has no end");
   }

@@ -24,7 +24,7 @@ inline constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 33;
 class InputFile {
  public:
   /// \param is_told_by_name  whether only the name (.gz or .zst) decides if the file is compressed.
-  ///   If the first bytes belong to a private row, they must not decide how other rows are read.
+  ///   First bytes that belong to a private row must not affect how other rows are read.
   /// \throws IoError if the file is missing, unreadable, a directory, a device, or empty.
   explicit InputFile(std::filesystem::path path, bool is_told_by_name = false);
   InputFile(const InputFile&) = delete;
@@ -47,7 +47,7 @@ class InputFile {
   bool at_end();
 
   bool compressed() const noexcept { return packing_ != Packing::none; }
-  /// \returns "gzip" or "zstd"; only for a compressed file.
+  /// \returns "gzip" or "zstd"; call only for a compressed file.
   const char* packing_name() const noexcept { return packing_ == Packing::zstd ? "zstd" : "gzip"; }
   std::uint64_t bytes_on_disk() const noexcept { return bytes_on_disk_; }
 
@@ -66,7 +66,7 @@ class InputFile {
   std::size_t read_gzip(std::span<std::uint8_t> to);
   std::size_t read_zstd(std::span<std::uint8_t> to);
   void begin_unpacking();
-  /// Refills the buffer if it is used up; at the end of the file buffer_ is then empty.
+  /// Refills the buffer if it is used up; leaves buffer_ empty at the end of the file.
   void refill();
 
   enum class Packing { none, gzip, zstd };

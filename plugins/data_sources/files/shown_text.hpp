@@ -23,9 +23,9 @@ inline std::string encoding_problem(std::string_view text) {
          "); convert the file: iconv -f latin1 -t utf-8";
 }
 
-/// The beginning of the text, at most `most` bytes and whole characters, with '?' for ASCII control
-/// characters. Other control characters are kept, because the code that shows a message decides
-/// what a terminal may receive.
+/// Returns the beginning of the text, at most `most` bytes, in whole characters, with '?' for ASCII
+/// control characters. Other control characters are kept, because the code that shows a message
+/// decides what a terminal may receive.
 inline std::string shown_text(std::string_view text, std::size_t most = 80) {
   const auto continues = [](char byte) {
     return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;

@@ -13,8 +13,8 @@
 #include "privgrad/params.hpp"
 #include "privgrad/value.hpp"
 
-/// The kind of a table's targets: reals, or class indices 0, 1, ... below a number of classes that
-/// the manifest states or, otherwise, the largest training target determines.
+/// The kind of a table's targets: reals, or class indices 0, 1, ... below the number of classes,
+/// which the manifest states or, otherwise, the largest training target determines.
 class TargetTask {
  public:
   static constexpr std::size_t kMostClasses = 100'000;
@@ -32,8 +32,8 @@ class TargetTask {
                 .optional()};
   }
 
-  /// The parameter target_fill, for sources whose targets are numbers in a file: the replacement
-  /// for targets that do not fit.
+  /// Returns the parameter target_fill, for sources whose targets are numbers in a file: the
+  /// replacement for targets that do not fit.
   static privgrad::ParamSpec fill_param() {
     return privgrad::param::real(
                "target_fill",
@@ -53,8 +53,8 @@ class TargetTask {
     stated_ = true;
   }
 
-  /// Declares the number of classes, like the parameter.
-  /// \returns the contradiction to the parameters; "" if there is none.
+  /// Declares the number of classes, as the parameter `classes` does.
+  /// \returns what contradicts the parameters; "" if nothing does.
   std::string state_classes(std::size_t classes) {
     if (regression_) return "the task is regression";
     if (stated_ && *classes_ != classes) return "classes is " + std::to_string(*classes_);
@@ -66,7 +66,7 @@ class TargetTask {
   /// Prepares for rows without targets, which have no classes unless their number is stated.
   void have_none() { regression_ = regression_ || !stated_; }
 
-  /// Takes the parameter of fill_param().
+  /// Reads the parameter of fill_param().
   void take_fill(std::string_view component, const privgrad::Params& params) {
     if (!params.has("target_fill")) return;
     const double fill = params.real("target_fill");
@@ -76,8 +76,8 @@ class TargetTask {
   }
 
   /// Replaces targets that do not fit by target_fill.
-  /// \param count  receives the number of replaced targets.
-  /// \returns the first row that does not fit, if no target_fill was declared; otherwise nothing.
+  /// \param count  out: the number of replaced targets.
+  /// \returns the first row that fails to fit, if no target_fill was declared; otherwise nothing.
   std::optional<std::size_t> fit(std::span<float> targets, std::size_t& count) const {
     count = 0;
     for (std::size_t row = 0; row < targets.size(); ++row) {
@@ -89,8 +89,8 @@ class TargetTask {
     return std::nullopt;
   }
 
-  /// A remark for the user on the number of targets that fit() has replaced, which is a private
-  /// fact; "" for none.
+  /// Returns a remark for the user on the number of targets that fit() has replaced, which is a
+  /// private fact; "" if none was replaced.
   static std::string remark(const std::string& file, std::size_t count, std::size_t rows) {
     if (count == 0) return "";
     return file + ": " + std::to_string(count) + " of " + std::to_string(rows) +
@@ -117,12 +117,12 @@ class TargetTask {
   }
 
   /// Derives the number of classes from accepted training targets, unless it was stated. Afterwards
-  /// problem() applies it to other splits.
+  /// problem() applies that number to other splits.
   /// \returns the problem with the targets as a whole; "" if there is none.
   std::string learn(std::span<const float> train_targets) {
     if (states_classes()) return "";
     if (train_targets.empty()) return "there are no targets to count classes in; say classes: N";
-    const auto [least, most] = std::minmax_element(train_targets.begin(), train_targets.end());
+    const auto [least, most] = std::ranges::minmax_element(train_targets);
     if (*least == *most) {
       return "all targets are of one class, expected at least two classes; say classes: N if that "
              "is meant";
@@ -134,7 +134,7 @@ class TargetTask {
   /// Whether the parameters state the number of classes, so that targets do not determine it.
   bool states_classes() const { return regression_ || stated_; }
 
-  /// \returns the number of classes, 0 for regression; valid once it is stated or learnt.
+  /// \returns the number of classes, 0 for regression; valid once the number is stated or learnt.
   std::size_t classes() const { return regression_ ? 0 : classes_.value_or(0); }
 
   std::vector<std::string> unaccounted() const {
@@ -142,8 +142,8 @@ class TargetTask {
                             : std::vector<std::string>{"number of classes (classes)"};
   }
 
-  /// The unaccounted facts of sources that call fit(). Without target_fill a target that does not
-  /// fit ends the run, so a completed run reveals that every row fits.
+  /// Returns the unaccounted facts of sources that call fit(). Without target_fill a target that
+  /// does not fit ends the run, so a completed run reveals that every row fits.
   std::vector<std::string> unaccounted_of_fit() const {
     std::vector<std::string> facts = unaccounted();
     if (!fill_) facts.emplace_back("that every target fits (target_fill)");

@@ -17,12 +17,12 @@ using namespace privgrad;
 constexpr std::uint64_t kMostChunk = std::uint64_t{1} << 30;
 constexpr std::size_t kMostExtents = 32;  // the library's own limit
 
-/// Links to other files are not followed.
+/// Refuses links to other files.
 herr_t refuse_link(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) {
   return -1;
 }
 
-/// Whether an enumeration has the form in which h5py writes booleans: FALSE and TRUE, 0 and 1, of
+/// Whether an enumeration has the form in which h5py writes booleans: FALSE = 0 and TRUE = 1, in
 /// one byte.
 bool is_boolean(hid_t type) {
   const auto is_value = [type](const char* name, signed char value) {
@@ -63,8 +63,8 @@ void H5Array::fail(const std::string& what) const {
 }
 
 H5Id H5Array::open_file() const {
-  // Without these calls the library prints errors, and loads filters that a file or the environment
-  // names.
+  // Without these calls, the library would print errors, and load filters named by a file or by the
+  // environment.
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLset_loading_state(0);
   const auto refuse = [&](const std::string& what) { throw IoError(path_.string() + ": " + what); };
@@ -161,8 +161,8 @@ void H5Array::read(std::size_t first, std::size_t count, hid_t type, void* to) c
 void H5Array::any_reals(std::size_t first, std::size_t count, std::vector<float>& to) const {
   to.resize(count * row_size_);
   if (!is_long_) return read(first, count, H5T_NATIVE_FLOAT, to.data());
-  // Integers are converted through double, like the texts of a table, because rounding once or
-  // twice gives different results for some numbers, for example 2^60 + 2^36 + 1.
+  // Converts integers through double, like the texts of a table, because rounding once and rounding
+  // twice give different results for some numbers, such as 2^60 + 2^36 + 1.
   std::vector<double> exact(to.size());
   read(first, count, H5T_NATIVE_DOUBLE, exact.data());
   std::ranges::transform(exact, to.begin(), [](double x) { return static_cast<float>(x); });

@@ -10,7 +10,7 @@
 
 #include "privgrad/dataset.hpp"
 
-/// An identifier of the HDF5 library, closed by the function for its kind.
+/// An identifier of the HDF5 library, closed by the function for the identifier's kind.
 class H5Id {
  public:
   using Close = herr_t (*)(hid_t);
@@ -41,18 +41,18 @@ class H5Array {
   /// \param name  the name of the data set, "/x/y".
   H5Array(const std::filesystem::path& file, const std::string& name);
 
-  /// The place of the data set in the file: the same for each name and link that leads to it.
+  /// Returns the data set's address in the file, which is the same for all its names and links.
   std::string place() const;
-  /// [rows, extents...]; at least one extent, all > 0.
+  /// Returns [rows, extents...]; at least one extent, all > 0.
   const privgrad::Shape& shape() const noexcept { return shape_; }
   std::size_t rows() const noexcept { return shape_.front(); }
   std::size_t row_size() const noexcept { return row_size_; }
   /// Whether every element is an unsigned byte, as in images.
   bool is_bytes() const noexcept { return is_bytes_; }
-  /// Whether elements are reals, which can be NaN or infinite; 64-bit integers are within the range
-  /// of float32.
+  /// Whether elements are reals, which can be NaN or infinite; integers cannot: even 64-bit
+  /// integers are in the range of float32.
   bool is_real() const noexcept { return is_real_; }
-  /// The number of rows in a chunk, which is decompressed as a whole; 1 without chunks.
+  /// Returns the number of rows in a chunk, which is decompressed as a whole; 1 without chunks.
   std::size_t rows_of_chunk() const noexcept { return rows_of_chunk_; }
 
   /// Reads rows from `first` on, in C order, rounded to float32; numbers that are not finite, or

@@ -14,7 +14,7 @@ using namespace privgrad;
 
 constexpr std::uint64_t kMostInMemory = std::uint64_t{1} << 33;
 
-/// The place of the rows of a split.
+/// Where a split's rows are.
 class Place {
  public:
   explicit Place(const Params& params)

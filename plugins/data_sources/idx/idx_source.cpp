@@ -46,7 +46,7 @@ struct IdxFile {
 
   std::size_t rows() const { return extents.front(); }
 
-  /// \param most_bytes  the most bytes that the header may announce.
+  /// \param most_bytes  the most bytes of elements that the header may announce.
   IdxFile(const std::filesystem::path& path, Content content,
           std::uint64_t most_bytes = kMostFileBytes)
       : file(path) {
@@ -87,7 +87,7 @@ struct IdxFile {
   }
 
  private:
-  /// Checks, before memory is allocated, that the file can contain what the header announces.
+  /// Checks, before memory is allocated, that the file can be as large as its header announces.
   void check_size(std::uint64_t most_bytes) {
     for (std::size_t i = 1; i < extents.size(); ++i) {
       if (extents[i] == 0) file.fail("has an extent of 0 (" + to_text(extents) + ")");
@@ -96,7 +96,7 @@ struct IdxFile {
     }
     std::uint64_t promised = 0;
     if (__builtin_mul_overflow(row_bytes, std::uint64_t{rows()}, &promised)) oversized(most_bytes);
-    // A single row must fit into memory, whatever the number of rows is.
+    // A single row must fit in memory, whatever the number of rows is.
     if (promised > most_bytes || row_bytes > kMostFileBytes) oversized(most_bytes);
     if (promised > file.most_bytes()) {
       file.fail("is truncated: the header promises " + to_text(extents) +
@@ -232,7 +232,7 @@ DataInfo IdxSource::foreseen_info() const {
   } else {
     info.unaccounted.emplace_back("number of classes (classes)");
   }
-  // A label that is not a class ends the run, so a completed run reveals that every row fits.
+  // A label that is not a class ends the run, so a completed run reveals that every label fits.
   if (!selection_.takes_all_labels())
     info.unaccounted.emplace_back("that every label fits (target_fill)");
   return info;

@@ -21,10 +21,10 @@ struct IdxFiles {
   std::filesystem::path labels;
 };
 
-/// The selection of examples from IDX files, and their number of classes.
+/// Selects examples from IDX files, and defines their classes.
 class IdxSelection {
  public:
-  /// The parameters keep_labels, limit, test_limit, test_skip, classes and target_fill.
+  /// Returns the parameters keep_labels, limit, test_limit, test_skip, classes and target_fill.
   /// \param classes_doc, fill_doc  the descriptions of classes and target_fill.
   static std::vector<privgrad::ParamSpec> params(std::string classes_doc, std::string fill_doc);
 
@@ -33,7 +33,7 @@ class IdxSelection {
   IdxSelection(std::string_view component, const privgrad::Params& params);
 
   /// Assumes this number of classes, a public fact, unless the parameters give another. Labels that
-  /// are not a class become the first one, unless target_fill names another.
+  /// are not a class become the first class, unless target_fill names another class.
   /// \param names  the names of the classes in the order of the files' numbers, also public.
   void assume_classes(std::size_t classes, std::vector<std::string> names);
 
@@ -51,7 +51,7 @@ class IdxSelection {
   std::optional<std::size_t> test_limit() const { return test_limit_; }
   std::optional<std::size_t> test_skip() const { return test_skip_; }
   std::optional<std::size_t> classes() const { return classes_; }
-  /// The names for DataInfo: the known ones, or the labels of keep_labels.
+  /// Returns the class names for DataInfo: the known names, or the labels in keep_labels.
   std::vector<std::string> class_names() const;
   const std::string& component() const { return component_; }
 
@@ -66,10 +66,10 @@ class IdxSelection {
   std::optional<std::size_t> fill_;               ///< target_fill.
   std::vector<std::string> names_;                ///< The names of all labels, or empty.
   std::vector<std::int64_t> labels_;              ///< keep_labels.
-  std::optional<std::array<int, 256>> class_of_;  ///< Label to class; -1 if dropped.
+  std::optional<std::array<int, 256>> class_of_;  ///< The class of each label; -1 if dropped.
 };
 
-/// Images and labels from IDX files, plain or compressed; pixels become 0..1.
+/// Images and labels from IDX files, plain or compressed; pixels are scaled to 0..1.
 class IdxSource {
  public:
   /// Opens nothing yet.
@@ -78,10 +78,10 @@ class IdxSource {
   IdxSource(IdxFiles train, std::optional<IdxFiles> test, IdxSelection selection);
 
   privgrad::DataInfo info();
-  /// The same as DataSource::foreseen_info(), from the header of the training images.
+  /// Implements DataSource::foreseen_info(), from the header of the training images.
   privgrad::DataInfo foreseen_info() const;
   privgrad::Dataset read(privgrad::Split split);
-  /// The same as StreamedRows. Memory: a block, plus five bytes per row.
+  /// Implements StreamedRows::stream(). Memory: a block, plus five bytes per row.
   privgrad::DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take);
   std::vector<std::filesystem::path> files() const;
 
@@ -94,24 +94,24 @@ class IdxSource {
     std::vector<std::uint32_t> wanted_rows;  ///< Rows to keep, ascending.
   };
 
-  /// Reads the headers and labels once.
+  /// Reads the headers and labels, in the first call only.
   void outline();
-  /// \param skip  the number of rows to keep that are left out first.
+  /// \param skip  how many of the rows to keep are left out at the start.
   /// \param limit  the most rows; if absent: all.
   Outline outline_of(const IdxFiles& files, std::size_t skip,
                      std::optional<std::size_t> limit) const;
   static std::size_t count_classes(const IdxFiles& files, const Outline& train);
   void check_labels(const IdxFiles& files, const Outline& outline) const;
-  /// A remark for the user on the number of labels that were replaced by target_fill; "" if none
-  /// was.
+  /// Returns a remark for the user on the number of labels that were replaced by target_fill; "" if
+  /// none was.
   std::string remark(const IdxFiles& files, const Outline& outline) const;
   privgrad::Dataset read(const IdxFiles& files, const Outline& outline) const;
   std::uint64_t most_bytes() const;  ///< The limit for a file of images.
   /// Receives pixels and targets of some rows, and the number of rows of the files read so far.
   using Take = std::function<void(std::vector<std::uint8_t>& pixels, std::vector<float>& targets,
                                   std::size_t file_rows)>;
-  /// \param block_bytes  the number of pixel bytes after which `take` is called; also called at the
-  ///   end.
+  /// \param block_bytes  the number of pixel bytes after which `take` is called; it is also called
+  ///   at the end.
   void read_rows(const IdxFiles& files, const Outline& outline, std::size_t block_bytes,
                  const Take& take) const;
   std::size_t classes() const { return selection_.classes().value_or(classes_in_labels_); }

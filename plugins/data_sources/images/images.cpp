@@ -19,6 +19,7 @@
 #include "privgrad/data_files.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/names.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/streamed_rows.hpp"
 
@@ -39,7 +40,7 @@ std::string reason(int error) { return std::generic_category().message(error); }
   throw IoError(path.string() + ": " + what);
 }
 
-/// All bytes of a regular file; links, devices and pipes are refused.
+/// Returns all bytes of a regular file; links, devices and pipes are refused.
 std::vector<std::uint8_t> bytes_of(const fs::path& path) {
   struct Closer {
     int descriptor;
@@ -70,11 +71,11 @@ std::vector<std::uint8_t> bytes_of(const fs::path& path) {
   return bytes;
 }
 
-/// The manifest's declarations about every image.
+/// The form of every image, as the manifest declares it.
 struct Form {
   std::size_t height = 0, width = 0, channels = 1;
   bool resizes = false;
-  bool blanks = false;  ///< Whether an unreadable image becomes black instead of ending the run.
+  bool blanks = false;  ///< Whether an unreadable image becomes black; otherwise it ends the run.
 
   std::size_t bytes() const { return height * width * channels; }
 };
@@ -98,7 +99,7 @@ void read_image(const fs::path& path, const Form& form, std::span<std::uint8_t> 
   }
 }
 
-/// A file, and the class of its folder.
+/// An image's file, and the class of its folder.
 struct Image {
   fs::path path;
   std::size_t label = 0;
@@ -112,7 +113,7 @@ bool is_image_name(const fs::path& path) {
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with("."); }
 
-/// The entries of a folder except those whose names begin with a dot, sorted by name.
+/// Lists the entries of a folder sorted by name, without names that begin with a dot.
 std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
   std::vector<fs::directory_entry> entries;
   std::error_code failure;
@@ -147,7 +148,7 @@ class Images final : public DataSource, public StreamedRows {
     }
   }
 
-  /// The facts follow only from the names of files.
+  /// Returns facts that follow only from the names of files.
   DataInfo info() override {
     list();
     DataInfo info = foreseen_info().value();
@@ -254,7 +255,7 @@ class Images final : public DataSource, public StreamedRows {
     is_listed_ = true;
   }
 
-  /// Sorted by class, then by the names of the files.
+  /// Returns the images sorted by class, then by the names of the files.
   std::vector<Image> images_in(const fs::path& folder) const {
     check_folders(folder);
     std::vector<Image> images;
@@ -284,9 +285,7 @@ class Images final : public DataSource, public StreamedRows {
       if (!entry.is_directory(unknown))
         fail(entry.path(), "is a file beside the folders of classes, expected in one of them");
       if (std::erase(missing, name) > 0) continue;
-      const std::string nearest = nearest_name(name, classes_);
-      fail(entry.path(), "is a folder that classes does not name" +
-                             (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+      fail(entry.path(), "is a folder that classes does not name" + did_you_mean(name, classes_));
     }
     if (!missing.empty())
       fail(folder, "has no folder '" + missing.front() + "', which classes names");

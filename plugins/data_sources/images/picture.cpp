@@ -22,8 +22,8 @@ void check_extents(std::uint64_t height, std::uint64_t width) {
 
 // ---- PNG
 
-/// The library calls back in C and exits by longjmp, which skips destructors, so no object with a
-/// destructor is created between setjmp() and the end of a step.
+/// On errors the library, which is in C, exits by longjmp, which skips destructors. So no object
+/// with a destructor is created between setjmp() and the end of a step.
 class PngReader {
  public:
   explicit PngReader(std::span<const std::uint8_t> bytes) : rest_(bytes) {
@@ -140,7 +140,7 @@ Picture decode_jpeg(std::span<const std::uint8_t> bytes) {
                   is_grey ? std::size_t{1} : std::size_t{3},
                   {}};
   picture.pixels.resize(picture.height * picture.width * picture.channels);
-  // Some files have thousands of scans, each of which takes as long as the image.
+  // Some files have thousands of scans, each of which takes as long to decode as the image.
   constexpr int kFlags = TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS;
   if (tjDecompress2(decoder.get(), bytes.data(), size, picture.pixels.data(), width, 0, height,
                     is_grey ? TJPF_GRAY : TJPF_RGB, kFlags) != 0)
@@ -159,7 +159,7 @@ Picture with_channels(Picture picture, std::size_t channels) {
       std::fill_n(pixels.begin() + static_cast<std::ptrdiff_t>(3 * i), 3, picture.pixels[i]);
     } else {
       const std::uint8_t* const rgb = picture.pixels.data() + 3 * i;
-      // 0.299, 0.587 and 0.114, in 65536ths.
+      // The weights 0.299, 0.587 and 0.114, in 65536ths.
       pixels[i] = static_cast<std::uint8_t>(
           (rgb[0] * 19595u + rgb[1] * 38470u + rgb[2] * 7471u + 0x8000u) >> 16);
     }
@@ -169,7 +169,7 @@ Picture with_channels(Picture picture, std::size_t channels) {
   return picture;
 }
 
-/// The source pixels whose mean becomes one pixel, and their weights, which add up to 1.
+/// The source pixels whose weighted mean becomes one pixel, and the weights, which add up to 1.
 struct Mean {
   std::size_t first = 0;
   std::vector<double> weights;

@@ -27,7 +27,7 @@ using namespace privgrad;
 constexpr const char* kSample = "sample";
 
 /// Examples of two by three numbers in two classes. The table is public and available in every
-/// process, so that commands that read rows can be tried without lending any.
+/// process, so commands that read rows can be tried without lending rows.
 MemoryTable sample_table() {
   static const std::array<float, 24> numbers{0, 1, 2, 3, 4, 5, 1, 0, 2, 4, 3, 5,
                                              5, 4, 3, 2, 1, 0, 5, 3, 4, 2, 0, 1};
@@ -51,7 +51,7 @@ MemoryTable table_of(const Params& params, bool as_columns) {
       "each call (Python: data={kind: memory, ...})");
 }
 
-/// The names in a parameter; empty if it is not given.
+/// Returns the names in a parameter; empty if it is not given.
 std::vector<std::string> names(const Params& params, const char* key) {
   return params.has(key) ? params.texts(key) : std::vector<std::string>{};
 }
@@ -62,14 +62,14 @@ std::size_t rows_of(const MemoryTable& table) {
   return count / element_count(table.features);
 }
 
-/// The rows of a split that were found under its name.
+/// The rows of a split that were found under the split's name.
 struct Rows {
   MemoryTable table;
   std::vector<float> targets;  ///< [rows], after target_fill; empty if there are none.
-  std::size_t filled = 0;      ///< The number of targets that did not fit and became target_fill.
+  std::size_t filled = 0;      ///< The number of targets that target_fill replaced.
 };
 
-/// The place of rows in memory, which distinguishes two parts of one array.
+/// Returns where rows are in memory, which distinguishes two parts of one array.
 RowOrigin origin(const char* split, const MemoryTable& table) {
   const auto place = [&](const auto& numbers) {
     const auto first = reinterpret_cast<std::size_t>(numbers.data());
@@ -79,8 +79,8 @@ RowOrigin origin(const char* split, const MemoryTable& table) {
                                : place(table.columns.front().offsets);
 }
 
-/// The origins of test rows. A program that lends copies must itself state the table from which
-/// they were copied.
+/// Returns the origins of test rows. A program that lends copies must itself state the table from
+/// which it copied them.
 std::vector<RowOrigin> test_origins(const Params& params, const MemoryTable& train,
                                     const MemoryTable& test) {
   std::vector<RowOrigin> origins{origin("test", test)};
@@ -89,7 +89,7 @@ std::vector<RowOrigin> test_origins(const Params& params, const MemoryTable& tra
   return origins;
 }
 
-/// The rows of a section, through the interface of a source.
+/// The lent rows of both splits, with the interface of a data source.
 class LentRows {
  public:
   virtual ~LentRows() = default;
@@ -178,13 +178,13 @@ class Arrays final : public LentRows {
                   .has_test_split = test != nullptr,
                   .train_origins = {origin("train", train)}};
     if (test != nullptr) info.test_origins = test_origins(params_, train, *test);
-    // Bytes are always finite, but a single missing cell would have turned the column into reals,
-    // so the fact is listed for bytes, too.
+    // Lists the fact for bytes, too: bytes are always finite, but a single missing cell would have
+    // turned the column into reals.
     fill_.add_unaccounted(true, info.unaccounted);
     return info;
   }
 
-  /// Finds the tables once, so that later exchanges under their names have no effect.
+  /// Finds the tables once, so that replacing the tables under their names has no effect.
   void load() {
     if (train_) return;
     Rows train = rows_found("train");
@@ -218,8 +218,8 @@ class Arrays final : public LentRows {
     return rows;
   }
 
-  /// Lent rows must not be changed, so they are copied if reals are scaled or a feature does not
-  /// fit.
+  /// Scales and fills features. Lent rows must not be changed, so they are copied if reals are
+  /// scaled or a feature does not fit.
   /// \throws IoError if a feature is not finite, and there is no fill for it.
   void fit_features(const char* split, MemoryTable& table) const {
     const auto* lent = std::get_if<std::span<const float>>(&table.numbers);
@@ -259,8 +259,8 @@ class Arrays final : public LentRows {
     }
   }
 
-  /// Adds remarks on features that are not a number in any row, for example because the column has
-  /// another type.
+  /// Adds remarks on features that are not a number in any row, for example because of the column's
+  /// type.
   void add_empty_features(const char* split, const Rows& rows,
                           std::vector<std::string>& remarks) const {
     const auto* numbers = std::get_if<std::span<const float>>(&rows.table.numbers);
@@ -343,7 +343,7 @@ class Columns final : public LentRows, private TableParts {
                    .is_well_formed = true,
                    .missing = params.texts("missing"),
                    .rules = column_rules(params)};
-    form.missing.emplace_back();  // the text of missing values in lent tables
+    form.missing.emplace_back();  // the empty text means missing in lent tables
     return form;
   }
 
@@ -352,7 +352,7 @@ class Columns final : public LentRows, private TableParts {
     return info;
   }
 
-  /// The tables are found once, so that later exchanges under their names have no effect.
+  /// Finds the tables once, so that replacing the tables under their names has no effect.
   std::vector<TablePart> parts(Split split) override {
     std::shared_ptr<const MemoryTable>& found = split == Split::train ? train_ : test_;
     if (!found) {
@@ -426,7 +426,7 @@ void register_components(Registrar& registrar) {
           .optional(),
   };
   for (auto& spec : TargetColumn::params()) {
-    // Rows of numbers are lent together with their targets.
+    // Omits `target`: rows of numbers are lent together with their targets.
     if (spec.name == "target") {
       params.push_back(std::move(spec).optional());
     } else {

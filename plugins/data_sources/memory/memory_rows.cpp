@@ -6,9 +6,9 @@
 #include "../table/columns.hpp"
 #include "privgrad/error.hpp"
 
-using privgrad::MemoryColumn;
+using namespace privgrad;
 
-MemoryRows::MemoryRows(std::shared_ptr<const privgrad::MemoryTable> table, std::string name)
+MemoryRows::MemoryRows(std::shared_ptr<const MemoryTable> table, std::string name)
     : table_(std::move(table)),
       name_(std::move(name)),
       rows_(table_->columns.front().offsets.size() - 1) {}
@@ -52,9 +52,7 @@ std::string MemoryRows::misfit(std::size_t i, const Needs& needs) const {
 void MemoryRows::fail_at(std::size_t, const std::string& what) const { fail_at_row(what); }
 
 void MemoryRows::fail_at_row(const std::string& what) const {
-  throw privgrad::IoError(name_ + ": row " + std::to_string(next_ - 1) + ": " + what);
+  throw IoError(name_ + ": row " + std::to_string(next_ - 1) + ": " + what);
 }
 
-void MemoryRows::fail(const std::string& what) const {
-  throw privgrad::IoError(name_ + ": " + what);
-}
+void MemoryRows::fail(const std::string& what) const { throw IoError(name_ + ": " + what); }

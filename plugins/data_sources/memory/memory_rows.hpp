@@ -11,7 +11,7 @@
 #include "../table/text_rows.hpp"
 #include "privgrad/memory_tables.hpp"
 
-/// Its messages have the form "memory: train: row 17: ...", counted from 0 as in programs.
+/// Rows lent as columns. Messages have the form "memory: train: row 17: ...", counted from 0.
 class MemoryRows final : public TextRows {
  public:
   /// \param table  has columns, all with the same number of rows.
@@ -32,6 +32,6 @@ class MemoryRows final : public TextRows {
   std::shared_ptr<const privgrad::MemoryTable> table_;
   std::string name_;
   std::size_t rows_;
-  std::size_t next_ = 0;  ///< The row after this one.
+  std::size_t next_ = 0;  ///< The number of the next row.
   std::vector<std::string_view> row_;
 };

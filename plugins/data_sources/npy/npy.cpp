@@ -29,7 +29,7 @@ class Files {
   bool has_targets() const { return targets_.has_value(); }
   NpyFile open_targets() const { return {targets_.value(), targets_array_}; }
 
-  /// Names arrays as the archives do, however the manifest spells the names.
+  /// Uses the names of arrays in the archive, even if the manifest spells them differently.
   std::vector<RowOrigin> origins_of(const NpyFile& features, const NpyFile* targets) const {
     std::vector<RowOrigin> all{{file_identity(features_), features_.string(), features.member()}};
     if (targets != nullptr)

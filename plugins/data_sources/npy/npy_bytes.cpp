@@ -1,6 +1,5 @@
 #include "npy_bytes.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 

@@ -27,7 +27,7 @@ class NpyBytes {
   /// \returns the name of the array in the archive; "" if it is the whole file.
   virtual std::string member() const { return ""; }
 
-  /// \throws IoError, always: who() and `what`, with a colon between them.
+  /// \throws IoError, always: its message is who(), a colon and `what`.
   [[noreturn]] void fail(const std::string& what) const;
 
   /// Appends up to `count` bytes; memory never grows ahead of the bytes that have arrived.
@@ -35,15 +35,15 @@ class NpyBytes {
   std::uint64_t append(std::vector<std::uint8_t>& to, std::uint64_t count);
 };
 
-/// Opens a .npy file, or one array of a .npz file; the first bytes decide which of the two it is.
-/// \param array  the array's name in the archive, with or without ".npy"; if absent: the only
+/// Opens a .npy file, or one array of a .npz file; the file's first bytes decide which.
+/// \param array  the array's name in the archive, with or without ".npy"; if absent, the only
 ///   array.
-/// \throws IoError as InputFile; the archive is broken, or has no such array.
+/// \throws IoError as InputFile; or if the archive is broken or lacks the array.
 std::unique_ptr<NpyBytes> open_npy(const std::filesystem::path& path,
                                    const std::optional<std::string>& array);
 
 /// Opens one array of an archive by numpy.savez or numpy.savez_compressed, a ZIP file, which
 /// libarchive decompresses as it is read; encrypted archives are refused. A member's length and
-/// checksum are compared with those in the archive.
+/// checksum must match the values in the archive.
 std::unique_ptr<NpyBytes> open_npz(const std::filesystem::path& path,
                                    const std::optional<std::string>& array);

@@ -24,7 +24,7 @@ static_assert(std::endian::native == std::endian::little, "elements are copied a
 constexpr std::size_t kMostHeaderBytes = std::size_t{1} << 16;
 constexpr std::size_t kMostExtents = 32;  // NumPy's own limit before 2.0
 
-/// The three entries of a header's dictionary, each a piece of its text.
+/// The three entries of a header's dictionary, each as a piece of the header's text.
 struct Header {
   std::optional<std::string_view> descr;
   std::optional<std::string_view> fortran_order;
@@ -258,12 +258,12 @@ void NpyFile::read_as(std::vector<float>& to, std::uint64_t count, Convert conve
 
 template <class T>
 void NpyFile::read_as(std::vector<float>& to, std::uint64_t count) {
-  // Integers are converted through double, like the texts of a table, because rounding once or
-  // twice gives different results for some numbers, for example 2^60 + 2^36 + 1.
+  // Converts integers through double, like the texts of a table, because rounding once and rounding
+  // twice give different results for some numbers, such as 2^60 + 2^36 + 1.
   read_as<T>(to, count, [](T element) { return static_cast<float>(static_cast<double>(element)); });
 }
 
-/// The first index is the fastest in Fortran order, and the last in C order.
+/// Turns Fortran order (first index fastest) into C order (last index fastest).
 template <class T>
 std::vector<T> NpyFile::in_c_order(std::vector<T> elements) const {
   if (!is_fortran_ || shape_.size() < 2) return elements;

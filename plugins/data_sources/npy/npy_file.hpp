@@ -14,8 +14,8 @@
 #include "npy_bytes.hpp"
 #include "privgrad/dataset.hpp"
 
-/// An array in NumPy's format (.npy, version 1.0 to 3.0; in a .npz archive or by itself), opened
-/// after its header, whose announced size has been checked against the size of the file.
+/// An array in NumPy's format (.npy, version 1.0 to 3.0; in a .npz archive or by itself),
+/// positioned after its header, whose announced size was checked against the file's size.
 ///
 /// Reads only arrays of booleans, integers and reals of up to 8 bytes, in either byte order and in
 /// C or Fortran order. It never reads pickled objects, so no code in a file ever runs. Source: NEP
@@ -32,26 +32,26 @@ class NpyFile {
           std::uint64_t most_bytes = kMostFileBytes);
 
   const privgrad::Shape& shape() const noexcept { return shape_; }
-  /// The same as NpyBytes.
+  /// The same as in NpyBytes.
   std::string member() const { return file_->member(); }
   /// Whether every element is a byte, as in images.
   bool is_bytes() const noexcept { return kind_ == Kind::unsigned_integer && element_bytes_ == 1; }
 
-  /// Whether elements are reals, which can be NaN or infinite; 64-bit integers are within the range
-  /// of float32.
+  /// Whether elements are reals, which can be NaN or infinite; integers cannot: even 64-bit
+  /// integers are in the range of float32.
   bool is_real() const noexcept { return kind_ == Kind::real; }
 
-  /// From now on an element that is not a finite number is returned without an error.
+  /// From now on, elements that are not finite numbers are returned without an error.
   void take_any_number() noexcept { takes_any_ = true; }
 
   /// \returns all elements in C order, rounded to float32. Call either reals() or bytes(), once.
   /// \throws IoError if an element is NaN, infinite, or too large for float32, unless
   ///   take_any_number() was called.
   std::vector<float> reals();
-  /// The elements of an array that is_bytes(), in C order.
+  /// Returns the elements of an array that is_bytes(), in C order.
   std::vector<std::uint8_t> bytes();
 
-  /// Whether its elements are in C order, so that rows can be read one after the other.
+  /// Whether the array's elements are in C order, so that rows can be read one after the other.
   bool is_in_c_order() const noexcept { return !is_fortran_ || shape_.size() < 2; }
   /// Reads the next `count` elements in file order, instead of all of them.
   /// \throws IoError as reals().

@@ -17,7 +17,7 @@ struct ArchiveCloser {
   void operator()(struct archive* archive) const noexcept { ::archive_read_free(archive); }
 };
 
-/// A ZIP archive, member by member, in the order of the directory at its end.
+/// Reads a ZIP archive, member by member, in the order of the directory at the archive's end.
 class ZipReader {
  public:
   explicit ZipReader(const std::filesystem::path& path)
@@ -38,7 +38,7 @@ class ZipReader {
     return true;
   }
 
-  /// The name of the member.
+  /// Returns the name of the current member.
   std::string name() const {
     const char* name = ::archive_entry_pathname(entry_);
     return name == nullptr ? "" : name;
@@ -49,8 +49,8 @@ class ZipReader {
   }
   std::uint64_t size() const { return static_cast<std::uint64_t>(::archive_entry_size(entry_)); }
 
-  /// \returns the number of bytes of the member that were read, 0 at its end; negative on failure:
-  ///   error() says why.
+  /// \returns the number of bytes of the member that were read, 0 at its end, or a negative number
+  ///   on failure; error() then gives the reason.
   la_ssize_t read(std::span<std::uint8_t> to) {
     return ::archive_read_data(archive_.get(), to.data(), to.size());
   }
@@ -99,7 +99,7 @@ class MemberBytes final : public NpyBytes {
       done += got;
     }
     done_ += done;
-    // The checksum is compared only after the last byte.
+    // Reads past the end, because the checksum is compared only after the last byte.
     std::uint8_t more = 0;
     if (done > 0 && done_ == size_ && some({&more, 1}) > 0)
       fail("is longer than the archive's list says");

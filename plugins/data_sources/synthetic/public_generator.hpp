@@ -22,7 +22,7 @@ class PublicGenerator {
   /// \returns a multiple of 2^-53 in [0, 1).
   double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
 
-  /// \returns an integer in [0, bound); the bias is below bound / 2^53.
+  /// \returns an integer in [0, bound); its bias is below bound / 2^53.
   /// \param bound  > 0.
   std::uint64_t below(std::uint64_t bound) {
     return static_cast<std::uint64_t>(uniform() * static_cast<double>(bound));
@@ -55,9 +55,9 @@ class PublicGenerator {
     return z ^ (z >> 31);
   }
 
-  /// ln x for normal x > 0, to about 1e-15, because math libraries differ in the last digit. With x
-  /// = m 2^e, m in [sqrt(1/2), sqrt 2): ln m = 2 atanh((m-1)/(m+1)), |z| <= 0.172, so 11 terms of
-  /// the series leave an error below 1e-17.
+  /// Returns ln x for normal x > 0, to about 1e-15; used because math libraries differ in the last
+  /// digit. With x = m 2^e, m in [sqrt(1/2), sqrt 2): ln m = 2 atanh((m-1)/(m+1)), |z| <= 0.172, so
+  /// 11 terms of the series leave an error below 1e-17.
   static double portable_log(double x) {
     int exponent = 0;
     double m = std::frexp(x, &exponent);

@@ -24,7 +24,7 @@ enum Purpose : std::uint64_t {
 
 constexpr std::size_t kMostValues = std::size_t{1} << 30;  // 4 GiB of float32
 
-/// Makes its own data from a public seed.
+/// A data source that makes its own data from a public seed.
 ///
 /// Row i of a split depends only on (seed, split, i) and on the parameters of the distribution, so
 /// a larger number of rows only appends rows. The cluster of row i is i modulo the number of
@@ -92,7 +92,7 @@ class Synthetic final : public DataSource {
   std::vector<double> make_centres() const {
     std::vector<double> centres;
     if (hypercube_) {
-      // Two opposite corners of a cube around 0 whose diagonal is the distance.
+      // Uses two opposite corners of a cube around 0 whose diagonal is the distance.
       PublicGenerator random(seed_, kCentres, 0);
       const double coordinate = spread_ / (2.0 * std::sqrt(static_cast<double>(dimensions_)));
       for (std::size_t j = 0; j < dimensions_; ++j) {

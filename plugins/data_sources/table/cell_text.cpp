@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::size_t kMostNumberBytes = 512;
 
-/// Reads the most frequent numbers in tables: at most 15 digits, with or without a point. Digits
-/// and power of ten are exact in double, and one division rounds once, which gives the same bits as
-/// std::from_chars (Clinger 1990, the fast path), in a third of its time.
+/// Reads the most frequent numbers in tables: at most 15 digits, with or without a point. The
+/// digits and the power of ten are exact in double, and their division rounds once. This gives the
+/// same bits as std::from_chars (Clinger 1990, the fast path) in a third of the time.
 /// \returns whether the text is such a number; sets `value` if so.
 bool short_number(std::string_view text, double& value) {
   constexpr std::size_t kMostDigits = 15;
@@ -46,7 +46,7 @@ bool short_number(std::string_view text, double& value) {
 }
 
 /// Reads integers of one to three digits, the most frequent numbers of some tables, without a
-/// branch for each length. If there are one or two digits, the last digit is read twice and counted
+/// branch for each length. Of one or two digits, the last is read several times, but counted
 /// once.
 bool tiny_number(std::string_view text, double& value) {
   static constexpr unsigned kWorth[3][3] = {{1, 0, 0}, {10, 0, 1}, {100, 10, 1}};
@@ -75,7 +75,7 @@ bool boolean_word(std::string_view text, double& value) {
   return true;
 }
 
-/// Whether a number far from 1 is smaller than 1, by its text.
+/// Decides from the text of a number far from 1 whether the number is below 1.
 bool is_below_one(std::string_view text) {
   const std::size_t end = std::min(text.find_first_of("eE"), text.size());
   long exponent = 0;
@@ -92,7 +92,7 @@ bool is_below_one(std::string_view text) {
 }
 
 /// Reads any number.
-/// \returns and sets `value` as short_number().
+/// Sets and returns the same as short_number().
 bool any_number(std::string_view text, bool decimal_comma, double& value) {
   char buffer[kMostNumberBytes];
   if (decimal_comma) {
@@ -139,13 +139,13 @@ bool is_like(std::string_view text, std::string_view form) {
       text, form, [](char a, char b) { return b == '0' ? a >= '0' && a <= '9' : a == b; });
 }
 
-/// The last `size` characters; fewer if the text is shorter.
+/// Returns the last `size` characters; fewer if the text is shorter.
 std::string_view last(std::string_view text, std::size_t size) {
   return text.substr(text.size() - std::min(size, text.size()));
 }
 
-/// Shortens a text that ends in a time of day, 12:30:00: drops the zeros of its fraction and,
-/// unless a time zone offset follows, a midnight with the blank before it.
+/// Shortens a text that ends in a time of day, 12:30:00: drops trailing zeros of the fraction and,
+/// unless a time zone offset follows, drops midnight and the blank before it.
 std::string_view common_time(std::string_view text, std::array<char, kLongestCommonText>& buffer) {
   std::string_view offset = last(text, 6);
   if (!is_like(offset, "+00:00") && !is_like(offset, "-00:00")) offset = {};
@@ -160,8 +160,8 @@ std::string_view common_time(std::string_view text, std::array<char, kLongestCom
   if (!is_like(last(seconds, 8), "00:00:00")) return text;
   if (offset.empty()) return without_midnight(time);
   if (time.size() + offset.size() > buffer.size()) return text;
-  const auto end = std::copy(time.begin(), time.end(), buffer.begin());
-  return {buffer.begin(), std::copy(offset.begin(), offset.end(), end)};
+  const auto end = std::ranges::copy(time, buffer.begin()).out;
+  return {buffer.begin(), std::ranges::copy(offset, end).out};
 }
 
 }  // namespace
@@ -197,13 +197,13 @@ std::string shortest(Real value, std::chars_format format) {
   return {text.data(), end};
 }
 
-/// "2" and "2.0".
+/// Adds two spellings, as "2" and "2.0".
 void add_with_point(const std::string& digits, std::set<std::string>& to) {
   to.insert(digits);
   if (digits.find('.') == digits.npos) to.insert(digits + ".0");
 }
 
-/// \param scientific  such as "1.5e-05"; adds variants with e or E, with and without a plus, padded
+/// \param scientific  such as "1.5e-05". Adds variants with e or E, with and without a plus, padded
 ///   or not.
 void add_exponents(const std::string& scientific, std::set<std::string>& to) {
   const std::size_t e = scientific.find('e');
@@ -227,15 +227,15 @@ void add_exponents(const std::string& scientific, std::set<std::string>& to) {
 template <class Real>
 void add_spellings(Real value, std::set<std::string>& to) {
   const double size = std::abs(static_cast<double>(value));
-  // Outside this range no program writes all digits; inside it, no program writes an exponent.
+  // Outside this range no program writes all digits; inside it none writes an exponent.
   if (size == 0.0 || (size >= 1e-9 && size < 1e22))
     add_with_point(shortest(value, std::chars_format::fixed), to);
   if (size != 0.0 && (size < 1e-2 || size >= 1e6))
     add_exponents(shortest(value, std::chars_format::scientific), to);
 }
 
-/// The ways in which pandas writes a day or a time of day beside other values; empty if the text is
-/// neither.
+/// Returns the ways in which pandas writes a day or a time of day beside other values; empty if the
+/// text is neither.
 std::set<std::string> spellings_of_date(std::string_view text) {
   std::set<std::string> all;
   const std::string head(without_midnight(text));
@@ -249,7 +249,7 @@ std::set<std::string> spellings_of_date(std::string_view text) {
   return all;
 }
 
-/// The usual spellings of the number in a text; empty if it is not a number.
+/// Returns the usual spellings of the number in a text; empty if it is not a number.
 std::set<std::string> spellings(std::string_view text) {
   std::set<std::string> all;
   double value = 0.0;

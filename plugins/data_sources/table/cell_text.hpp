@@ -1,5 +1,5 @@
-// The meaning of a cell's text, as a number or as a declared text, whatever spelling a program has
-// chosen.
+// Finds the meaning of a cell's text, as a number or as a declared text, however a program spelled
+// it.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 #include <vector>
 
 /// Reads a whole text as a number in float32's range. Accepts a leading plus and, with
-/// `decimal_comma`, a comma instead of a point; also true and false, as 1 and 0, because columns of
-/// booleans become such texts beside numbers. A number too small for a double becomes 0.
+/// `decimal_comma`, a comma instead of a point; Accepts true and false as 1 and 0, because columns
+/// of booleans become such texts beside numbers. A number too small for a double becomes 0.
 /// \param value  the number; unspecified if the text is not a number.
 /// \returns whether the text is a number.
 bool read_number(std::string_view text, bool decimal_comma, double& value);
@@ -25,11 +25,11 @@ inline std::optional<double> number_in(std::string_view text, bool decimal_comma
 }
 
 inline constexpr std::size_t kLongestCommonText = 32;
-/// A common text for all ways in which a program may write a cell, because the way can depend on
-/// other rows. Numbers with a decimal mark, an exponent or a sign, and booleans, get one spelling:
-/// "2" for 2.0 and 2e0, "0.1" for 0.10000000149011612, "1" for true, "1e+17" for
-/// 100000000000000001, as in double. A text that ends in a time of day loses the zeros of its
-/// fraction, and midnight. Other texts are unchanged.
+/// Returns one text for all ways in which a program may write a cell, because the program's choice
+/// can depend on other rows. Numbers with a decimal mark, an exponent or a sign, and booleans, get
+/// one spelling: "2" for 2.0 and 2e0, "0.1" for 0.10000000149011612, "1" for true, "1e+17" for
+/// 100000000000000001, as in double. A text that ends in a time of day loses trailing zeros of its
+/// fraction, and a midnight. Other texts are unchanged.
 /// \param decimal_comma  the same as for read_number().
 /// \param buffer  memory for the result.
 std::string_view common_text(std::string_view text, bool decimal_comma,
@@ -40,25 +40,25 @@ std::string_view common_text(std::string_view text, bool decimal_comma,
 /// Programs write the same number in several ways, which may depend on the type of a whole column
 /// and so on a single other row: 2 becomes 2.0 beside a missing value, 0.1 becomes
 /// 0.10000000149011612 when float32 is widened, true becomes 1. So a declared text that is a number
-/// is also found by each of its usual spellings: the shortest digits of the number and of its
-/// nearest float32, with and without an exponent, with a decimal comma, and booleans for 0 and 1. A
-/// declared day, %Y-%m-%d, is also found with the midnight that pandas appends if another row has a
-/// time of day. The spellings form a finite list, which an exported model contains; other texts for
-/// that number (01, 1.10) are not included, because codes are not numbers. A declared text always
-/// means itself; a spelling of two declared texts means neither, except that a spelling of 1 and 01
-/// means 1. Threads: immutable.
+/// is also found by each usual spelling of that number: the shortest digits of the number and of
+/// its nearest float32, with and without an exponent, with a decimal comma, and booleans for 0 and
+/// 1. A declared day, %Y-%m-%d, is also found with the midnight that pandas appends if another row
+/// has a time of day. The spellings form a finite list, which an exported model contains. Other
+/// texts for the number (01, 1.10) are not in the list, because they may be codes. A declared text
+/// always means itself. A spelling that fits two declared texts means neither of them, but if both
+/// 1 and 01 are declared, it means 1. Threads: immutable.
 class Choices {
  public:
   Choices() = default;
-  /// \param declared  in order of precedence: of equal texts the first counts.
+  /// \param declared  in order of precedence: among equal texts, the first counts.
   explicit Choices(const std::vector<std::pair<std::string, std::size_t>>& declared);
 
-  /// \returns the index; nothing if the text means none of the declared ones.
+  /// \returns the index; nothing if the text means no declared text.
   std::optional<std::size_t> find(std::string_view text) const {
     const auto found = places_.find(text);
     return found == places_.end() ? std::nullopt : std::optional(found->second);
   }
-  /// All texts that have a meaning, in order.
+  /// Returns all texts that have a meaning, in order.
   std::vector<std::string> texts() const;
   /// Whether a declared text is a number.
   bool has_numbers() const noexcept { return has_numbers_; }

@@ -5,6 +5,7 @@
 
 #include "../files/shown_text.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/names.hpp"
 #include "privgrad/value.hpp"
 
 namespace {
@@ -18,7 +19,7 @@ ColumnType type_named(const std::string& name) {
   return static_cast<ColumnType>(found - kTypes.begin() + 1);
 }
 
-/// In the order of DatePart.
+/// The names of the parts, in the order of DatePart.
 const std::vector<std::string> kParts = {"days", "day", "month", "weekday"};
 const std::vector<std::string> kWeekdays = {"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"};
 
@@ -94,7 +95,7 @@ void check_date(const ColumnRule& rule, const std::string& who) {
     throw ConfigError(who + "since, min, max and unit are of the part days, which parts lacks");
 }
 
-// False and true are spellings of 0 and 1.
+// The spellings of no; "false" is already a spelling of 0, and "true" of 1.
 const std::vector<std::string> kNo = {"0", "no", "No", "NO", "f", "F", "n", "N"};
 const std::vector<std::string> kYes = {"1", "yes", "Yes", "YES", "t", "T", "y", "Y"};
 
@@ -273,7 +274,7 @@ Column::Column(ColumnRule rule, std::string name, std::size_t field,
       break;
     default:
       width_ = rule_.indicator ? 2 : 1;
-      // Numbers that stand for a missing value, as -999 does in some tables; texts that are not
+      // Collects numbers that mean a missing value, such as -999 in some tables; texts that are not
       // numbers are missing anyway.
       for (const std::string& text : missing) {
         if (const auto number = number_in(text, decimal_comma))
@@ -414,7 +415,7 @@ Column::Found Column::encode_date(std::string_view text, float* features) const 
 
 namespace {
 
-/// The index of the rule for each column; `names.size()` values.
+/// Returns the index of the rule for each column; `names.size()` values.
 std::vector<std::size_t> assign(const std::vector<ColumnRule>& rules,
                                 const std::vector<std::string>& names, std::size_t target) {
   std::vector<std::size_t> rule_of(names.size(), rules.size());
@@ -441,9 +442,7 @@ void refuse_idle(const ColumnRule& rule, const std::vector<std::string>& names,
   const bool is_there =
       std::ranges::any_of(names, [&](const std::string& name) { return matches(rule.name, name); });
   if (is_there) throw ConfigError(who + ": earlier entries name all the columns that it matches");
-  const std::string nearest = nearest_name(rule.name, names);
-  throw ConfigError(who + ": the table has no such column" +
-                    (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?"));
+  throw ConfigError(who + ": the table has no such column" + did_you_mean(rule.name, names));
 }
 
 }  // namespace
@@ -459,7 +458,7 @@ std::vector<Column> choose_columns(const std::vector<ColumnRule>& rules,
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (rule_of[i] == r) own.push_back(i);
     }
-    if (!rules[r].is_feature()) continue;  // a column that is not a feature may be missing
+    if (!rules[r].is_feature()) continue;  // a table may lack columns that are not features
     if (own.empty() && rules[r].name != "*") refuse_idle(rules[r], names, target);
     if (!by_place) std::ranges::sort(own, [&](auto a, auto b) { return names[a] < names[b]; });
     for (const std::size_t i : own)

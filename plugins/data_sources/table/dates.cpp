@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kNeeded = "Ymd", kTimes = "HMSf";
 
-/// Reads a number of `fewest` to `most` digits, as many as the text has.
+/// Reads a number of at least `fewest` and at most `most` digits, as many as the text has.
 std::optional<int> take_number(std::string_view& text, std::size_t fewest, std::size_t most) {
   int value = 0;
   std::size_t count = 0;
@@ -162,8 +162,8 @@ std::set<std::string> texts_of_date(std::chrono::sys_days day, std::string_view 
   for (const bool pads_month : {true, false}) {
     for (const bool pads_day : {true, false}) {
       std::string text = date_text(day, format, pads_month, pads_day);
-      // If numbers have no separators or zeros between them, the text may be invalid, or mean
-      // another day.
+      // Without separators or leading zeros, the text may be invalid or mean another
+      // day.
       if (date_in(text, format) == day) texts.insert(std::move(text));
     }
   }

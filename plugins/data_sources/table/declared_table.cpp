@@ -6,16 +6,9 @@
 
 #include "privgrad/error.hpp"
 
-using privgrad::ConfigError;
-using privgrad::DataInfo;
-using privgrad::Dataset;
-using privgrad::IoError;
-using privgrad::Split;
-using privgrad::Value;
+using namespace privgrad;
 
-namespace param = privgrad::param;
-
-privgrad::ParamSpec columns_param(const std::string& promise) {
+ParamSpec columns_param(const std::string& promise) {
   return param::list(
              "columns",
              "What the columns are, all but the target. " + promise +
@@ -26,7 +19,7 @@ privgrad::ParamSpec columns_param(const std::string& promise) {
       .optional();
 }
 
-privgrad::ParamSpec split_param() {
+ParamSpec split_param() {
   return param::object("split",
                        "Takes test rows out of train, by a hash of each row alone: adding rows "
                        "moves no existing row.",
@@ -34,14 +27,14 @@ privgrad::ParamSpec split_param() {
       .optional();
 }
 
-privgrad::ParamSpec missing_param() {
+ParamSpec missing_param() {
   const Value::List missing = {"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"};
   return param::list("missing", "Texts that mean that a value is missing.",
                      param::text("text", "One text."))
       .defaults_to(Value(missing));
 }
 
-DeclaredTable::DeclaredTable(const privgrad::Params& params, TableForm form, TableParts& parts)
+DeclaredTable::DeclaredTable(const Params& params, TableForm form, TableParts& parts)
     : params_(params.value()),
       form_(std::move(form)),
       parts_(parts),
@@ -53,10 +46,10 @@ DeclaredTable::DeclaredTable(const privgrad::Params& params, TableForm form, Tab
     throw ConfigError("data.split is given, but the test rows are in a table of their own (test)");
 }
 
-std::vector<ColumnRule> column_rules(const privgrad::Params& params) {
+std::vector<ColumnRule> column_rules(const Params& params) {
   std::vector<ColumnRule> rules;
   if (!params.has("columns")) return rules;
-  for (const privgrad::Params& rule : params.objects("columns")) rules.push_back(column_rule(rule));
+  for (const Params& rule : params.objects("columns")) rules.push_back(column_rule(rule));
   return rules;
 }
 
@@ -74,7 +67,7 @@ DataInfo DeclaredTable::info() {
   return info_;
 }
 
-DataInfo DeclaredTable::stream(const std::function<void(const privgrad::RowBlock&)>& take) {
+DataInfo DeclaredTable::stream(const std::function<void(const RowBlock&)>& take) {
   // Each of the two tables counts as half of the progress, because their sizes say little about the
   // time that they take.
   const double train_share = has_test_ ? 0.5 : 1.0;
@@ -120,7 +113,7 @@ std::vector<std::string> DeclaredTable::columns() {
 std::vector<std::vector<std::string>> DeclaredTable::kept(Split split) {
   std::vector<std::vector<std::string>> texts =
       std::move(split == Split::train ? kept_of_train_ : kept_of_test_);
-  texts.resize(form_.kept.size());  // if there are no test rows
+  texts.resize(form_.kept.size());  // so also if there are no test rows
   return texts;
 }
 
@@ -154,13 +147,13 @@ DataInfo DeclaredTable::foreseen_info() {
   std::size_t width = 0;
   if (form_.are_named && !form_.rules.empty()) {
     const std::vector<std::string> names = columns();
-    const auto target = std::find(names.begin(), names.end(), target_.name()) - names.begin();
+    const auto target = std::ranges::find(names, target_.name()) - names.begin();
     for (const Column& column : choose_columns(form_.rules, names, static_cast<std::size_t>(target),
                                                form_.missing, form_.decimal_comma, false)) {
       add_strict(column.rule(), column.name(), strict);
       width += column.width();
     }
-  } else {  // the first line is a row, so the number of fields may depend on a row
+  } else {  // the first line is a row, which may determine the number of fields
     for (const ColumnRule& rule : form_.rules) add_strict(rule, rule.name, strict);
   }
   DataInfo info = info_without_rows(strict);
@@ -174,13 +167,13 @@ DataInfo DeclaredTable::info_without_rows(const std::vector<std::string>& strict
   info.has_test_split = split_.has_value() || has_test_;
   for (const TablePart& part : parts_.parts(Split::train))
     info.train_origins.push_back(part.origin);
-  // Test rows without a table of their own are taken from `train`, and are then not training rows.
+  // Without a table of their own, test rows are taken out of the training rows.
   if (has_test_) {
     for (const TablePart& part : parts_.parts(Split::test))
       info.test_origins.push_back(part.origin);
   }
   info.unaccounted = unaccounted(strict);
-  // A changed row may move to the other side, which changes the number of training examples.
+  // If a row changes, it may move to the other side, which changes the number of training examples.
   info.rows_chosen_by_value = split_.has_value();
   return info;
 }
@@ -289,8 +282,7 @@ std::vector<std::string> DeclaredTable::remarks(const Table& table) const {
     std::string text = file;
     text.append(in_quotes(column.name())).append(": ").append(std::to_string(table.filled[i]));
     text.append(rows).append("have no valid value, and count as ");
-    text.append(column.rule().fill ? privgrad::format_number(*column.rule().fill)
-                                   : "other or missing");
+    text.append(column.rule().fill ? format_number(*column.rule().fill) : "other or missing");
     all.push_back(std::move(text));
   }
   if (form_.row_is_line && table.spanning_rows > 0)

@@ -1,4 +1,4 @@
-// The common part of data sources of tables: rows of texts, read as the manifest declares them.
+// The common part of data sources of tables, whose rows of texts are read as the manifest declares.
 #pragma once
 
 #include <functional>
@@ -11,17 +11,17 @@
 #include "privgrad/streamed_rows.hpp"
 #include "table.hpp"
 
-/// The interface through which a source provides its rows.
+/// The interface through which a source provides the rows of its tables.
 class TableParts {
  public:
   virtual ~TableParts() = default;
-  /// The parts of a split's table, the same each time.
+  /// Returns the parts of a split's table; every call returns the same parts.
   virtual std::vector<TablePart> parts(privgrad::Split split) = 0;
-  /// The name of a split's table in errors.
+  /// Returns the name by which error messages call a split's table.
   virtual std::string name(privgrad::Split split) const = 0;
 };
 
-/// \param promise  the beginning of a sentence with the promise of a source with declared columns.
+/// \param promise  the beginning of a sentence that states what declared columns guarantee.
 privgrad::ParamSpec columns_param(const std::string& promise);
 privgrad::ParamSpec split_param();
 privgrad::ParamSpec missing_param();
@@ -29,9 +29,9 @@ privgrad::ParamSpec missing_param();
 /// \returns the declared `columns`, if any.
 std::vector<ColumnRule> column_rules(const privgrad::Params& params);
 
-/// The training table and the test table of a source, with the functions of its interface that
-/// concern them. Uses the parameters columns, split, task and those of TargetColumn; `test` means
-/// that there is a table of test rows.
+/// A source's training table and test table, with the functions of the source's interface for them.
+/// Uses the parameters columns, split, task and those of TargetColumn. If the parameter `test` is
+/// given, there is a table of test rows.
 class DeclaredTable {
  public:
   /// \param parts  outlives this.
@@ -43,15 +43,15 @@ class DeclaredTable {
 
   /// Reads all rows, because a table need not state their number.
   privgrad::DataInfo info();
-  /// The same as DataSource::foreseen_info(): reads the first line of a table whose columns have
+  /// Implements DataSource::foreseen_info(): reads the first line of a table whose columns have
   /// names.
   privgrad::DataInfo foreseen_info();
   privgrad::Dataset read(privgrad::Split split);
-  /// The same as DataSource::columns().
+  /// Implements DataSource::columns().
   std::vector<std::string> columns();
   void keep(std::vector<std::string> names) { form_.kept = std::move(names); }
   std::vector<std::vector<std::string>> kept(privgrad::Split split);
-  /// Streams the rows in one pass. It stores nothing for info() and read(), which read the table
+  /// Streams the rows in one pass. Stores nothing for info() and read(), which read the table
   /// again.
   privgrad::DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take);
 
@@ -62,11 +62,11 @@ class DeclaredTable {
   void check_columns(const Table& train, const Table& test) const;
   privgrad::DataInfo info_of(const Table& train, const SideFacts& test,
                              const TargetColumn& target) const;
-  /// The facts that do not depend on rows.
+  /// Returns the facts that do not depend on rows.
   /// \param strict  columns in which a value that does not fit is an error.
   privgrad::DataInfo info_without_rows(const std::vector<std::string>& strict) const;
   std::vector<std::string> unaccounted(const std::vector<std::string>& strict) const;
-  /// The declarations of the columns by name, in order, without the table's other columns.
+  /// Returns the declarations of the used columns, by name and in order.
   privgrad::Value reading(const TableColumns& columns, const TargetColumn& target) const;
   std::vector<std::string> remarks(const Table& table) const;
   TableRows read_again(bool is_train);

@@ -10,6 +10,7 @@
 #include "cell_text.hpp"
 #include "columns.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/names.hpp"
 
 static_assert(crypto_shorthash_KEYBYTES == 16 && crypto_shorthash_BYTES == 8);
 
@@ -20,7 +21,7 @@ using namespace privgrad;
 /// \returns the end of the copy.
 unsigned char* copy(std::string_view text, unsigned char* to) {
   const std::size_t size = text.size();
-  // copies the fields of most tables without a branch for each length
+  // copies short fields, the most frequent ones, without a branch for each length
   if (size >= 1 && size <= 3) {
     to[0] = static_cast<unsigned char>(text[0]);
     to[size / 2] = static_cast<unsigned char>(text[size / 2]);
@@ -35,7 +36,7 @@ unsigned char* copy(std::string_view text, unsigned char* to) {
 
 std::vector<ParamSpec> RowSplit::params() {
   return {
-      // The limits are far from 0 and 1, so that each side certainly has rows.
+      // The limits are far enough from 0 and 1 for both sides to have some rows.
       param::real("test", "The share of the rows, about, that are test rows.")
           .at_least(0.01)
           .at_most(0.99)
@@ -62,11 +63,9 @@ void RowSplit::use(const std::vector<std::string>& names) {
   fields_.clear();
   if (by_) {
     const auto found = std::ranges::find(names, *by_);
-    if (found == names.end()) {
-      const std::string nearest = nearest_name(*by_, names);
+    if (found == names.end())
       throw ConfigError("data.split.by is " + in_quotes(*by_) + ", but no column has this name" +
-                        (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?"));
-    }
+                        did_you_mean(*by_, names));
     fields_.push_back(static_cast<std::size_t>(found - names.begin()));
     return;
   }
@@ -83,9 +82,9 @@ bool RowSplit::is_test(std::span<const std::string_view> row) {
   unsigned char* end = text_.data();
   std::array<char, kLongestCommonText> buffer{};
   for (const std::size_t i : fields_) {
-    // Another row may cause this number to be written as 2.0, but the row must stay on its side.
+    // If this number is written as 2.0 because of another row, this row must stay on its side.
     const std::string_view text = common_text(row[i], decimal_comma_, buffer);
-    // The length in front distinguishes ("ab", "c") from ("a", "bc").
+    // Writes the length first, which distinguishes ("ab", "c") from ("a", "bc").
     const std::uint64_t size = text.size();
     std::memcpy(end, &size, sizeof size);
     end = copy(text, end + sizeof size);

@@ -12,9 +12,9 @@
 
 #include "privgrad/params.hpp"
 
-/// Assigns each row of a table to one of two sides by a hash of only its content, not of its place
-/// or of other rows. So adding or removing a row moves no other row. If two data sets differ in one
-/// row by addition or removal, only one side differs, in that row.
+/// Assigns each row of a table to one of two sides by a hash of only the row's content, not of its
+/// place or of other rows. So adding or removing a row moves no other row, and if two data sets
+/// differ by one added or removed row, only one side differs, in that row.
 ///
 /// Equal rows (with `by`: rows that are equal in that column) are on the same side.
 ///
@@ -40,5 +40,5 @@ class RowSplit {
   std::optional<std::string> by_;
   std::array<unsigned char, 16> key_;
   std::vector<std::size_t> fields_;
-  std::vector<unsigned char> text_;  ///< A buffer whose beginning is the text to hash.
+  std::vector<unsigned char> text_;  ///< A buffer; its beginning is the text to hash.
 };

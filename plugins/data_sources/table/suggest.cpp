@@ -22,7 +22,7 @@ using namespace privgrad;
 
 constexpr std::size_t kMostCategories = 50;
 constexpr std::size_t kMostClasses = 100;
-/// The number of values that are enough to see whether a column has many different values.
+/// The number of values that suffice to see whether a column has many different values.
 constexpr std::size_t kMostCounted = 100'000;
 
 /// The recognised forms of dates. Forms in which exchanging day and month gives another valid date
@@ -35,7 +35,7 @@ bool has_time(std::size_t format) { return !time_directive(kDateFormats[format])
 
 bool is_whole(double x) { return x == std::floor(x); }
 
-/// Whether a text is a number apart from commas between its thousands.
+/// Whether a text is a number with commas between its thousands.
 bool has_thousands(std::string_view text) {
   static const std::regex form(R"([-+]?\d{1,3}(,\d{3})+(\.\d+)?)");
   return text.size() < 40 && std::regex_match(text.begin(), text.end(), form);
@@ -77,8 +77,8 @@ class Seen {
     sum_ += *number;
   }
 
-  /// The index of the form of dates that all values have or, if there is none, of the only form
-  /// that nine in ten have.
+  /// Returns the index of the date format that all values have; otherwise, of the only format that
+  /// nine in ten values have; otherwise nothing.
   std::optional<std::size_t> date_format() const {
     for (const bool all : {true, false}) {
       const auto fits = [&](std::uint64_t days) {
@@ -86,7 +86,7 @@ class Seen {
       };
       std::optional<std::size_t> found;
       for (std::size_t i = 0; i < days_.size(); ++i) {
-        // A time of day that is always midnight belongs to the preceding form of days.
+        // If the time of day is always midnight, the preceding form, without a time, is used.
         if (!fits(days_[i]) || (found && has_time(i))) continue;
         if (found) return std::nullopt;
         found = i;
@@ -96,7 +96,7 @@ class Seen {
     return std::nullopt;
   }
 
-  /// The values, in the form of the declaration.
+  /// Returns the values, in the form of the declaration.
   std::vector<std::string> texts() const {
     for (const std::string& value : values_) {
       if (const std::string wrong = encoding_problem(value); !wrong.empty())
@@ -114,8 +114,8 @@ class Seen {
   /// Whether the values are 0, 1, ... or 1, 2, ..., and the name is also typical of an index.
   bool looks_like_index() const { return are_numbers() && counts_rows_ && is_named_as_id(); }
 
-  /// Whether the values are texts or integers, and nearly all occur only once or there are many
-  /// different ones.
+  /// Whether the values are texts or integers, and either nearly all of them occur only once, or
+  /// there are many different values.
   bool looks_like_id() const {
     constexpr std::size_t kMany = 1000;
     const std::uint64_t few = is_named_as_id() ? 2 * kMostCategories : kMany;
@@ -134,7 +134,7 @@ class Seen {
            });
   }
 
-  /// Whether the values are texts, most of which occur repeatedly.
+  /// Whether the values are texts, and most of them occur repeatedly.
   bool is_category() const {
     return has_values() && values_.size() <= kMostCategories && 2 * values_.size() <= rows_;
   }
@@ -178,7 +178,7 @@ class Seen {
     return rule;
   }
 
-  /// The point of the rule that the user should check; "" for most columns.
+  /// Returns a note on what the user should check in the rule; "" for most columns.
   std::string note(const ColumnRule& rule) const {
     const std::string counts = std::to_string(counted_.size()) + " different values in " +
                                std::to_string(counted_values_) + " rows";
@@ -205,15 +205,15 @@ class Seen {
     return misfits(rows_ - missing_ - others_, "numbers", "the fill");
   }
 
-  /// A note on the class or number that missing values of a target become; "" if no value is
-  /// missing.
+  /// Returns a note on the class or number that missing values of a target become; "" if no value
+  /// is missing.
   std::string missing_note(const std::string& fill) const {
     return missing_ == 0 ? ""
                          : std::to_string(missing_) + " of " + std::to_string(rows_) +
                                " values are missing, and count as " + fill;
   }
 
-  /// The mean, rounded to three digits, within the range.
+  /// Returns the mean, rounded to three digits, within the range.
   double fill() const {
     const double mean = sum_ / static_cast<double>(rows_ - missing_ - others_);
     if (mean == 0.0 || !std::isfinite(mean)) return std::clamp(0.0, least_, most_);
@@ -263,7 +263,7 @@ class Seen {
   std::unordered_set<std::size_t> counted_;  ///< Hashes of values.
   std::uint64_t counted_values_ = 0;         ///< The number of values counted.
   std::uint64_t others_ = 0;                 ///< The number of values that are not numbers.
-  /// The number of these that only fail because of commas between thousands.
+  /// The number of values that are numbers with commas between thousands.
   std::uint64_t thousands_ = 0;
   bool are_whole_ = true;
   bool counts_rows_ = true;
@@ -278,7 +278,7 @@ class Seen {
 bool are_class_indices(const Seen& target) {
   return target.are_numbers() && target.values().size() <= kMostClasses && target.least() >= 0.0 &&
          target.most() < static_cast<double>(kMostClasses) &&
-         std::all_of(target.values().begin(), target.values().end(), [](const std::string& text) {
+         std::ranges::all_of(target.values(), [](const std::string& text) {
            const auto number = number_in(text, false);
            return number && is_whole(*number);
          });
@@ -308,10 +308,10 @@ std::string add_target(const Seen& target, Value& params) {
 
 struct Look {
   std::vector<Seen> seen;    ///< The columns.
-  bool spans_lines = false;  ///< Whether any row has several lines.
+  bool spans_lines = false;  ///< Whether any row spans several lines.
 };
 
-/// Goes through all rows.
+/// Collects facts about all rows.
 Look look(const std::vector<TablePart>& parts, const TableForm& form) {
   Look look;
   std::vector<Seen>& seen = look.seen;

@@ -1,4 +1,4 @@
-// Suggests the column declarations for tables whose rows may be looked at.
+// Suggests column declarations for tables whose rows may be inspected.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@ struct Suggestion {
   std::vector<std::string> notes = {};  ///< The same as DataSource::notes().
 };
 
-/// Declarations that a manifest could make for rows that may be looked at: for each column the
-/// narrowest type that fits every value (for numbers and dates: nine in ten), with its range or its
-/// values and a fill for values that do not fit; for the target its labels, its number of classes,
-/// or that it is a real.
-/// \returns parameters: columns, and labels and other_label, classes and target_fill, or task and
-///   target_fill.
+/// Suggests declarations for a manifest, from rows that may be inspected: for each
+/// column the narrowest type that fits all values (for numbers and dates: nine in ten),
+/// with its range or its values, and a fill for values that do not fit; for the target
+/// its labels, its number of classes, or that it is real. \returns parameters:
+/// columns, and labels and other_label, classes and target_fill, or task and
+/// target_fill.
 /// \throws ConfigError if there is no such target.
 /// \throws IoError  as read_table(), except for values that do not fit.
 Suggestion suggest_params(const std::vector<TablePart>& parts, const TableForm& form,

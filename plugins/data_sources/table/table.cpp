@@ -6,6 +6,7 @@
 
 #include "../files/input_file.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/names.hpp"
 
 namespace {
 
@@ -13,7 +14,7 @@ using namespace privgrad;
 
 using Names = std::vector<std::string>;
 
-/// \returns the number of columns if there is no target.
+/// \returns the index of the target; the number of columns if there is no target.
 std::size_t target_index(const TargetColumn& target, const Names& names, const TableForm& form,
                          const TextRows& rows) {
   const auto found = std::ranges::find(names, target.name());
@@ -70,8 +71,8 @@ class TableReader {
   }
 
  private:
-  /// One row may determine the type of a column, for example if the other values are missing. So if
-  /// no row can end a run, no type may end it either.
+  /// A single row may determine the type of a column, for example if all other values are missing.
+  /// So if rows must not end a run, types must not end it either.
   void check_type(const TextRows& rows, bool is_total, std::size_t field,
                   const TextRows::Needs& needs) {
     std::string misfit = rows.misfit(field, needs);
@@ -131,8 +132,8 @@ class TableReader {
     now_ = std::move(found);
   }
 
-  /// Reserves half as much again as is likely; untouched pages cost nothing. Beyond 128 MiB memory
-  /// grows with the rows.
+  /// Reserves 1.5 times the likely size; untouched pages cost nothing. Beyond 128 MiB, memory grows
+  /// with the rows.
   void reserve(const TextRows& text) {
     constexpr std::size_t kMost = std::size_t{1} << 25;
     TableRows& rows = table_.train;
@@ -215,7 +216,7 @@ class TableReader {
   std::uint64_t read_before_ = 0;  ///< The size of the parts read so far.
   Table table_;
   TableColumns now_;               ///< The columns of the part that is being read.
-  std::vector<std::size_t> kept_;  ///< The places of TableForm::kept in it.
+  std::vector<std::size_t> kept_;  ///< Where the columns of TableForm::kept are in that part.
   bool is_first_ = true;
   std::string first_part_;
   bool counts_rows_ = true;
@@ -230,9 +231,9 @@ bool is_index_name(const std::string& name) {
 }
 
 void refuse_target(const std::string& target, const std::vector<std::string>& names) {
-  const std::string nearest = nearest_name(target, names);
+  const std::string nearest = did_you_mean(target, names);
   throw ConfigError("data.target is " + in_quotes(target) + ", which the table lacks" +
-                    (nearest.empty() ? "." : "; did you mean " + in_quotes(nearest) + "?") +
+                    (nearest.empty() ? "." : nearest) +
                     " For rows without a target, to be predicted, say unlabelled: true");
 }
 

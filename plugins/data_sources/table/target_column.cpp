@@ -6,12 +6,12 @@
 #include "columns.hpp"
 #include "dates.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/names.hpp"
 
-using privgrad::ConfigError;
-namespace param = privgrad::param;
+using namespace privgrad;
 
-std::vector<privgrad::ParamSpec> TargetColumn::params() {
-  std::vector<privgrad::ParamSpec> specs = {
+std::vector<ParamSpec> TargetColumn::params() {
+  std::vector<ParamSpec> specs = {
       param::text("target",
                   "The column to predict: its name or, without a header, its number counted from 0 "
                   "(as a text: \"0\").")
@@ -36,7 +36,7 @@ std::vector<privgrad::ParamSpec> TargetColumn::params() {
   return specs;
 }
 
-TargetColumn::TargetColumn(const privgrad::Params& params, bool decimal_comma)
+TargetColumn::TargetColumn(const Params& params, bool decimal_comma)
     : name_(params.has("target") ? params.text("target") : ""),
       task_("data", params),
       decimal_comma_(decimal_comma) {
@@ -60,11 +60,9 @@ TargetColumn::TargetColumn(const privgrad::Params& params, bool decimal_comma)
   if (params.has("other_label")) {
     const std::string& other = params.text("other_label");
     const auto found = std::ranges::find(labels_, other);
-    if (found == labels_.end()) {
-      const std::string nearest = privgrad::nearest_name(other, labels_);
+    if (found == labels_.end())
       throw ConfigError("data.other_label is " + in_quotes(other) + ", which labels lacks" +
-                        (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?"));
-    }
+                        did_you_mean(other, labels_));
     fill_ = static_cast<float>(found - labels_.begin());
   }
   if (!params.has("target_fill")) return;

@@ -11,7 +11,7 @@
 #include "cell_text.hpp"
 #include "privgrad/params.hpp"
 
-/// The kind of target: a class by its declared name, a class by its number, or a real.
+/// How targets are given: as a class's declared name, as a class's number, or as a real.
 class TargetColumn {
  public:
   static std::vector<privgrad::ParamSpec> params();
@@ -31,11 +31,11 @@ class TargetColumn {
   /// \returns the target, or nothing if the text is not a target and no fill was declared.
   std::optional<float> read(std::string_view text, bool& filled) const;
 
-  /// Whether a column of numbers, or of days, can contain a target.
+  /// Whether a source's column of numbers, or of days, can contain a target.
   bool takes_numbers() const { return labels_.empty() || places_.has_numbers(); }
   bool takes_days() const;
 
-  /// "a class index: a whole number in 0..9".
+  /// Returns "a class index: a whole number in 0..9".
   std::string expected() const;
 
   /// Derives the number of classes from the training targets, unless it was declared.
@@ -50,6 +50,6 @@ class TargetColumn {
   TargetTask task_;
   bool decimal_comma_;
   std::vector<std::string> labels_;
-  Choices places_;  ///< The places of the labels.
+  Choices places_;  ///< The index of each label.
   std::optional<float> fill_;
 };

@@ -12,7 +12,7 @@
 
 #include "privgrad/data_source.hpp"
 
-/// A table's rows, one after the other, each with as many fields as there are columns.
+/// Reads a table's rows, one after the other, each with as many fields as there are columns.
 ///
 /// No message shows the content of a field.
 class TextRows {
@@ -23,13 +23,13 @@ class TextRows {
 
   /// Called once, before next().
   /// \returns the names of the columns, each once.
-  /// \throws IoError if there are none, or a name appears twice or is too long.
+  /// \throws IoError if there are no names, or if a name appears twice or is too long.
   virtual std::vector<std::string> read_names() = 0;
   /// Reads the next row.
-  /// \returns false after the last one.
+  /// \returns false after the last row.
   virtual bool next() = 0;
 
-  /// The fields of the row that next() read; valid until the next call.
+  /// Returns the fields of the row that next() read; valid until the next call.
   std::span<const std::string_view> fields() const noexcept { return fields_; }
   std::string_view field(std::size_t i) const noexcept { return fields_[i]; }
   /// The kinds of values that a column must be able to contain, according to its declaration.
@@ -37,19 +37,19 @@ class TextRows {
     bool takes_numbers = true, takes_days = true;
     std::string expected;  ///< "a finite number".
   };
-  /// \returns why the type of this column excludes all values that it needs; "" if it does not. A
-  ///   single row may determine the type.
+  /// \returns why this column's type excludes every value that it must be able to contain; "" if
+  ///   the type does not. A single row may determine the type.
   virtual std::string misfit(std::size_t, const Needs&) const { return ""; }
 
   /// Whether this row spans more than one line of a file, or would if rows were not lines.
   virtual bool spans_lines() const noexcept { return false; }
 
-  /// The number of rows, if known or estimated; otherwise 0.
+  /// Returns the number of rows, if known or estimated; otherwise 0.
   virtual std::size_t likely_rows() const noexcept = 0;
-  /// The amount of this part of a table that has been read, in the unit of TablePart::size.
+  /// Returns how much of this part of a table has been read, in the unit of TablePart::size.
   virtual std::uint64_t read_so_far() const noexcept = 0;
 
-  /// The name of these rows in errors.
+  /// Returns the name of these rows in errors.
   virtual std::string name() const = 0;
   /// \throws IoError that points at a field of this row.
   virtual void fail_at(std::size_t field, const std::string& what) const = 0;
@@ -66,8 +66,8 @@ class TextRows {
 
 /// Rows that can be read repeatedly; a table has one or more such parts.
 struct TablePart {
-  /// \param streams  whether rows are processed as they are read, so that they are never all in
-  ///   memory at once.
+  /// \param streams  whether rows are processed as they are read, so that memory never holds all
+  ///   rows at once.
   std::function<std::unique_ptr<TextRows>(bool streams)> open;
   std::uint64_t size = 0;  ///< The approximate amount to read, in any unit.
   privgrad::RowOrigin origin = {};

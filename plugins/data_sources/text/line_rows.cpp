@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Takes the values of some members of an object out of its JSON, and keeps nothing else.
+/// Extracts the values of some members of a JSON object, and stores nothing else.
 class Members final : public nlohmann::json_sax<json> {
  public:
   Members(const std::vector<std::string>& names, std::vector<std::string>& values)
@@ -70,7 +70,7 @@ class Members final : public nlohmann::json_sax<json> {
   const std::vector<std::string>& names_;
   std::vector<std::string>& values_;
   std::size_t depth_ = 0;
-  std::size_t place_ = 0;  ///< Among the names, of the member of the outermost object.
+  std::size_t place_ = 0;  ///< Index of the outermost object's current member.
   bool is_object_ = false, has_text_ = false, has_last_ = false;
 };
 
@@ -91,7 +91,7 @@ LineRows::LineRows(const std::filesystem::path& file, std::vector<std::string> n
 bool LineRows::next() {
   if (!reader_.next()) return false;
   views_.front() = reader_.fields().front();
-  constexpr std::string_view kMark = "\xef\xbb\xbf";  // of any line, as its place is no one's own
+  constexpr std::string_view kMark = "\xef\xbb\xbf";  // dropped in any line: no row's place matters
   if (views_.front().starts_with(kMark)) views_.front().remove_prefix(kMark.size());
   fields_ = views_;
   if (!is_json_) return true;

@@ -1,7 +1,6 @@
 // The rows of a file of lines: plain texts, or JSON objects.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -10,17 +9,17 @@
 #include "../csv/csv_reader.hpp"
 #include "../table/text_rows.hpp"
 
-/// Each line is a row, whatever is in it. A line of JSON has a field for each given member of the
-/// object in it: of a text the text, of a number or a boolean what is written, and nothing for
-/// null. Any other line is malformed, as is one without the first of these members, or with
-/// anything but a text there. What is not UTF-8 counts as U+FFFD.
+/// Each line is a row, whatever it contains. A line with a JSON object has a field for each given
+/// member: a text without its quotes, a number or boolean as written, and an empty field for null.
+/// Any other line is malformed, and so is a line whose first given member is missing or not a text.
+/// Bytes that are not UTF-8 count as U+FFFD.
 ///
 /// Privacy: the content of a record affects only its own row if it has no line end.
 class LineRows final : public TextRows {
  public:
-  /// \param names  of the fields; plain lines are one.
-  /// \param fills  whether a malformed row is one of empty fields instead of an error.
-  /// \param needs_last  whether an object without the last member is an error; if `fills`, the
+  /// \param names  the names of the fields; just one for plain lines.
+  /// \param fills  whether a malformed row becomes a row of empty fields instead of an error.
+  /// \param needs_last  whether an object without the last member is an error. With `fills`, the
   ///   member counts as empty instead.
   LineRows(const std::filesystem::path& file, std::vector<std::string> names, bool is_json,
            bool fills, bool needs_last, std::uint64_t most_bytes);
@@ -38,7 +37,7 @@ class LineRows final : public TextRows {
   std::vector<std::string> names_;
   bool is_json_, fills_, needs_last_;
   CsvReader reader_;
-  std::string line_;                 ///< As UTF-8.
-  std::vector<std::string> values_;  ///< Of the members.
+  std::string line_;                 ///< The line as UTF-8.
+  std::vector<std::string> values_;  ///< The values of the members.
   std::vector<std::string_view> views_;
 };

@@ -87,7 +87,7 @@ TableForm table_of(const Params& params, const CsvForm& form,
   return table;
 }
 
-/// The member of the objects by which rows are split; "" without one.
+/// Returns the member by which rows of objects are split; "" if there is none.
 std::string split_column(const Params& params) {
   if (!params.has("split")) return "";
   const Params split = params.object("split");
@@ -135,7 +135,7 @@ class Text final : public FileTable {
                                       form.fills_malformed, reads_split, most_bytes);
   }
 
-  /// Tokens have no names, and a model file knows the tokenizer by its hash, wherever it is.
+  /// Adapts the facts: tokens have no names, and model files identify the tokenizer by its hash.
   DataInfo told(DataInfo info) const {
     info.feature_names.clear();
     if (trains_on_lines_)

@@ -10,7 +10,7 @@
 
 namespace {
 
-/// The words of a text as BERT sees them: spaces divide, and punctuation is a word for itself.
+/// Splits a text into words as BERT does: at spaces, and around each punctuation character.
 template <class Take>
 void for_each_bert_word(std::string_view text, const Take& take) {
   std::size_t start = 0;
@@ -35,8 +35,8 @@ Sort sort_of(char32_t code) {
   return is_space(code) ? Sort::space : Sort::other;
 }
 
-/// The end of the run of characters of one sort that begins at `at`.
-/// \param last  out: where its last character begins.
+/// Returns the end of the run of characters of one sort that begins at `at`.
+/// \param last  out: where the run's last character begins.
 std::size_t end_of_run(std::string_view text, std::size_t at, Sort sort, std::size_t& last) {
   last = at;
   while (at < text.size()) {
@@ -48,8 +48,8 @@ std::size_t end_of_run(std::string_view text, std::size_t at, Sort sort, std::si
   return at;
 }
 
-/// The end of the word that begins at `at`, by GPT-2's expression:
-/// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+/// Returns the end of the word that begins at `at`, by GPT-2's expression: 's|'t|'re|'ve|'m|'ll|'d|
+/// ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 std::size_t end_of_gpt2_word(std::string_view text, std::size_t at) {
   for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}) {
     if (text.substr(at).starts_with(ending)) return at + ending.size();
@@ -108,14 +108,14 @@ void BytePairs::add_piece(std::string_view piece, TokenRow& to) const {
   constexpr auto kNone = std::numeric_limits<std::uint32_t>::max();
   struct Symbol {
     Token token;
-    std::uint32_t before, behind;  ///< Its neighbours, or kNone.
+    std::uint32_t before, behind;  ///< The symbol's neighbours, or kNone.
     bool is_there = true;
   };
   struct Candidate {
     std::uint32_t rank, at;
     Token first, second, merged;
     bool operator<(const Candidate& other) const {
-      return std::tie(rank, at) > std::tie(other.rank, other.at);  // the least is on top
+      return std::tie(rank, at) > std::tie(other.rank, other.at);  // the smallest rank is on top
     }
   };
   std::vector<Symbol> symbols;
@@ -131,7 +131,7 @@ void BytePairs::add_piece(std::string_view piece, TokenRow& to) const {
   const auto count = static_cast<std::uint32_t>(piece.size());
   for (std::uint32_t i = 0; i < count; ++i)
     symbols.push_back({bytes_[static_cast<unsigned char>(piece[i])], i - 1,
-                       i + 1 < count ? i + 1 : kNone});  // that of the first wraps to kNone
+                       i + 1 < count ? i + 1 : kNone});  // the first `before` wraps to kNone
   for (std::uint32_t i = 0; i < count; ++i) offer(i);
   while (!queue.empty()) {
     const Candidate best = queue.top();
@@ -170,9 +170,9 @@ void Tokenizer::add_text(std::string_view text, TokenRow& to) const {
   }
 }
 
-/// The first added token of a text, and of those there the longest, divides it.
+/// Divides the text at its added tokens; if several begin at one place, uses the longest.
 void Tokenizer::add_divided(std::string_view text, TokenRow& to) const {
-  std::vector<std::size_t> next(added.size(), 0);  // where each one is next
+  std::vector<std::size_t> next(added.size(), 0);  // the next occurrence of each token
   for (std::size_t at = 0; at < text.size() && !to.is_full();) {
     std::size_t first = text.size(), found = added.size();
     for (std::size_t i = 0; i < added.size(); ++i) {

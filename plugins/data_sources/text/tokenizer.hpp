@@ -1,5 +1,5 @@
-// Tokenizers as Hugging Face's tokenizer.json describes them: texts become the very tokens that
-// their library makes of them.
+// Tokenizers as Hugging Face's tokenizer.json describes them: texts become the same tokens as in
+// Hugging Face's library.
 #pragma once
 
 #include <array>
@@ -20,10 +20,10 @@
 
 using Token = std::uint32_t;
 
-/// Tokens are features, and below it every whole number is one in float32.
+/// The limit of tokens, which are features: float32 represents every whole number below this limit.
 inline constexpr Token kMostTokens = Token{1} << 24;
 
-/// A place for the tokens of one text, which takes no more than it has room for.
+/// The memory for the tokens of one text; tokens beyond its end are dropped.
 class TokenRow {
  public:
   explicit TokenRow(std::span<float> places) : places_(places) {}
@@ -47,7 +47,7 @@ struct TextHash {
 };
 using Vocabulary = std::unordered_map<std::string, Token, TextHash, std::equal_to<>>;
 
-/// What makes tokens of one word. Threads: immutable.
+/// Turns one word into tokens. Threads: immutable.
 class WordModel {
  public:
   WordModel() = default;
@@ -57,7 +57,7 @@ class WordModel {
   virtual void add_tokens(std::string_view word, TokenRow& to) const = 0;
 };
 
-/// The longest piece of the vocabulary at the beginning of a word, then at that of the rest, ...
+/// Repeatedly splits off the longest piece of the vocabulary with which the rest of a word begins.
 class WordPiece final : public WordModel {
  public:
   static constexpr std::size_t kMostCharacters = 1000;  ///< The largest `most_characters`.
@@ -67,15 +67,15 @@ class WordPiece final : public WordModel {
   void add_tokens(std::string_view word, TokenRow& to) const override;
 
  private:
-  Vocabulary first_, later_;  ///< Pieces at the beginning of a word; and inside, without prefix.
-  std::size_t longest_ = 0;   ///< In bytes.
+  Vocabulary first_, later_;  ///< Pieces at a word's beginning, and inside (without prefix).
+  std::size_t longest_ = 0;   ///< The longest piece, in bytes.
   Token unknown_;
-  std::size_t most_characters_;  ///< A longer word is unknown.
+  std::size_t most_characters_;  ///< Longer words are unknown.
 };
 
-/// Byte-pair encoding of a word's bytes: the pair of the lowest rank becomes one token, again and
-/// again; of equal ones the first. A word of more than kMostWord bytes is several, so that the
-/// memory for a text is a small multiple of its size, and a long text costs what its beginning does.
+/// Byte-pair encoding of a word's bytes: the pair with the lowest rank (the first of equals) is
+/// merged into one token, repeatedly. A word of more than kMostWord bytes is split, so the memory
+/// for a text is a small multiple of its size, and a long text takes only as long as its beginning.
 class BytePairs final : public WordModel {
  public:
   static constexpr std::size_t kMostWord = std::size_t{1} << 16;
@@ -97,19 +97,19 @@ class BytePairs final : public WordModel {
   Merges merges_;
 };
 
-/// A whole tokenizer; without a model each byte of a text is a token. Threads: immutable.
+/// A whole tokenizer. Without a model, each byte of a text is a token. Threads: immutable.
 struct Tokenizer {
-  std::vector<std::pair<std::string, Token>> added;  ///< Texts that are tokens wherever they are.
+  std::vector<std::pair<std::string, Token>> added;  ///< Texts that are always tokens.
   std::optional<BertNormalizer> normalizer;
-  bool splits_like_gpt2 = false;  ///< If not, like BERT.
-  bool add_prefix_space = false;  ///< GPT-2's: whether a text that begins with no space gets one.
+  bool splits_like_gpt2 = false;  ///< If false, splits like BERT.
+  bool add_prefix_space = false;  ///< For GPT-2: whether every text must begin with a space.
   std::unique_ptr<const WordModel> model;
-  std::vector<Token> before, after;  ///< Tokens around those of each text.
+  std::vector<Token> before, after;  ///< Tokens before and after each text's own.
   std::size_t size = 256;            ///< More than the largest token.
   std::string sha256 = {};           ///< Of the bytes of its file; "" without a file.
 
-  /// Writes the tokens of a text, as many as there is room for, and kEmptyPlace behind the last. A
-  /// text without a byte has none. What is not UTF-8 counts as U+FFFD, except without a model.
+  /// Writes the tokens of a text, as many as fit, and kEmptyPlace after the last. An empty text has
+  /// no tokens. Bytes that are not UTF-8 count as U+FFFD, except without a model.
   /// \param to  longer than `before` and `after` together.
   void encode(std::string_view text, std::span<float> to) const;
 
@@ -119,6 +119,6 @@ struct Tokenizer {
 };
 
 /// Reads a tokenizer.json.
-/// \throws IoError  the file is broken, or a member asks for something that is not done here; it
-///   names that, and a way out.
+/// \throws IoError if the file is broken, or a member requests something unsupported; the message
+///   names the member and a remedy.
 Tokenizer read_tokenizer(const std::filesystem::path& file);

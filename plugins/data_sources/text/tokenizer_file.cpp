@@ -1,4 +1,4 @@
-// Reads tokenizer.json: what is not understood in it is refused by name.
+// Reads tokenizer.json, and refuses by name every part that is not understood.
 #include <sodium.h>
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 
 #include "../files/input_file.hpp"
 #include "../files/shown_text.hpp"
-#include "privgrad/error.hpp"
 #include "tokenizer.hpp"
 
 namespace {
@@ -16,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t kMostJsonBytes = std::uint64_t{1} << 26;
-constexpr int kMostDepth = 64;  ///< Of brackets; json writes values recursively.
+constexpr int kMostDepth = 64;  ///< Levels of brackets; json writes recursively.
 
 class TokenizerFile {
  public:
@@ -62,7 +61,7 @@ class TokenizerFile {
                "and read them by data: {kind: npy}");
   }
 
-  /// \returns null if there is none, or this is no object.
+  /// \returns null if the member is missing, or `object` is not an object.
   static const json& member(const json& object, const std::string& key) {
     static const json none;
     const auto found = object.find(key);
@@ -99,7 +98,7 @@ class TokenizerFile {
         refuse("has the member " + where + shown_text(key));
     }
   }
-  /// Refuses a member that has another than this value, or none.
+  /// Refuses a member with any value except this one or none.
   void check_none(const json& object, const std::string& where, const char* key,
                   const json& neutral) const {
     const json& value = member(object, key);
@@ -116,7 +115,7 @@ class TokenizerFile {
     refuse("has the " + member + " " + (type.empty() ? "null" : shown_text(type)));
   }
 
-  /// The length is the manifest's, and padding is -1 behind the last token.
+  /// Checks the rest: the manifest sets the length, and padding is -1 after the last token.
   void read_truncation() const {
     const json& truncation = member(root_, "truncation");
     if (truncation.is_null()) return;
@@ -144,7 +143,7 @@ class TokenizerFile {
 
   void read_model() {
     const json& model = needed(root_, "", "model", json::value_t::object);
-    // Old files leave out the type.
+    // Infers the type if it is missing, as in old files.
     const std::string type = model.contains("type")     ? text(model, "model.", "type")
                              : model.contains("merges") ? "BPE"
                                                         : "WordPiece";
@@ -169,7 +168,7 @@ class TokenizerFile {
     tokenizer_.model = std::make_unique<WordPiece>(vocabulary_, prefix, unknown, most);
   }
 
-  /// The characters that stand for bytes in GPT-2's vocabulary.
+  /// Returns the characters that represent bytes in GPT-2's vocabulary.
   static std::array<std::string, 256> byte_names() {
     std::array<std::string, 256> names;
     char32_t next = 0x100;
@@ -206,7 +205,7 @@ class TokenizerFile {
     tokenizer_.model = std::make_unique<BytePairs>(bytes, std::move(merges));
   }
 
-  /// "a b", or ["a", "b"] in newer files.
+  /// Parses "a b" or, in newer files, ["a", "b"].
   std::pair<std::string, std::string> pair_of(const json& merge) const {
     if (merge.is_string()) {
       const auto& both = merge.get_ref<const std::string&>();
@@ -273,7 +272,7 @@ class TokenizerFile {
   void read_template() {
     const json& given = member(root_, "post_processor");
     const std::string type = type_of(given, "post_processor.");
-    if (type.empty() || type == "ByteLevel") return;  // which moves offsets, no tokens
+    if (type.empty() || type == "ByteLevel") return;  // ByteLevel changes offsets, not tokens
     if (type == "BertProcessing" || type == "RobertaProcessing") {
       for (const auto& [key, tokens] :
            {std::pair("cls", &tokenizer_.before), std::pair("sep", &tokenizer_.after)}) {

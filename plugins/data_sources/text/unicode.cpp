@@ -17,7 +17,7 @@ bool is_within(utf8proc_category_t found, utf8proc_category_t first, utf8proc_ca
   return found >= first && found <= last;
 }
 
-/// Whether BertNormalizer::clean_text drops it.
+/// Returns whether BertNormalizer::clean_text drops the character.
 bool is_dropped(char32_t code) {
   if (code == '\t' || code == '\n' || code == '\r') return false;
   if (code < 0x80) return code < 0x20 || code == 0x7f;
@@ -25,7 +25,7 @@ bool is_dropped(char32_t code) {
   return is_within(category(code), UTF8PROC_CATEGORY_CC, UTF8PROC_CATEGORY_CO);
 }
 
-/// The blocks that BertNormalizer::handle_chinese_chars means.
+/// Whether a character is in the blocks of BertNormalizer::handle_chinese_chars.
 bool is_ideograph(char32_t code) {
   const auto within = [code](char32_t first, char32_t last) {
     return code >= first && code <= last;
@@ -39,8 +39,8 @@ auto combining_class(char32_t code) {
   return utf8proc_get_property(static_cast<utf8proc_int32_t>(code))->combining_class;
 }
 
-/// Receives the characters of a text and appends what the last steps of the normalizer make of
-/// them.
+/// Receives a text's characters one by one, applies the last steps of the normalizer to them, and
+/// appends the result to a text.
 class Accents {
  public:
   Accents(const BertNormalizer& form, std::string& to) : form_(form), to_(to) {}
@@ -57,7 +57,7 @@ class Accents {
     }
   }
 
-  /// Writes the marks since the last character that is none, in Unicode's canonical order.
+  /// Writes the marks that follow the last character that is not a mark, in canonical order.
   void finish() {
     if (marks_.size() > 1) std::ranges::stable_sort(marks_, {}, combining_class);
     for (const char32_t mark : marks_) put(mark);
@@ -81,7 +81,7 @@ class Accents {
     }
     if (form_.strip_accents && category(code) == UTF8PROC_CATEGORY_MN) return;
     if (form_.lowercase) {
-      if (code == 0x130) to_ += "i\u0307";  // the only one whose lower case is two
+      if (code == 0x130) to_ += "i\u0307";  // the only character with a two-character lower case
       if (code == 0x130) return;
       code = static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code)));
     }

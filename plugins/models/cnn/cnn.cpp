@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "dense_models.hpp"
 #include "layer_list.hpp"
@@ -9,11 +8,11 @@ namespace {
 
 using namespace privgrad;
 
-/// Any stack of convolutions, pools, norms, dense layers, activations and shortcuts, and the output
-/// layer.
-class Cnn final : public Model {
+/// Any stack of convolutions, pools, norms, dense layers, activations and shortcuts, followed by
+/// the output layer.
+class Cnn final : public dense_models::DenseModel {
  public:
-  explicit Cnn(const Params& params) : params_(params), links_(hidden_layers(params)) {}
+  explicit Cnn(const Params& params) : DenseModel(params), links_(hidden_layers(params)) {}
 
   Network network(const ExampleShape& input) const override {
     Network network = dense_models::begun_network(params_, input);
@@ -22,11 +21,6 @@ class Cnn final : public Model {
     network.nodes = nodes_of(input, chain);
     check_network(network);
     return network;
-  }
-
-  void initialise(const Network& network, RandomStream& random,
-                  std::span<float> parameters) const override {
-    dense_models::initialise(dense_models::rule_for(params_, network), network, random, parameters);
   }
 
  private:
@@ -47,7 +41,6 @@ class Cnn final : public Model {
     return layer_list::chain_from(params.objects("layers"));
   }
 
-  Params params_;
   std::vector<ChainLink> links_;
 };
 

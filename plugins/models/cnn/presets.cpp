@@ -13,8 +13,8 @@ Pool pool(PoolKind kind, std::size_t window, std::size_t stride) {
   return {.kind = kind, .window = window, .stride = stride};
 }
 
-/// LeCun, Bottou, Bengio and Haffner 1998, in its usual modern form: every map sees every channel,
-/// plain average pooling. 61706 parameters on 28 x 28 images of 10 classes.
+/// The network of LeCun, Bottou, Bengio and Haffner 1998 in its usual modern form: every map sees
+/// every channel, and pooling is a plain average. 61706 parameters on 28 x 28 images of 10 classes.
 std::vector<ChainLink> lenet(Activation f) {
   const Pool halve = pool(PoolKind::average, 2, 2);
   return {conv(6, 5, 1, 2), f, halve, conv(16, 5, 1, 0), f, halve, Dense{120}, f, Dense{84}, f};
@@ -34,9 +34,9 @@ std::vector<ChainLink> tempered_sigmoid(Activation f) {
   return {conv(16, 8, 2, 3), f, overlapping, conv(32, 4, 2, 0), f, overlapping, Dense{32}, f};
 }
 
-/// Zagoruyko and Komodakis 2016, 16 layers deep and 4 times as wide, with group norms instead of
-/// batch norms, as De, Berrada, Hayes, Smith and Balle 2022 use it for private training: 2751146
-/// parameters on 32 x 32 images of 3 channels and 10 classes.
+/// The network of Zagoruyko and Komodakis 2016, 16 layers deep and 4 times as wide, with group
+/// norms instead of batch norms, as in the private training of De, Berrada, Hayes, Smith and Balle
+/// 2022: 2751146 parameters on 32 x 32 images of 3 channels and 10 classes.
 std::vector<ChainLink> wrn_16_4(Activation f) {
   const GroupNorm norm{.groups = 16};
   std::vector<ChainLink> layers{conv(16, 3, 1, 1)};

@@ -10,7 +10,7 @@
 
 namespace privgrad::cnn {
 
-/// The names of the presets.
+/// Returns the names of the presets.
 std::vector<std::string> preset_names();
 
 /// \param activation  the activation to use instead of the preset's own.

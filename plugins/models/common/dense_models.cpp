@@ -95,7 +95,7 @@ void initialise(std::string_view rule, const Network& network, RandomStream& ran
       random.fill_normal(weights);
       for (float& weight : weights) weight = static_cast<float>(weight * deviation);
     } else {
-      // from standard deviation to the limit of a uniform distribution on +-limit
+      // A uniform distribution on +-limit with this variance.
       const double limit = std::sqrt(3 * variance(rule, block));
       for (float& weight : weights) {
         weight = static_cast<float>(limit * (2 * random.uniform() - 1));

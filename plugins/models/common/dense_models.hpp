@@ -11,24 +11,24 @@
 
 namespace privgrad::dense_models {
 
-/// The parameter `loss`.
+/// Returns the parameter `loss`.
 /// \param of_places  whether the outputs may belong to the places of a sequence.
 ParamSpec loss_parameter(bool of_places = false);
 
-/// The parameter `class_weights`.
+/// Returns the parameter `class_weights`.
 ParamSpec class_weights_parameter();
 
-/// \returns a network without nodes: its input, the requested loss (by default one that suits the
-///   targets), and the class weights.
+/// \returns a network without nodes, which has its input, the requested loss (by default one that
+///   suits the targets), and the class weights.
 Network begun_network(const Params& params, const ExampleShape& input);
 
 /// \returns the number of outputs that the loss needs for targets of this kind.
 std::size_t outputs_for(Loss loss, const ExampleShape& input);
 
-/// The rules that `initialise` knows, without `zeros`.
+/// Returns the rules that `initialise` knows, without `zeros`.
 std::vector<std::string> random_rules();
 
-/// The parameter `initialisation` of models that choose a rule by their layers.
+/// Returns the parameter `initialisation` of models that choose a rule by their layers.
 ParamSpec rule_parameter();
 
 /// \returns the requested rule, by default one that suits the network's activations.
@@ -44,5 +44,19 @@ std::string rule_for(const Params& params, const Network& network);
 ///   1998, section 4.6; Glorot and Bengio 2010, Eq. 16.
 void initialise(std::string_view rule, const Network& network, RandomStream& random,
                 std::span<float> parameters);
+
+/// A model with the parameters above; the requested rule gives the initial weights.
+class DenseModel : public Model {
+ public:
+  void initialise(const Network& network, RandomStream& random,
+                  std::span<float> parameters) const override {
+    dense_models::initialise(rule_for(params_, network), network, random, parameters);
+  }
+
+ protected:
+  explicit DenseModel(const Params& params) : params_(params) {}
+
+  Params params_;
+};
 
 }  // namespace privgrad::dense_models

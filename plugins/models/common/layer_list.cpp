@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "privgrad/error.hpp"
+#include "privgrad/names.hpp"
 
 namespace privgrad::layer_list {
 namespace {
@@ -69,8 +70,8 @@ class Entry {
         given_(given),
         where_((form == Form::chain ? "cnn: layers." : "graph: nodes.") + std::to_string(index) +
                ", " + given.text("kind") + ", "),
-        kind_(*std::find_if(kinds().begin(), kinds().end(),
-                            [&](const Kind& kind) { return kind.name == given.text("kind"); })) {
+        kind_(*std::ranges::find_if(
+            kinds(), [&](const Kind& kind) { return kind.name == given.text("kind"); })) {
     check();
   }
 
@@ -121,7 +122,7 @@ class Entry {
     return LayerNorm{};
   }
 
-  /// The place of the entry, for messages.
+  /// Returns the place of the entry, for messages.
   const std::string& where() const { return where_; }
 
  private:
@@ -170,13 +171,13 @@ class Entry {
   const Kind& kind_;
 };
 
-/// A parameter of some kinds of layers that is a whole number.
+/// Returns the specification of a layer's key whose value is a whole number.
 ParamSpec whole(const char* key, const char* about, double least = 1) {
   constexpr double kMost = 65536;
   return param::integer(key, about).at_least(least).at_most(kMost).optional();
 }
 
-/// The keys of attention and pick.
+/// Adds the keys of the layers `attention` and `pick`.
 void add_fields_of_sequences(std::vector<ParamSpec>& fields) {
   using namespace param;
   fields.push_back(whole("heads",
@@ -286,9 +287,8 @@ std::vector<Node> graph_from(const std::vector<Params>& given) {
       if (const auto found = values.find(name); found != values.end()) return found->second;
       std::vector<std::string> names;
       for (const auto& [known, number] : values) names.push_back(known);
-      const std::string nearest = nearest_name(name, names);
       throw ConfigError(entry.where() + use + "'" + name + "', which no node before it is called" +
-                        (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+                        did_you_mean(name, names));
     };
     for (const std::string& value :
          one.has("from") ? one.texts("from") : std::vector<std::string>{})

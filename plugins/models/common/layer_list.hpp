@@ -10,10 +10,10 @@
 namespace privgrad::layer_list {
 
 /// The kind of network that a list describes: a chain of layers, with shortcuts, or a graph of
-/// named nodes, which name their inputs.
+/// named nodes that name their inputs.
 enum class Form { chain = 1, graph };
 
-/// A parameter that is a list of objects, each with its kind and the keys that the kind needs.
+/// Returns a parameter that is a list of objects, each with its kind and the keys of that kind.
 /// \param name  the name of the parameter: "layers".
 ParamSpec parameter(Form form, const std::string& name, const std::string& doc);
 
@@ -23,7 +23,7 @@ ParamSpec parameter(Form form, const std::string& name, const std::string& doc);
 std::vector<ChainLink> chain_from(const std::vector<Params>& given);
 
 /// \returns the nodes of a graph as the manifest lists them.
-/// \throws ConfigError as above; also for a value that no earlier node makes, or a name used twice.
+/// \throws ConfigError as above; also for an input that no earlier node makes, or a repeated name.
 std::vector<Node> graph_from(const std::vector<Params>& given);
 
 }  // namespace privgrad::layer_list

@@ -7,11 +7,11 @@ namespace {
 
 using namespace privgrad;
 
-/// Any graph of layers, each of which works on values of earlier ones, and the output layer.
-class Graph final : public Model {
+/// Any graph of layers, each of which uses values of earlier layers, followed by the output layer.
+class Graph final : public dense_models::DenseModel {
  public:
   explicit Graph(const Params& params)
-      : params_(params), nodes_(layer_list::graph_from(params.objects("nodes"))) {}
+      : DenseModel(params), nodes_(layer_list::graph_from(params.objects("nodes"))) {}
 
   Network network(const ExampleShape& input) const override {
     Network network = dense_models::begun_network(params_, input);
@@ -21,18 +21,13 @@ class Graph final : public Model {
     return network;
   }
 
-  void initialise(const Network& network, RandomStream& random,
-                  std::span<float> parameters) const override {
-    dense_models::initialise(dense_models::rule_for(params_, network), network, random, parameters);
-  }
-
  private:
   /// \param network  contains all other nodes.
   static Dense output_layer(const Network& network) {
     if (network.loss != Loss::next_token)
       return {.units = dense_models::outputs_for(network.loss, network.input)};
     Network before = network;
-    before.loss = Loss::squared;  // a loss whose outputs have no vocabulary
+    before.loss = Loss::squared;  // a loss that needs no vocabulary
     const std::size_t vocabulary = vocabulary_of(before);
     if (vocabulary == 0)
       throw ConfigError(
@@ -40,7 +35,6 @@ class Graph final : public Model {
     return {.units = vocabulary, .per_place = true};
   }
 
-  Params params_;
   std::vector<Node> nodes_;
 };
 

@@ -5,10 +5,10 @@ namespace {
 
 using namespace privgrad;
 
-/// One dense layer: linear regression, logistic regression or softmax regression, by its loss.
-class Linear final : public Model {
+/// One dense layer: linear, logistic or softmax regression, depending on the loss.
+class Linear final : public dense_models::DenseModel {
  public:
-  explicit Linear(const Params& params) : params_(params), rule_(params.text("initialisation")) {}
+  explicit Linear(const Params& params) : DenseModel(params) {}
 
   Network network(const ExampleShape& input) const override {
     Network network = dense_models::begun_network(params_, input);
@@ -16,15 +16,6 @@ class Linear final : public Model {
     check_network(network);
     return network;
   }
-
-  void initialise(const Network& network, RandomStream& random,
-                  std::span<float> parameters) const override {
-    dense_models::initialise(rule_, network, random, parameters);
-  }
-
- private:
-  Params params_;
-  std::string rule_;
 };
 
 void register_components(Registrar& registrar) {

@@ -6,14 +6,10 @@ namespace {
 using namespace privgrad;
 
 /// Dense layers with an activation between them.
-class Mlp final : public Model {
+class Mlp final : public dense_models::DenseModel {
  public:
   explicit Mlp(const Params& params)
-      : params_(params),
-        activation_(activation_from_text(params.text("activation"))),
-        rule_(params.has("initialisation")          ? params.text("initialisation")
-              : activation_ == ActivationKind::relu ? "he_normal"
-                                                    : "glorot_uniform") {}
+      : DenseModel(params), activation_(activation_from_text(params.text("activation"))) {}
 
   Network network(const ExampleShape& input) const override {
     Network network = dense_models::begun_network(params_, input);
@@ -26,15 +22,8 @@ class Mlp final : public Model {
     return network;
   }
 
-  void initialise(const Network& network, RandomStream& random,
-                  std::span<float> parameters) const override {
-    dense_models::initialise(rule_, network, random, parameters);
-  }
-
  private:
-  Params params_;
   ActivationKind activation_;
-  std::string rule_;
 };
 
 void register_components(Registrar& registrar) {

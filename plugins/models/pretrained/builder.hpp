@@ -1,4 +1,4 @@
-// What the builders of all families have in common.
+// The common part of the builders of all families.
 #pragma once
 
 #include <array>
@@ -11,22 +11,22 @@
 
 namespace pretrained {
 
-/// \returns the layer for a name of transformers' activations.
-/// \throws ConfigError for another name.
+/// \returns the layer for an activation's name in the library transformers.
+/// \throws ConfigError for an unknown name.
 privgrad::Layer activation_of(Folder& folder, const std::string& name);
 
-/// A dense layer at each place.
+/// Returns a dense layer that is applied at each place.
 inline privgrad::Dense dense(std::size_t units, bool no_bias = false) {
   return {.units = units, .per_place = true, .no_bias = no_bias};
 }
 
-/// \returns the number of layers that a member of config.json says, at most 1000.
+/// \returns the number of layers in a member of config.json, which is at most 1000.
 std::size_t layers_of(Folder& folder, const std::string& name);
 
 /// \throws ConfigError unless the number of heads divides the width of the values.
 void check_heads(const Folder& folder, std::size_t heads, std::size_t width);
 
-/// Appends nodes, whose names begin as those of the folder's tensors do.
+/// Appends nodes, whose names have the prefix of the folder's tensors.
 class Builder {
  public:
   Builder(Folder& folder, std::string prefix) : folder_(folder), prefix_(std::move(prefix)) {}
@@ -36,17 +36,17 @@ class Builder {
                   std::vector<std::size_t> from = {});
   std::size_t last() const { return body_.nodes.size(); }
 
-  /// Says where a tensor of the last node is in the file. The names of the source have no prefix.
+  /// Sets which tensor of the file belongs to the last node. The source's names have no prefix.
   void store_as(privgrad::TensorSource source, const std::string& tensor = "weight");
 
-  /// Tokens with their mask.
-  /// \throws ConfigError if the examples are not sequences, or longer than `places`, if that is
-  ///   not 0.
+  /// Adds the table of tokens, and the mask of the tokens.
+  /// \throws ConfigError if the examples are not sequences, or are longer than `places`, unless
+  ///   that is 0.
   void add_tokens(const privgrad::Shape& features, std::size_t places, std::size_t width,
                   const std::string& table);
 
-  /// Attention among the places of `seen`; with the mask, if there is one.
-  /// \param names  of q, k, v and the output.
+  /// Adds attention among the places of `seen`, with the mask if the body has one.
+  /// \param names  the names of q, k, v and the output.
   std::size_t attention(std::size_t width, std::size_t heads, std::size_t seen,
                         const std::array<std::string, 4>& names);
 

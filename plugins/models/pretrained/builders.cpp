@@ -13,7 +13,7 @@ namespace {
 
 using namespace privgrad;
 
-/// Members of config.json that say how the model was trained, saved or decoded.
+/// Returns the members of config.json about how the model was trained, saved or decoded.
 const std::set<std::string>& harmless() {
   static const std::set<std::string> names{"architectures",
                                            "_name_or_path",
@@ -55,7 +55,7 @@ const std::set<std::string>& harmless() {
   return names;
 }
 
-/// Tokens with a row for each place, normalised.
+/// Adds the tokens' rows and the places' rows, and normalises the sums.
 void add_tokens(Folder& folder, const Shape& features, std::size_t width, double epsilon,
                 const std::string& first_row, Builder& builder) {
   builder.add_tokens(features, folder.size("max_position_embeddings"), width,
@@ -67,7 +67,7 @@ void add_tokens(Folder& folder, const Shape& features, std::size_t width, double
   builder.add(LayerNorm{.epsilon = epsilon}, "embeddings.LayerNorm");
 }
 
-/// The names of the layers in a block that normalises sums.
+/// The layers' names in a block that normalises sums.
 struct BlockNames {
   std::array<std::string, 4> attention;
   std::string first_norm, up, down, second_norm;
@@ -93,7 +93,7 @@ Body bert(Folder& folder, const Shape& features) {
   folder.need("position_embedding_type", "absolute");
   folder.need("is_decoder", false);
   folder.need("add_cross_attention", false);
-  // Every place is of the first of two kinds of text.
+  // Treats every place as the first of the two kinds of text.
   add_tokens(folder, features, width, epsilon, "embeddings.token_type_embeddings.weight", builder);
   const Layer activation = activation_of(folder, folder.text("hidden_act", "gelu"));
   for (std::size_t i = 0; i < layers_of(folder, "num_hidden_layers"); ++i) {
@@ -115,7 +115,7 @@ Body distilbert(Folder& folder, const Shape& features) {
   Builder builder(folder, folder.prefix("distilbert"));
   const std::size_t width = folder.size("dim");
   constexpr double kEpsilon = 1e-12;
-  folder.ignore({"sinusoidal_pos_embds"});  // the rows are in the file either way
+  folder.ignore({"sinusoidal_pos_embds"});  // the file has the rows in both cases
   add_tokens(folder, features, width, kEpsilon, "", builder);
   const Layer activation = activation_of(folder, folder.text("activation", "gelu"));
   for (std::size_t i = 0; i < layers_of(folder, "n_layers"); ++i) {

@@ -11,8 +11,8 @@ namespace {
 using namespace privgrad;
 using Json = nlohmann::json;
 
-/// A dense layer whose weights the file has as [inputs, units], and perhaps among those of others.
-/// \param first  the first of the file's units.
+/// Adds a dense layer whose weights are stored as [inputs, units] or as a part of a larger tensor.
+/// \param first  the layer's first unit in the file's tensor.
 std::size_t add_transposed(Builder& builder, std::size_t units, const std::string& name,
                            const std::string& stored, std::optional<std::size_t> first,
                            std::vector<std::size_t> from = {}) {
@@ -22,12 +22,12 @@ std::size_t add_transposed(Builder& builder, std::size_t units, const std::strin
   return made;
 }
 
-/// What differs among the families that are like Llama.
+/// The differences between the families that resemble Llama.
 struct LlamaLike {
-  bool has_biases = false;  ///< Of q, k and v.
+  bool has_biases = false;  ///< Whether q, k and v have biases.
 };
 
-/// The base of the rotary positions, which must not be scaled. Newer folders have it in an object.
+/// Reads the base of the unscaled rotary positions, which newer folders store in an object.
 double rotary_base(Folder& folder) {
   folder.need("rope_scaling", nullptr);
   double base = folder.real("rope_theta", 10000.0);
@@ -47,7 +47,7 @@ double rotary_base(Folder& folder) {
   return base;
 }
 
-/// Refuses windows of attention that are shorter than the examples; longer ones change nothing.
+/// Refuses attention windows that are shorter than the examples; longer windows have no effect.
 void check_windows(Folder& folder, const Shape& features) {
   folder.ignore({"max_window_layers"});
   const bool is_used = folder.boolean("use_sliding_window", folder.type() == "mistral");
@@ -103,7 +103,7 @@ Body llama_like(Folder& folder, const Shape& features, const LlamaLike& family) 
   Builder builder(folder, folder.prefix("model"));
   folder.need("attention_bias", family.has_biases);
   folder.need("mlp_bias", false);
-  // Products in parts, for tensors that were spread over devices, are the same products.
+  // This only divides products among devices, which does not change their results.
   folder.ignore({"pretraining_tp"});
   builder.add_tokens(features, 0, folder.size("hidden_size"), "embed_tokens");
   check_windows(folder, features);
@@ -127,7 +127,7 @@ Body gpt2(Folder& folder, const Shape& features) {
   folder.need("scale_attn_weights", true);
   folder.need("scale_attn_by_inverse_layer_idx", false);
   folder.need("add_cross_attention", false);
-  // How the products are rounded, and what heads of other kinds do.
+  // Ignores members about the rounding of products and about other kinds of heads.
   folder.ignore({"is_decoder", "reorder_and_upcast_attn", "n_ctx", "embd_pdrop", "attn_pdrop",
                  "resid_pdrop", "summary_activation", "summary_first_dropout",
                  "summary_proj_to_labels", "summary_type", "summary_use_proj",
@@ -142,7 +142,7 @@ Body gpt2(Folder& folder, const Shape& features) {
     const std::string block = "h." + std::to_string(i) + ".", attention = block + "attn.";
     std::size_t entering = builder.last();
     const std::size_t seen = builder.add(norm, block + "ln_1");
-    // One tensor of the file has q, k and v, side by side.
+    // One tensor of the file holds q, k and v, side by side.
     std::vector<std::size_t> looks;
     for (const char* const name : {"query", "key", "value"}) {
       looks.push_back(add_transposed(builder, width, attention + name, attention + "c_attn",

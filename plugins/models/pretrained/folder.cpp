@@ -1,7 +1,6 @@
 #include "folder.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <fstream>
 
@@ -14,7 +13,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 constexpr double kMostSize = 1e9;
-constexpr int kMostDepth = 64;  ///< Of brackets; Json writes values recursively.
+constexpr int kMostDepth = 64;  ///< Levels of brackets; Json writes recursively.
 
 /// \returns the first `size` bytes of a file, or fewer if it is shorter.
 std::string beginning_of(const std::string& file, std::size_t size) {
@@ -39,7 +38,7 @@ Json object_in(const std::string& text, const std::string& file, const char* wha
   return json;
 }
 
-/// The names in the header of a safetensors file: 8 bytes of length, then JSON.
+/// Reads the names in the header of a safetensors file: 8 bytes of length, then JSON.
 std::vector<std::string> tensors_in(const std::string& file) {
   const std::string length = beginning_of(file, 8);
   std::uint64_t size = 0;
@@ -140,9 +139,8 @@ void Folder::refuse_unknown() const {
 }
 
 std::string Folder::prefix(const std::string& name) const {
-  const bool has = std::any_of(tensors_.begin(), tensors_.end(), [&](const std::string& tensor) {
-    return tensor.starts_with(name + ".");
-  });
+  const bool has = std::ranges::any_of(
+      tensors_, [&](const std::string& tensor) { return tensor.starts_with(name + "."); });
   return has ? name + "." : "";
 }
 

@@ -15,9 +15,9 @@ namespace {
 using namespace privgrad;
 
 /// A public model from its folder, with a new output layer.
-class Pretrained final : public Model {
+class Pretrained final : public dense_models::DenseModel {
  public:
-  explicit Pretrained(const Params& params) : params_(params) {}
+  explicit Pretrained(const Params& params) : DenseModel(params) {}
 
   Network network(const ExampleShape& input) const override {
     Network network = dense_models::begun_network(params_, input);
@@ -34,11 +34,6 @@ class Pretrained final : public Model {
     return network;
   }
 
-  void initialise(const Network& network, RandomStream& random,
-                  std::span<float> parameters) const override {
-    dense_models::initialise(dense_models::rule_for(params_, network), network, random, parameters);
-  }
-
   std::vector<TensorSource> sources(const Network& network) const override {
     return read(network.input.features).sources;
   }
@@ -52,7 +47,7 @@ class Pretrained final : public Model {
     throw ConfigError("pretrained: " + what);
   }
 
-  /// The output layer that the folder's model has.
+  /// Adds the output layer of the folder's own model.
   void add_next_tokens(const pretrained::Body& body, Network& network) const {
     if (!body.is_causal) {
       refuse(
@@ -67,7 +62,7 @@ class Pretrained final : public Model {
     if (body.is_tied) network.nodes.back().shares = body.table;
   }
 
-  /// What is classified.
+  /// Adds the node that picks one place, or averages all places, to classify.
   void add_pool(const pretrained::Body& body, Network& network) const {
     const std::string otherwise = body.begins_with_class ? "first"
                                   : body.is_causal       ? "last"
@@ -92,18 +87,17 @@ class Pretrained final : public Model {
     }
   }
 
-  /// The folder, which is read once.
+  /// Returns the folder, which is read once.
   const pretrained::Folder& folder() const {
     std::call_once(once_, [&] { folder_.emplace(params_.text("path")); });
     return *folder_;
   }
 
   pretrained::Body read(const Shape& features) const {
-    pretrained::Folder copy = folder();  // builders mark what they know
+    pretrained::Folder copy = folder();  // builders mark known members
     return pretrained::body_of(copy, features);
   }
 
-  Params params_;
   mutable std::once_flag once_;
   mutable std::optional<pretrained::Folder> folder_;
 };

@@ -11,7 +11,7 @@ namespace {
 
 using namespace privgrad;
 
-/// A preset's values for keys that the manifest does not give.
+/// A preset's values for keys that the manifest omits.
 struct Preset {
   const char *norm, *positions, *activation, *pool;
   bool causal, gated;
@@ -23,7 +23,7 @@ Preset preset_of(const std::string& name) {
   return {"layer", "learned", "gelu", "mean", false, false};
 }
 
-/// Appends nodes, and remembers the last value.
+/// Appends nodes, and stores the number of the last value.
 class Nodes {
  public:
   /// \returns the number of the node's output value.
@@ -40,28 +40,32 @@ class Nodes {
   std::vector<Node> nodes_;
 };
 
-/// Blocks of attention and dense layers at each place, for tokens or for the patches of an image.
-class Transformer final : public Model {
+/// A model of blocks of attention and dense layers, for sequences of tokens or of image patches.
+class Transformer final : public dense_models::DenseModel {
  public:
   explicit Transformer(const Params& params)
-      : params_(params), is_vision_(params.text("preset") == "vision") {
-    if (!is_vision_ && params.has("patch")) refuse("patch is for the preset vision");
+      : DenseModel(params), is_vision_(params.text("preset") == "vision") {
+    if (!is_vision_ && params.has("patch")) refuse("patch needs the preset vision");
     if (is_vision_ == params.has("vocabulary")) {
-      refuse(is_vision_ ? "vocabulary is for tokens, and the preset vision has none"
+      refuse(is_vision_ ? "vocabulary needs tokens, which the preset vision does not have"
                         : "the presets encoder and decoder need vocabulary");
     }
     if (is_vision_ && text("pool") == "last")
-      refuse("pool: last is for tokens; a picture has first and mean");
+      refuse("pool: last needs tokens; for images use first or mean");
     if (!is_vision_ && text("pool") == "first" && holds("causal"))
-      refuse("pool: first sees only the first token where attention is causal");
+      refuse(
+          "pool: first would see only the first token, because attention is causal; use last or "
+          "mean");
     if (params.boolean("tied") && !predicts_tokens())
-      refuse("tied is for loss: next_token, whose outputs are tokens");
+      refuse("tied needs loss: next_token, whose outputs are tokens");
     if (!predicts_tokens()) return;
-    if (is_vision_) refuse("loss: next_token is for tokens, and the preset vision has none");
+    if (is_vision_) refuse("loss: next_token needs tokens, which the preset vision does not have");
     if (!holds("causal"))
-      refuse("loss: next_token needs causal: true, or places would see what they are to predict");
+      refuse(
+          "loss: next_token needs causal: true; otherwise places would see the tokens that they "
+          "predict");
     if (params.has("pool"))
-      refuse("pool is for one output of a sequence; next_token has one a place");
+      refuse("pool needs a loss with one output per sequence; next_token has one per place");
   }
 
   Network network(const ExampleShape& input) const override {
@@ -74,11 +78,6 @@ class Transformer final : public Model {
     if (params_.boolean("tied")) network.nodes.back().shares = kTable;
     check_network(network);
     return network;
-  }
-
-  void initialise(const Network& network, RandomStream& random,
-                  std::span<float> parameters) const override {
-    dense_models::initialise(dense_models::rule_for(params_, network), network, random, parameters);
   }
 
  private:
@@ -114,7 +113,7 @@ class Transformer final : public Model {
     if (text("norm") == "rms") return RmsNorm{.epsilon = 1e-6};
     return LayerNorm{};
   }
-  /// A dense layer at each place; without biases if the norms are RMS norms, as is usual.
+  /// Returns a dense layer for each place, by custom without biases if the norms are RMS norms.
   Dense dense(std::size_t units) const {
     return {.units = units, .per_place = true, .no_bias = text("norm") == "rms"};
   }
@@ -138,7 +137,7 @@ class Transformer final : public Model {
     return std::move(nodes).take();
   }
 
-  /// The patches of an image as a sequence.
+  /// Adds nodes that turn an image's patches into a sequence.
   void add_patches(const Shape& features, Nodes& nodes) const {
     const std::size_t patch = size("patch", 4);
     const Conv2d cut{.channels = size("width"), .kernel = patch, .stride = patch};
@@ -208,7 +207,6 @@ class Transformer final : public Model {
     }
   }
 
-  Params params_;
   bool is_vision_;
 };
 

@@ -2,9 +2,9 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "../checks.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/powers.hpp"
@@ -35,7 +35,7 @@ class Adam final : public Optimizer {
 
   void step(std::span<float> parameters, const Released& gradient,
             const StepContext& context) override {
-    check(parameters, gradient);
+    optimizers::check_step("adam", size_, parameters, gradient);
     const StepRule rule = next_rule(context);
     apply(rule, parameters, means_, roots_, gradient.values());
   }
@@ -43,9 +43,7 @@ class Adam final : public Optimizer {
   std::optional<StepRule::Kind> rule() const override { return StepRule::Kind::adam; }
 
   StepRule next_rule(const StepContext& context) override {
-    if (!std::isfinite(static_cast<float>(context.learning_rate))) {
-      throw NumericError("adam: the learning rate is not finite as a float32");
-    }
+    optimizers::check_rate("adam", context.learning_rate);
     ++steps_;
     const double weights1 = one_minus_power(beta1_, steps_);
     const double weights2 = one_minus_power(beta2_, steps_);
@@ -65,17 +63,6 @@ class Adam final : public Optimizer {
   bool is_coordinatewise() const override { return true; }
 
  private:
-  void check(std::span<const float> parameters, const Released& gradient) const {
-    if (size_ == 0 || parameters.size() != size_ || gradient.values().size() != size_) {
-      throw PluginError("adam: got " + std::to_string(parameters.size()) + " parameters and " +
-                        std::to_string(gradient.values().size()) +
-                        " gradient values, started for " + std::to_string(size_));
-    }
-    if (!gradient.is_finite()) {
-      throw NumericError("adam: the gradient is not finite");
-    }
-  }
-
   double beta1_;
   double beta2_;
   double eps_;

@@ -1,8 +1,8 @@
-#include <cmath>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "../checks.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/wide_registers.hpp"
@@ -11,8 +11,8 @@ namespace {
 
 using namespace privgrad;
 
-/// w <- w - learning_rate * (g + mu (w - a)), where a is the model at the beginning of the round: a
-/// client that moves far from it is pulled back. Without rounds there is no a, and the term is 0.
+/// w <- w - learning_rate * (g + mu (w - a)), where a is the model at the beginning of the round:
+/// the last term pulls a client back towards a. Without rounds there is no a, and the term is 0.
 class FedProx final : public Optimizer {
  public:
   explicit FedProx(const Params& params) : mu_(params.real("mu")) {}
@@ -32,7 +32,8 @@ class FedProx final : public Optimizer {
 
   void step(std::span<float> parameters, const Released& gradient,
             const StepContext& context) override {
-    check(parameters, gradient, context.learning_rate);
+    optimizers::check_step("fed_prox", size_, parameters, gradient);
+    optimizers::check_rate("fed_prox", context.learning_rate);
     const auto rate = static_cast<float>(context.learning_rate);
     const auto pull = static_cast<float>(mu_);
     float* w = parameters.data();
@@ -52,21 +53,6 @@ class FedProx final : public Optimizer {
   bool is_coordinatewise() const override { return true; }
 
  private:
-  void check(std::span<const float> parameters, const Released& gradient,
-             double learning_rate) const {
-    if (parameters.size() != size_ || gradient.values().size() != size_) {
-      throw PluginError("fed_prox: got " + std::to_string(parameters.size()) + " parameters and " +
-                        std::to_string(gradient.values().size()) +
-                        " gradient values, started for " + std::to_string(size_));
-    }
-    if (!std::isfinite(static_cast<float>(learning_rate))) {
-      throw NumericError("fed_prox: the learning rate is not finite as a float32");
-    }
-    if (!gradient.is_finite()) {
-      throw NumericError("fed_prox: the gradient is not finite");
-    }
-  }
-
   double mu_;
   std::size_t size_ = 0;
   std::vector<float> anchor_;

@@ -1,11 +1,10 @@
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
+#include "../checks.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
 
@@ -17,9 +16,9 @@ using namespace privgrad;
 ///
 ///     v_t = momentum v_{t-1} + S_t,    w_t = w_0 - learning_rate v_t.
 ///
-/// Without momentum w_t minimises <S_t, w> + ||w - w_0||^2 / (2 learning_rate), which without noise
-/// is gradient descent. The optimizer does not accumulate noise: w_t has the noise of one prefix
-/// sum, which is small with the aggregator `tree`.
+/// Without momentum, w_t minimises <S_t, w> + ||w - w_0||^2 / (2 learning_rate); without noise,
+/// too, this is gradient descent. The optimizer does not accumulate noise: w_t has the noise of one
+/// prefix sum, which is small with the aggregator `tree`.
 ///
 /// State: whether a step was made, w_0, v.
 class Ftrl final : public Optimizer {
@@ -34,7 +33,8 @@ class Ftrl final : public Optimizer {
   }
 
   void step(std::span<float> parameters, const Released& sum, const StepContext& context) override {
-    check(parameters, sum.values(), context.learning_rate);
+    optimizers::check_step("ftrl", size_, parameters, sum);
+    optimizers::check_rate("ftrl", context.learning_rate);
     if (std::exchange(has_origin_, 1) == 0) std::ranges::copy(parameters, origin_.begin());
     for (std::size_t i = 0; i < size_; ++i) {
       velocity_[i] = static_cast<float>(momentum_ * static_cast<double>(velocity_[i]) +
@@ -51,21 +51,6 @@ class Ftrl final : public Optimizer {
   bool takes_prefix_sums() const override { return true; }
 
  private:
-  void check(std::span<const float> parameters, std::span<const float> sum,
-             double learning_rate) const {
-    if (size_ == 0 || parameters.size() != size_ || sum.size() != size_) {
-      throw PluginError("ftrl: got " + std::to_string(parameters.size()) + " parameters and " +
-                        std::to_string(sum.size()) + " sum values, started for " +
-                        std::to_string(size_));
-    }
-    if (!std::isfinite(static_cast<float>(learning_rate))) {
-      throw NumericError("ftrl: the learning rate is not finite as a float32");
-    }
-    for (const float value : sum) {
-      if (!std::isfinite(value)) throw NumericError("ftrl: the sum is not finite");
-    }
-  }
-
   double momentum_;
   std::size_t size_ = 0;
   std::uint64_t has_origin_ = 0;          // 1 once a step was made

@@ -1,10 +1,9 @@
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "../checks.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/powers.hpp"
@@ -31,7 +30,7 @@ class Momentum final : public Optimizer {
 
   void step(std::span<float> parameters, const Released& gradient,
             const StepContext& context) override {
-    check(parameters, gradient);
+    optimizers::check_step("momentum", size_, parameters, gradient);
     const StepRule rule = next_rule(context);
     apply(rule, parameters, velocity_, {}, gradient.values());
   }
@@ -39,9 +38,7 @@ class Momentum final : public Optimizer {
   std::optional<StepRule::Kind> rule() const override { return StepRule::Kind::momentum; }
 
   StepRule next_rule(const StepContext& context) override {
-    if (!std::isfinite(static_cast<float>(context.learning_rate))) {
-      throw NumericError("momentum: the learning rate is not finite as a float32");
-    }
+    optimizers::check_rate("momentum", context.learning_rate);
     return {.kind = StepRule::Kind::momentum,
             .rate = context.learning_rate / weight_sum(steps_++),
             .keep = beta_,
@@ -54,20 +51,9 @@ class Momentum final : public Optimizer {
   bool is_coordinatewise() const override { return true; }
 
  private:
-  /// The sum of the gradients' weights in v after t = `steps` + 1 steps: 1 - beta^t.
+  /// Returns the sum of the gradients' weights in v after t = `steps` + 1 steps: 1 - beta^t.
   double weight_sum(std::uint64_t steps) const {
     return bias_corrected_ ? one_minus_power(beta_, steps + 1) : 1.0;
-  }
-
-  void check(std::span<const float> parameters, const Released& gradient) const {
-    if (size_ == 0 || parameters.size() != size_ || gradient.values().size() != size_) {
-      throw PluginError("momentum: got " + std::to_string(parameters.size()) + " parameters and " +
-                        std::to_string(gradient.values().size()) +
-                        " gradient values, started for " + std::to_string(size_));
-    }
-    if (!gradient.is_finite()) {
-      throw NumericError("momentum: the gradient is not finite");
-    }
   }
 
   double beta_;

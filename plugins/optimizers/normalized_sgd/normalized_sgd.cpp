@@ -1,9 +1,9 @@
 #include <cmath>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "../checks.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
 
@@ -12,16 +12,16 @@ namespace {
 using namespace privgrad;
 
 /// m <- momentum m + (1 - momentum) g;  w <- w - learning_rate * m / ||m||, where g is the release:
-/// every step is as long as the learning rate, however large the noise. An m of zero has no
-/// direction and moves nothing.
+/// every step is as long as the learning rate, however large the noise is. If m is zero, it has no
+/// direction, and nothing moves.
 ///
-/// DP-NSGD takes the momentum from its aggregator, `tree` with momentum, and leaves it at 0 here;
-/// with momentum here, the other noises (`gaussian`, `matrix`) meet the same steps.
+/// In DP-NSGD the momentum is in the aggregator (`tree` with momentum), and not here. With momentum
+/// here, other aggregators (`gaussian`, `matrix`) can make the same steps.
 ///
-/// State: m, where momentum is not 0.
+/// State: m, if momentum is not 0.
 ///
-/// `schedules.learning_rate: auto` is 1/sqrt(n T), with n = N/B steps in an epoch: eta of Tran and
-/// Cutkosky's Theorems 6 and 9, whose printed case is batches of one.
+/// `schedules.learning_rate: auto` is 1/sqrt(n T), with n = N/B steps in an epoch. This is eta in
+/// Tran and Cutkosky's Theorems 6 and 9, which they print for batches of one.
 class NormalizedSgd final : public Optimizer {
  public:
   explicit NormalizedSgd(const Params& params) : momentum_(params.real("momentum")) {}
@@ -43,17 +43,9 @@ class NormalizedSgd final : public Optimizer {
 
   void step(std::span<float> parameters, const Released& gradient,
             const StepContext& context) override {
-    const std::span<const float> released = gradient.values();
-    if (parameters.size() != size_ || released.size() != size_) {
-      throw PluginError("normalized_sgd: got " + std::to_string(parameters.size()) +
-                        " parameters and " + std::to_string(released.size()) +
-                        " gradient values, started for " + std::to_string(size_));
-    }
-    if (!std::isfinite(static_cast<float>(context.learning_rate))) {
-      throw NumericError("normalized_sgd: the learning rate is not finite as a float32");
-    }
-    if (!gradient.is_finite()) throw NumericError("normalized_sgd: the gradient is not finite");
-    const std::span<const float> m = averaged(released);
+    optimizers::check_step("normalized_sgd", size_, parameters, gradient);
+    optimizers::check_rate("normalized_sgd", context.learning_rate);
+    const std::span<const float> m = averaged(gradient.values());
     // In double the square of a float32 neither overflows nor underflows.
     double squares = 0.0;
     for (const float value : m) squares += static_cast<double>(value) * static_cast<double>(value);
@@ -71,8 +63,8 @@ class NormalizedSgd final : public Optimizer {
   }
 
  private:
-  /// The weighted mean of the releases so far, of which each step keeps `momentum`; its length does
-  /// not matter.
+  /// Returns the weighted mean of the releases so far; each step multiplies earlier weights by
+  /// `momentum`. Only the direction of the result matters, not its length.
   std::span<const float> averaged(std::span<const float> released) {
     if (mean_.empty()) return released;
     for (std::size_t i = 0; i < mean_.size(); ++i) {

@@ -1,8 +1,7 @@
-#include <cmath>
 #include <optional>
 #include <span>
-#include <string>
 
+#include "../checks.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
 
@@ -21,31 +20,18 @@ class Sgd final : public Optimizer {
 
   void step(std::span<float> parameters, const Released& gradient,
             const StepContext& context) override {
-    check(parameters, gradient);
+    optimizers::check_step("sgd", size_, parameters, gradient);
     apply(next_rule(context), parameters, {}, {}, gradient.values());
   }
 
   std::optional<StepRule::Kind> rule() const override { return StepRule::Kind::descent; }
 
   StepRule next_rule(const StepContext& context) override {
-    if (!std::isfinite(static_cast<float>(context.learning_rate))) {
-      throw NumericError("sgd: the learning rate is not finite as a float32");
-    }
+    optimizers::check_rate("sgd", context.learning_rate);
     return {.kind = StepRule::Kind::descent, .rate = context.learning_rate};
   }
 
  private:
-  void check(std::span<const float> parameters, const Released& gradient) const {
-    if (parameters.size() != size_ || gradient.values().size() != size_) {
-      throw PluginError("sgd: got " + std::to_string(parameters.size()) + " parameters and " +
-                        std::to_string(gradient.values().size()) +
-                        " gradient values, started for " + std::to_string(size_));
-    }
-    if (!gradient.is_finite()) {
-      throw NumericError("sgd: the gradient is not finite");
-    }
-  }
-
   std::size_t size_ = 0;
 };
 

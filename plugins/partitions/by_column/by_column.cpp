@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -12,10 +11,10 @@ namespace {
 
 using namespace privgrad;
 
-/// A feature names the client, as in data that was collected in different places. The mapping from
-/// values to clients is declared, so that an example's client depends only on its own value and
-/// public numbers: no example affects another. If the clients' sizes are public, an example can
-/// only be exchanged for an example of the same client.
+/// Assigns examples to clients by the value of a feature, as in data that was collected in
+/// different places. The mapping from values to clients is declared, so an example's client depends
+/// only on its own value and public numbers: no example affects another. If the clients' sizes are
+/// public, an example can only be exchanged for an example of the same client.
 class ByColumn final : public SharesOut {
  public:
   explicit ByColumn(const Params& params)
@@ -49,7 +48,7 @@ class ByColumn final : public SharesOut {
     std::vector<std::uint32_t> owners;
     owners.reserve(train.rows());
     for (const float value : column(train)) {
-      const auto found = client_of_.find(value);  // a NaN equals no key and cannot be ordered
+      const auto found = client_of_.find(value);  // NaN equals no key, and has no order
       owners.push_back(value != value || found == client_of_.end() ? other_ : found->second);
     }
     return owners;
@@ -65,7 +64,7 @@ class ByColumn final : public SharesOut {
   bool is_drawn() const override { return false; }
 
  private:
-  /// Rows are read in small groups, so that images stay bytes.
+  /// Reads rows in small groups, so that the other rows of images stay bytes.
   std::vector<float> column(const Dataset& train) const {
     std::vector<float> values, features(train.row_size()), target(1);
     values.reserve(train.rows());

@@ -15,9 +15,9 @@ double normal(RandomStream& random) {
   return static_cast<double>(value);
 }
 
-/// The logarithm of a draw from Gamma(shape, 1) (Marsaglia and Tsang 2000); for a shape below 1, of
-/// Gamma(shape + 1) U^(1/shape). Logarithms are used because draws for a small shape would
-/// underflow a double.
+/// Returns the logarithm of a draw from Gamma(shape, 1) (Marsaglia and Tsang 2000), which is
+/// Gamma(shape + 1) U^(1/shape) for a shape below 1. Logarithms are used because draws for a small
+/// shape would underflow a double.
 double log_gamma_draw(double shape, RandomStream& random) {
   if (shape < 1.0) {
     const double uniform = 1.0 - random.uniform();  // in (0, 1]
@@ -64,7 +64,7 @@ class Dirichlet final : public SharesOut {
                       " examples; use a larger alpha, fewer clients or a smaller at_least");
   }
 
-  /// The sizes are unknown beforehand, because they depend on the number of examples of each class.
+  /// Sizes are not known beforehand, because they depend on the number of examples in each class.
   std::vector<std::uint64_t> sizes(std::uint64_t, std::uint64_t,
                                    const RandomSource&) const override {
     return {};

@@ -5,7 +5,7 @@ namespace {
 
 using namespace privgrad;
 
-/// An equal number of randomly drawn examples for every client, independent of their content.
+/// Gives every client an equal number of randomly drawn examples, regardless of their content.
 class Iid final : public SharesOut {
  public:
   explicit Iid(const Params&) {}

@@ -15,24 +15,24 @@ namespace {
 
 using namespace privgrad;
 
-/// In each epoch, each example independently and uniformly draws one of the t steps, and is only in
-/// the batch of that step.
+/// In each epoch, each example draws one of the t steps, independently and uniformly, and is only
+/// in that step's batch.
 ///
-/// The draw of a row is a function of the streams' key, the epoch and the row's number: a draw does
-/// not depend on the number of rows, so key, epoch and row number determine it. Rows that are in
-/// both of two neighbouring data sets therefore draw the same steps. Batch sizes are Bin(N, 1 / t)
-/// and secret; batches are never capped, filled or moved, because one row's step would then depend
-/// on others'. The divisor is the declared N / t.
+/// A row's draw is a function of only the streams' key, the epoch and the row's number; no draw
+/// depends on the number of rows. Rows that are in both of two neighbouring data sets therefore
+/// draw the same steps. Batch sizes are Bin(N, 1 / t) and secret; batches are never capped, filled
+/// or moved, because one row's step would then depend on others'. The divisor is the declared N /
+/// t.
 ///
 /// Accounting: each epoch is charged as a whole at its first step, as
-/// random_allocation(t, release), and its other steps with nothing. The event describes exactly
+/// random_allocation(t, release), and its other steps cost nothing. The event describes exactly
 /// what happens, under each adjacency, because t is a constant of the plan; its cost follows from
 /// the accountant's theorem (plugins/accountants/pld/ratio_law.hpp, docs/accounting.md), and an
 /// accountant without one refuses the event. The releases of an epoch must be Gaussians, one per
 /// step, and known beforehand. If they differ, the smallest noise multiplier is charged for all of
-/// them, because adding noise to those steps' releases yields the others. The releases before the
-/// end of an epoch are a part of the whole epoch's, and cost no more. Epochs have independent
-/// draws, and compose.
+/// them, because adding noise to releases with that multiplier yields the other releases. The
+/// releases before the end of an epoch are a part of its releases, so they cost no more. Epochs
+/// have independent draws, and compose.
 class Allocation final : public Sampler {
  public:
   explicit Allocation(const Params& params)
@@ -72,7 +72,7 @@ class Allocation final : public Sampler {
   }
 
  private:
-  /// Identifies a drawn order. The first words of the epoch's stream distinguish keys.
+  /// Identifies a drawn order. The first words of the epoch's stream tell keys apart.
   struct Drawn {
     std::uint64_t epoch = 0;
     std::size_t rows = 0;

@@ -13,17 +13,17 @@ namespace {
 
 using namespace privgrad;
 
-/// Row i takes part only in the steps i mod cycle, i mod cycle + cycle, ..., in each of them by a
+/// Row i takes part only in the steps i mod cycle, i mod cycle + cycle, ..., in each of them with a
 /// separate coin (Choquette-Choo et al. 2023, Algorithm 2). With N rows and batches of B rows on
-/// average, the coins have probability B cycle / N: a row is drawn as often as by poisson, and its
-/// steps are at least `cycle` apart, as strategies with that many bands require.
+/// average, the coins have probability B cycle / N: a row is drawn as often as with poisson, and
+/// its steps are at least `cycle` apart, as strategies with that many bands require.
 ///
 /// Accounting: the row in which neighbours differ can be in only one of a cycle's steps, the same
 /// step for both, because neighbours have the same row numbers (hence not under add_or_remove_one).
-/// Given the other rows' coins, the releases of the cycle's other steps depend on that row only
-/// through earlier releases. So a cycle costs one Poisson-sampled release. It is charged as the
-/// most expensive release of the cycle, because the charge does not distinguish groups. The charge
-/// is made at the cycle's first step.
+/// Given the other rows' coins, the releases of all other steps in the cycle depend on that row
+/// only through earlier releases. So a cycle costs one Poisson-sampled release. It is charged as
+/// the most expensive release of the cycle, because the charge does not distinguish groups. The
+/// charge is made at the cycle's first step.
 class CyclicPoisson final : public Sampler {
  public:
   explicit CyclicPoisson(const Params& params)
@@ -73,7 +73,7 @@ class CyclicPoisson final : public Sampler {
  private:
   double batch_size_;
   std::uint64_t cycle_;
-  double rate_ = 0.0;  // the probability of a row, in its own steps
+  double rate_ = 0.0;  // the probability of each row, in its own steps
   SamplingPlan plan_;
 };
 

@@ -1,6 +1,6 @@
-#include <limits>
 #include <string>
 
+#include "../epochs.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/sampler.hpp"
 
@@ -40,15 +40,7 @@ class FixedSize final : public Sampler, public PublicOrder {
     if ((given_size_ > 0) == !plan.batch_sizes.empty()) {
       throw ConfigError("fixed_size: give exactly one of batch_size and schedules.batch_size");
     }
-    if (given_size_ > plan.dataset_size) {
-      throw ConfigError("fixed_size: batch_size is " + std::to_string(given_size_) +
-                        ", allowed are at most the " + std::to_string(plan.dataset_size) +
-                        " that there are to draw from");
-    }
-    if (plan.dataset_size > std::numeric_limits<std::uint32_t>::max()) {
-      throw ConfigError("fixed_size: " + std::to_string(plan.dataset_size) +
-                        " examples, allowed are at most 4294967295");
-    }
+    epochs::check_sizes("fixed_size", given_size_, plan);
     scheduled_.clear();
     for (const double size : plan.batch_sizes) {
       if (size < 1.0) {
@@ -88,11 +80,7 @@ class FixedSize final : public Sampler, public PublicOrder {
 
   void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
               std::vector<std::uint32_t>& batch) override {
-    if (rows != plan_.dataset_size) {
-      throw ConfigError("fixed_size: there are " + std::to_string(rows) +
-                        " rows, but the plan, and the proof, say " +
-                        std::to_string(plan_.dataset_size));
-    }
+    epochs::check_rows("fixed_size", rows, plan_);
     draw(step, random, batch);
   }
 

@@ -16,7 +16,7 @@ using namespace privgrad;
 /// Under add_or_remove_one the number of rows is private and may differ from the declared one;
 /// neither the divisor nor the charges depend on it.
 ///
-/// Its order is public under every adjacency: every existing row takes part in every step.
+/// Its order is public under every adjacency, because every existing row takes part in every step.
 class FullBatch final : public Sampler, public PublicOrder {
  public:
   explicit FullBatch(const Params&) {}

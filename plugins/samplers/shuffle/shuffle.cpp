@@ -16,8 +16,8 @@ using namespace privgrad;
 /// the last batch may be smaller, and the divisor stays B.
 ///
 /// Accounting: no amplification is claimed, and shuffled batches are never treated as Poisson. The
-/// first step of each epoch is charged with the epoch's most expensive release, the others with
-/// nothing. Proof (parallel composition): fix the permutations of row numbers, which are drawn
+/// first step of each epoch is charged with the epoch's most expensive release, the other steps
+/// with nothing. Proof (parallel composition): fix the permutations of row numbers, which are drawn
 /// without the data and, because N is public, have the same distribution for both neighbours. The
 /// row in which neighbours differ is in one batch of the epoch. Given the outputs so far, every
 /// other step has the same output distribution for both. The step that contains the row was fixed
@@ -69,7 +69,7 @@ class Shuffle final : public Sampler, public PublicOrder {
   }
 
  private:
-  /// The rows of a step.
+  /// Writes the rows of a step.
   void take(std::uint64_t step, const RandomSource& random, std::vector<std::uint32_t>& batch) {
     const std::uint64_t epoch = fresh_ ? step / epoch_steps_ : 0;
     if (shuffled_epoch_ != std::pair{epoch, &random}) shuffle(epoch, random);
@@ -97,8 +97,8 @@ class Shuffle final : public Sampler, public PublicOrder {
   SamplingPlan plan_;
   std::uint64_t epoch_steps_ = 1;
   std::vector<std::uint32_t> order_;
-  // The epoch and the random source for which order_ was drawn. A run has one source; start()
-  // forgets it.
+  // The epoch and the random source for which order_ was drawn. A run has one source, which start()
+  // forgets.
   std::optional<std::pair<std::uint64_t, const RandomSource*>> shuffled_epoch_;
 };
 

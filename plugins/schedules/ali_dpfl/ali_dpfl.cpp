@@ -13,8 +13,8 @@ using namespace privgrad;
 
 constexpr std::uint64_t kMost = 100;
 
-/// Local iterations that minimise a bound on the loss for the remainder of two budgets: rounds of
-/// communication (Rs), and local steps that the privacy budget pays for (Rc).
+/// Chooses the local iterations that minimise a bound on the loss, given the rest of two budgets:
+/// rounds of communication (Rs), and local steps that the privacy budget pays for (Rc).
 class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
  public:
   explicit AliDpfl(const Params& params)
@@ -40,7 +40,7 @@ class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
 
   std::uint64_t next(const FederatedProgress& now) override {
     remember(now);
-    // If a round is left for every remaining step, there is no reason for several local steps.
+    // With a round left for every remaining step, several steps per round have no advantage.
     if (one_each_ || now.rounds_left >= now.steps_left) return 1;
     const std::uint64_t most = std::min(kMost, now.steps_left);
     const std::uint64_t chosen = closed_ ? by_formula(now) : by_search(now);
@@ -48,7 +48,7 @@ class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
   }
 
  private:
-  /// Estimates are noisy, so each is averaged with earlier ones.
+  /// Averages each estimate with earlier estimates, because estimates are noisy.
   void remember(const FederatedProgress& now) {
     const auto mix = [&](std::optional<double>& known, const std::optional<double>& made) {
       if (!made || !std::isfinite(*made)) return;
@@ -61,18 +61,18 @@ class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
     mix(heterogeneity_, now.heterogeneity);
   }
 
-  /// The gap between local and central descent after x steps (Ling et al., Eq. 11, with the factor
-  /// of its second term chosen such that h(1) = 0): s/b ((1 + eta b)^x - 1) - eta s x, which is 0
-  /// for a flat loss (b -> 0).
+  /// Returns the gap between local and central descent after x steps (Ling et al., Eq. 11, with the
+  /// factor of its second term chosen such that h(1) = 0): s/b ((1 + eta b)^x - 1) - eta s x, which
+  /// is 0 for a flat loss (b -> 0).
   /// \param s  divergence of the gradients, plus twice the noise.
   static double gap(double s, double b, double eta, double x) {
     if (b * eta < 1e-12) return 0.0;
     return s / b * std::expm1(x * std::log1p(eta * b)) - eta * s * x;
   }
 
-  /// The smallest bound (Eq. 13) over 1 ... min(2 tau, 100).
+  /// Returns the number in 1 ... min(2 tau, 100) with the smallest bound (Eq. 13).
   std::uint64_t by_search(const FederatedProgress& now) const {
-    // Until all estimates exist, the number stays the same, initially 1.
+    // Until all estimates exist, keeps the last number of local iterations; the first is 1.
     if (!lipschitz_ || !smoothness_ || !divergence_ || now.last == 0) {
       return std::max<std::uint64_t>(1, now.last);
     }
@@ -88,7 +88,7 @@ class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
       const double speed =
           now.learning_rate * phi_ -
           *lipschitz_ * gap(s, *smoothness_, now.learning_rate, x) / (x * lambda_ * lambda_);
-      if (!(speed > 0.0)) continue;  // the bound means nothing in this case
+      if (!(speed > 0.0)) continue;  // the bound is meaningless here
       const double bound = 1.0 / (all * speed);
       if (bound < least) {
         least = bound;
@@ -98,14 +98,14 @@ class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
     return best;
   }
 
-  /// sqrt(1 + (4/mu^2 + 3 C^2 + 2 Gamma T mu + b) / ((2 + 2/T)(C^2 + b))), b = d (sigma C / B)^2,
-  /// T = min(Rs tau, Rc) with the tau of the last round; at most twice that tau.
+  /// Returns sqrt(1 + (4/mu^2 + 3 C^2 + 2 Gamma T mu + b) / ((2 + 2/T)(C^2 + b))), at most 2 tau,
+  /// where b = d (sigma C / B)^2, T = min(Rs tau, Rc), and tau is the last round's number.
   std::uint64_t by_formula(const FederatedProgress& now) const {
     if (!convexity_ || !heterogeneity_ || now.last == 0) {
       return std::max<std::uint64_t>(1, now.last);
     }
-    // If the estimate of mu is not positive, because the loss is not convex or the estimate is
-    // noisy, the number stays the same.
+    // Keeps the last number if the estimate of mu is not positive, because the loss is not convex
+    // or the estimate is noisy.
     if (*convexity_ <= 0.0) return now.last;
     const double mu = *convexity_, c2 = now.clip_norm * now.clip_norm;
     const double b = static_cast<double>(now.parameters) * now.gradient_noise * now.gradient_noise;

@@ -11,7 +11,7 @@ using namespace privgrad;
 /// With w = warmup and T steps:
 ///   t < w:   initial * (t + 1) / (w + 1), a line that would reach `initial` at t = w;
 ///   t >= w:  final + (initial - final) (1 + cos(pi (t - w) / (T - 1 - w))) / 2: `initial` at w,
-///            `final` at the last step, if that is another one.
+///            `final` at the last step, if the last step is after w.
 class Cosine final : public Decay {
  public:
   explicit Cosine(const Params& params)

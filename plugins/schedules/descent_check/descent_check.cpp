@@ -8,9 +8,9 @@ namespace {
 /// Gives steps more budget once they stop descending: if a released change of the loss is above
 /// -margin, rho = 1 / (2 sigma^2) of all later steps is multiplied by (1 + raise).
 ///
-/// Lee and Kifer detect this by a noisy minimum over step sizes including 0, and measure the
-/// gradient again instead of making a step that does not descend. Here the step is made, and the
-/// losses before and after it are compared; the optimizer and its step size do not change.
+/// Lee and Kifer detect such steps by a noisy minimum over step sizes including 0, and measure the
+/// gradient again instead of making a step that does not descend. Here the step is made, and then
+/// the losses before and after it are compared; the optimizer and its step size do not change.
 class DescentCheck final : public Adaptive {
  public:
   explicit DescentCheck(const privgrad::Params& params)

@@ -11,7 +11,7 @@ namespace {
 
 using namespace privgrad;
 
-/// The parameters that belong to a kind of influence. Other parameters are errors in the manifest.
+/// The parameters that a kind of influence has. In a manifest, other parameters are errors.
 struct Kind {
   const char* name;
   std::vector<const char*> required;
@@ -64,8 +64,8 @@ void check_parameters(const Params& influence) {
   }
 }
 
-/// gamma, the factor by which a step reduces the loss: 1 - eta mu, with the learning rate eta = 1/M
-/// without momentum, and eta0/(2M) with it.
+/// Returns gamma, the factor by which a step reduces the loss: 1 - eta mu, with the learning rate
+/// eta = 1/M without momentum, and eta0/(2M) with it.
 double gamma_of(const Params& influence) {
   if (influence.has("gamma")) return influence.real("gamma");
   const bool has_momentum = influence.text("kind") == "momentum";
@@ -77,7 +77,7 @@ double gamma_of(const Params& influence) {
                     ", allowed is above 0");
 }
 
-/// The noise that is optimal for an influence, up to its scale, which the core finds.
+/// The optimal noise for an influence, up to its scale, which the core finds.
 class Dynamic final : public Schedule {
  public:
   explicit Dynamic(const Params& params)
@@ -186,7 +186,7 @@ class Dynamic final : public Schedule {
     return table(steps);
   }
 
-  /// The influences of a file that lists every step of the run.
+  /// Returns the influences from a file, which must list every step of the run.
   std::vector<double> table(std::uint64_t steps) const {
     if (estimates_.size() != steps || estimates_.back().step != steps - 1) {
       throw ConfigError("dynamic: " + params_.path("file").string() + " has " +
@@ -208,7 +208,7 @@ class Dynamic final : public Schedule {
     return influence;
   }
 
-  Params params_;  // of the influence
+  Params params_;  // parameters of the influence
   std::string form_;
   bool is_exponential_ = false;
   bool is_unaccounted_ = false;

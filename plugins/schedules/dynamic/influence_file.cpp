@@ -47,7 +47,7 @@ InfluenceEstimate row_of(std::string_view line, const std::string& place) {
 }
 
 /// Checks the size before reading, because a line may be as long as its file, and pipes and devices
-/// have no end.
+/// may never end.
 void check_size(const std::filesystem::path& file) {
   constexpr std::uintmax_t kMostBytes = std::uintmax_t{64} << 20;
   std::error_code failure;

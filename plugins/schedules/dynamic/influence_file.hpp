@@ -13,8 +13,8 @@
 ///     10,0.00052,0.00003
 ///
 /// Steps count from 0 and increase; the third column may be missing. Empty lines and lines that
-/// begin with '#' are ignored, except "# unaccounted", which says that the influence was measured
-/// on private rows without a charge.
+/// begin with '#' are ignored, except "# unaccounted", a note that the influence was measured on
+/// private rows without a charge.
 struct InfluenceFile {
   std::vector<privgrad::InfluenceEstimate> rows;  ///< At least one row.
   bool is_unaccounted = false;

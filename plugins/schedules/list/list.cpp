@@ -10,7 +10,7 @@ namespace {
 using namespace privgrad;
 
 /// The listed values, one per step. The list may be longer than the run, or shorter if the last
-/// value holds for the rest.
+/// value is used for the remaining steps.
 class List final : public Schedule {
  public:
   explicit List(const Params& params)

@@ -5,9 +5,9 @@ namespace {
 
 using namespace privgrad;
 
-/// The same noise at every step, as much as the budget requires: a shape whose values are all 1,
-/// which the core scales until the gating accountant meets the target. Under zCDP the scale becomes
-/// sqrt(T/R), where R is twice the budget in rho.
+/// The same noise at every step, as much as the budget requires. The schedule is a shape of ones,
+/// which the core scales until the guarding accountant meets the target. Under zCDP the scale
+/// becomes sqrt(T/R), where R is twice the budget in rho.
 class Uniform final : public Schedule {
  public:
   explicit Uniform(const Params&) {}

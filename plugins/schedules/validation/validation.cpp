@@ -3,8 +3,8 @@
 
 namespace {
 
-/// Lowers the noise if a metric of the public test examples improves by at most a threshold between
-/// two measurements.
+/// Lowers the noise if a metric on the public test examples improves by no more than a threshold
+/// between two measurements.
 class Validation final : public Adaptive {
  public:
   explicit Validation(const privgrad::Params& params)

@@ -5,35 +5,32 @@
 
 namespace {
 
-using privgrad::Dataset;
-using privgrad::ExampleShape;
+using namespace privgrad;
 
 /// Turns each example into one row of numbers, in their order in memory.
-class Flatten final : public privgrad::Transform {
+class Flatten final : public Transform {
  public:
-  explicit Flatten(const privgrad::Params&) {}
+  explicit Flatten(const Params&) {}
 
   ExampleShape output_shape(const ExampleShape& input) const override {
-    return {{privgrad::element_count(input.features)}, input.classes};
+    return {{element_count(input.features)}, input.classes};
   }
 
   void fit(Dataset&) override {}
 
-  void apply_row(const privgrad::Shape&, std::span<const float> features,
+  void apply_row(const Shape&, std::span<const float> features,
                  std::span<float> out) const override {
-    std::copy(features.begin(), features.end(), out.begin());
+    std::ranges::copy(features, out.begin());
   }
 
-  std::vector<privgrad::RowOperation> row_operations(const privgrad::Shape&) const override {
-    return {};
-  }
+  std::vector<RowOperation> row_operations(const Shape&) const override { return {}; }
 
-  privgrad::Statistic statistic() const override { return privgrad::Statistic::none; }
+  Statistic statistic() const override { return Statistic::none; }
   bool is_by_row() const override { return true; }
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Transform, Flatten>({
+void register_components(Registrar& registrar) {
+  registrar.add<Transform, Flatten>({
       .name = "flatten",
       .summary = "Lays each example out as one row of numbers, e.g. 28 x 28 as 784.",
       .reference = "none: a definition",

@@ -12,20 +12,16 @@
 
 namespace {
 
-using privgrad::ConfigError;
-using privgrad::Dataset;
-using privgrad::ExampleShape;
-using privgrad::Shape;
-namespace param = privgrad::param;
+using namespace privgrad;
 
 /// Normalises each group of channels of an example to mean 0 and standard deviation 1 over its
 /// channels and all places: (x - mean) / max(least_std, std).
 ///
 /// A function of only the example: nothing is learnt, and nothing is charged. Sums are double, in
 /// the order of the features.
-class GroupNorm final : public privgrad::Transform {
+class GroupNorm final : public Transform {
  public:
-  explicit GroupNorm(const privgrad::Params& params)
+  explicit GroupNorm(const Params& params)
       : groups_(static_cast<std::size_t>(params.integer("groups"))),
         axis_(channels::axis_from(params)),
         least_std_(params.real("least_std")) {}
@@ -62,8 +58,8 @@ class GroupNorm final : public privgrad::Transform {
     }
   }
 
-  std::vector<privgrad::RowOperation> row_operations(const Shape& shape) const override {
-    namespace row = privgrad::row_operation;
+  std::vector<RowOperation> row_operations(const Shape& shape) const override {
+    namespace row = row_operation;
     const auto [layout, size] = group_of(shape);
     const std::size_t count = layout.before * size * layout.after;
     constexpr std::size_t kMost = 2048;  // the size of a matrix is the square of this
@@ -76,7 +72,7 @@ class GroupNorm final : public privgrad::Transform {
     for (std::size_t i = 0; i < count; ++i) less_mean[i * count + i] += 1.0;
     const double root = std::sqrt(static_cast<double>(count));
     row::Concatenate groups;
-    std::vector<std::size_t> back(privgrad::element_count(shape));
+    std::vector<std::size_t> back(element_count(shape));
     std::size_t at = 0;
     for (std::size_t first = 0; first < layout.length; first += size) {
       row::Take take;
@@ -93,7 +89,7 @@ class GroupNorm final : public privgrad::Transform {
     return {std::move(groups), row::Take{std::move(back)}};
   }
 
-  privgrad::Statistic statistic() const override { return privgrad::Statistic::none; }
+  Statistic statistic() const override { return Statistic::none; }
   bool is_by_row() const override { return true; }
 
  private:
@@ -107,7 +103,7 @@ class GroupNorm final : public privgrad::Transform {
     if (layout.length % groups_ != 0) {
       throw ConfigError("group_norm: groups is " + std::to_string(groups_) +
                         ", which does not divide the " + std::to_string(layout.length) +
-                        " channels of an example of " + privgrad::to_text(shape));
+                        " channels of an example of " + to_text(shape));
     }
     return {layout, layout.length / groups_};
   }
@@ -117,8 +113,8 @@ class GroupNorm final : public privgrad::Transform {
   double least_std_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Transform, GroupNorm>({
+void register_components(Registrar& registrar) {
+  registrar.add<Transform, GroupNorm>({
       .name = "group_norm",
       .summary = "Each group of an example's channels to mean 0 and standard deviation 1.",
       .reference = "Wu and He 2018, section 3; Tramer and Boneh 2021, section 2.2",

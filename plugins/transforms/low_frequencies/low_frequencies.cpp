@@ -11,15 +11,11 @@
 
 namespace {
 
-using privgrad::ConfigError;
-using privgrad::Dataset;
-using privgrad::ExampleShape;
-using privgrad::Shape;
-namespace param = privgrad::param;
+using namespace privgrad;
 
-constexpr std::size_t kMostNumbers = std::size_t{1} << 24;  // numbers of a matrix, 128 MiB
+constexpr std::size_t kMostNumbers = std::size_t{1} << 24;  // numbers in a matrix: 128 MiB
 
-/// The first `kept` rows of the orthonormal cosine transform (DCT-II) of `length` numbers,
+/// Returns the first `kept` rows of the orthonormal cosine transform (DCT-II) of `length` numbers,
 /// [kept, length].
 ///
 /// Computed in long double and rounded once, so that all processors get the same bits: cosines in
@@ -44,17 +40,17 @@ std::vector<double> cosines(std::size_t kept, std::size_t length) {
 /// image.
 ///
 /// A function of only the example: nothing is learnt, and nothing is charged. The transform is
-/// orthonormal, so the norm of an example grows at most by the rounding to float32.
-class LowFrequencies final : public privgrad::Transform {
+/// orthonormal, so only the rounding to float32 can increase the norm of an example.
+class LowFrequencies final : public Transform {
  public:
-  explicit LowFrequencies(const privgrad::Params& params)
+  explicit LowFrequencies(const Params& params)
       : rows_(static_cast<std::size_t>(params.integer("height"))),
         columns_(static_cast<std::size_t>(params.integer("width"))) {}
 
   ExampleShape output_shape(const ExampleShape& input) const override {
     const Shape& image = input.features;
     if (image.size() != 2 && image.size() != 3) {
-      throw ConfigError("low_frequencies: an example is " + privgrad::to_text(image) +
+      throw ConfigError("low_frequencies: an example is " + to_text(image) +
                         ", expected an image, [height, width] or [height, width, channels]");
     }
     check_side("height", rows_, image[0]);
@@ -75,14 +71,14 @@ class LowFrequencies final : public privgrad::Transform {
     const std::vector<double> down = cosines(rows_, height), across = cosines(columns_, width);
     std::vector<double> line(width * channels), sums(channels);
     for (std::size_t r = 0; r < rows_; ++r) {
-      std::fill(line.begin(), line.end(), 0.0);
+      std::ranges::fill(line, 0.0);
       for (std::size_t y = 0; y < height; ++y) {
         const float* in = features.data() + y * line.size();
         for (std::size_t i = 0; i < line.size(); ++i)
           line[i] += down[r * height + y] * static_cast<double>(in[i]);
       }
       for (std::size_t c = 0; c < columns_; ++c) {
-        std::fill(sums.begin(), sums.end(), 0.0);
+        std::ranges::fill(sums, 0.0);
         for (std::size_t x = 0; x < width; ++x) {
           for (std::size_t i = 0; i < channels; ++i)
             sums[i] += across[c * width + x] * line[x * channels + i];
@@ -93,15 +89,15 @@ class LowFrequencies final : public privgrad::Transform {
     }
   }
 
-  std::vector<privgrad::RowOperation> row_operations(const Shape& shape) const override {
+  std::vector<RowOperation> row_operations(const Shape& shape) const override {
     output_shape({shape, 0});
     const std::size_t channels = shape.size() == 3 ? shape[2] : 1;
-    namespace row = privgrad::row_operation;
+    namespace row = row_operation;
     return {row::ProjectAxis{shape[0], shape[1] * channels, rows_, cosines(rows_, shape[0])},
             row::ProjectAxis{shape[1], channels, columns_, cosines(columns_, shape[1])}};
   }
 
-  privgrad::Statistic statistic() const override { return privgrad::Statistic::none; }
+  Statistic statistic() const override { return Statistic::none; }
   bool is_by_row() const override { return true; }
 
  private:
@@ -121,8 +117,8 @@ class LowFrequencies final : public privgrad::Transform {
   std::size_t rows_, columns_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Transform, LowFrequencies>({
+void register_components(Registrar& registrar) {
+  registrar.add<Transform, LowFrequencies>({
       .name = "low_frequencies",
       .summary =
           "The low frequencies of each channel of an image, by its cosine transform. Nothing "

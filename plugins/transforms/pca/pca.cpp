@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -7,71 +6,57 @@
 #include <utility>
 #include <vector>
 
+#include "../learnt.hpp"
 #include "../panels.hpp"
 #include "../second_moments.hpp"
-#include "privgrad/bounded_statistic.hpp"
-#include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
-#include "privgrad/transform.hpp"
 
 namespace {
 
-using privgrad::ConfigError;
-using privgrad::Dataset;
-using privgrad::ExampleShape;
-using privgrad::FittedTensor;
-using privgrad::Statistic;
-namespace param = privgrad::param;
+using namespace privgrad;
 
 constexpr std::size_t kBlockRows = 512;      // rows converted to double at a time
-constexpr std::size_t kMostFeatures = 8192;  // the covariance is then 512 MiB
+constexpr std::size_t kMostFeatures = 8192;  // a covariance of 512 MiB
 
 /// Projects examples, minus the training mean, on the directions in which the training examples
 /// vary most; the first component has the largest variance. The entry of largest magnitude of each
 /// direction is positive, which fixes the signs. Arithmetic is double, results are float32.
 ///
 /// A transformed example is a function of only the example and the fitted numbers, bit for bit. On
-/// one machine the fitted numbers do not depend on the number of threads; another BLAS kernel may
-/// round differently.
+/// one machine, the fitted numbers do not depend on the number of threads; on another, a different
+/// BLAS kernel may round differently.
 ///
-/// As a private statistic ("Analyze Gauss", Dwork et al. 2014), the directions are those of the
-/// noisy second moments, about zero instead of the mean. An example, shortened to a public norm R,
-/// contributes the triangle of x x^T (second_moments.hpp), and ||x x^T|| = ||x||^2 <= R^2.
-class Pca final : public privgrad::Transform, public privgrad::BoundedStatistic {
+/// As a private statistic ("Analyze Gauss", Dwork et al. 2014), the directions are eigenvectors of
+/// the noisy second moments about zero, not about the mean. An example, shortened to a public norm
+/// R, contributes the triangle of x x^T (second_moments.hpp), and ||x x^T|| = ||x||^2 <= R^2.
+class Pca final : public learnt::LearntTransform {
  public:
-  explicit Pca(const privgrad::Params& params)
-      : dimensions_(static_cast<std::size_t>(params.integer("dimensions"))),
-        statistic_(privgrad::statistic_from(params)),
-        noise_(privgrad::statistic_noise_from(params, "pca")) {
-    if (params.has("max_norm") != noise_.has_value()) {
-      throw ConfigError(noise_ ? "pca: statistic: private needs a public bound on the norm of an "
-                                 "example; give max_norm"
-                               : "pca: max_norm is only for statistic: private");
-    }
-    if (noise_) max_norm_ = params.real("max_norm");
-  }
+  explicit Pca(const Params& params)
+      : LearntTransform("pca", params),
+        dimensions_(static_cast<std::size_t>(params.integer("dimensions"))),
+        max_norm_(max_norm_from(params)) {}
 
   ExampleShape output_shape(const ExampleShape& input) const override {
-    const std::size_t features = privgrad::element_count(input.features);
+    const std::size_t features = element_count(input.features);
     if (dimensions_ > features) {
-      throw ConfigError("pca: dimensions is " + std::to_string(dimensions_) +
-                        ", but an example has " + std::to_string(features) + " features");
+      refuse("dimensions is " + std::to_string(dimensions_) + ", but an example has " +
+             std::to_string(features) + " features");
     }
     if (features > kMostFeatures) {
-      throw ConfigError("pca: an example has " + std::to_string(features) +
-                        " features, allowed are at most " + std::to_string(kMostFeatures));
+      refuse("an example has " + std::to_string(features) + " features, allowed are at most " +
+             std::to_string(kMostFeatures));
     }
     return {{dimensions_}, input.classes};
   }
 
   void fit(Dataset& train) override {
-    if (noise_) throw privgrad::PluginError("pca: learns only from a released statistic");
+    check_fit(train);
     output_shape(train.shape());
     if (dimensions_ + 1 > train.rows()) {
-      throw ConfigError("pca: dimensions is " + std::to_string(dimensions_) + ", but " +
-                        std::to_string(train.rows()) +
-                        " training examples vary in fewer directions; allowed is at most the "
-                        "number of examples less 1");
+      refuse("dimensions is " + std::to_string(dimensions_) + ", but " +
+             std::to_string(train.rows()) +
+             " training examples vary in fewer directions; allowed is at most the "
+             "number of examples less 1");
     }
     const second_moments::OneBlasThread one_thread;
     std::vector<double> mean = mean_of(train);
@@ -79,47 +64,42 @@ class Pca final : public privgrad::Transform, public privgrad::BoundedStatistic 
     mean_ = std::move(mean);
   }
 
-  std::optional<privgrad::StatisticRequest> request(const ExampleShape& input) const override {
+  std::optional<StatisticRequest> request(const ExampleShape& input) const override {
     if (!noise_) return std::nullopt;
     output_shape(input);
-    // covers roundings to float32, so that they do not shorten an example
-    constexpr double kAbove = 1.0 + 1e-6;
-    const std::size_t features = privgrad::element_count(input.features);
-    return privgrad::StatisticRequest{.what = "second moments of the features",
-                                      .size = second_moments::triangle(features),
-                                      .l2_bound = max_norm_ * max_norm_ * kAbove,
-                                      .noise = *noise_};
+    const std::size_t features = element_count(input.features);
+    return StatisticRequest{.what = "second moments of the features",
+                            .size = second_moments::triangle(features),
+                            .l2_bound = max_norm_ * max_norm_ * kAbove,
+                            .noise = *noise_};
   }
 
-  void contribution(const privgrad::Shape&, std::span<const float> features,
+  void contribution(const Shape&, std::span<const float> features,
                     std::span<float> out) const override {
     products_of(features).piece(0, out);
   }
 
-  std::unique_ptr<privgrad::Contribution> contribution_in_pieces(
-      const privgrad::Shape&, std::span<const float> features) const override {
+  std::unique_ptr<Contribution> contribution_in_pieces(
+      const Shape&, std::span<const float> features) const override {
     return std::make_unique<second_moments::OuterProducts>(products_of(features));
   }
 
-  void learn(const ExampleShape& input, const privgrad::Released& mean) override {
+  void learn(const ExampleShape& input, const Released& mean) override {
     const second_moments::OneBlasThread one_thread;
-    const std::size_t width = privgrad::element_count(input.features);
+    const std::size_t width = element_count(input.features);
     const auto moments = second_moments::whole_matrix(mean.values(), width, 1.0);
     components_ = Panels(top_components(moments, width), width);
     mean_.assign(width, 0.0);
   }
 
-  void apply_row(const privgrad::Shape& shape, std::span<const float> features,
+  void apply_row(const Shape& shape, std::span<const float> features,
                  std::span<float> out) const override {
     apply_rows(shape, 1, features, out);
   }
 
-  void apply_rows(const privgrad::Shape&, std::size_t rows, std::span<const float> features,
+  void apply_rows(const Shape&, std::size_t rows, std::span<const float> features,
                   std::span<float> out) const override {
-    if (features.size() != rows * mean_.size()) {
-      throw ConfigError("pca: was fitted to " + std::to_string(mean_.size()) +
-                        " features, the examples have " + std::to_string(features.size() / rows));
-    }
+    check_width(mean_.size(), features.size() / rows);
     std::vector<double> centered(features.size());
     for (std::size_t i = 0; i < features.size(); ++i)
       centered[i] = static_cast<double>(features[i]) - mean_[i % mean_.size()];
@@ -132,26 +112,21 @@ class Pca final : public privgrad::Transform, public privgrad::BoundedStatistic 
   }
 
   void restore(const std::vector<FittedTensor>& values) override {
-    if (values.size() != 2)
-      throw ConfigError("pca: expected the fitted tensors mean and components");
-    const FittedTensor& mean = privgrad::find_fitted(values, "pca", "mean", {0});
+    if (values.size() != 2) refuse("expected the fitted tensors mean and components");
+    const FittedTensor& mean = find_fitted(values, "pca", "mean", {0});
     const FittedTensor& components =
-        privgrad::find_fitted(values, "pca", "components", {dimensions_, mean.shape.front()});
+        find_fitted(values, "pca", "components", {dimensions_, mean.shape.front()});
     components_ = Panels(components.values, mean.values.size());
     mean_ = mean.values;
   }
 
-  std::vector<privgrad::RowOperation> row_operations(const privgrad::Shape&) const override {
-    namespace row = privgrad::row_operation;
+  std::vector<RowOperation> row_operations(const Shape&) const override {
+    namespace row = row_operation;
     return {row::Subtract{mean_}, row::Project{dimensions_, components_.directions()}};
   }
 
-  Statistic statistic() const override { return statistic_; }
-  bool is_by_row() const override { return true; }
-  bool is_restorable() const override { return true; }
-
  private:
-  /// The products of an example, shortened to the public norm.
+  /// Returns the products of an example that is shortened to the public norm.
   second_moments::OuterProducts products_of(std::span<const float> features) const {
     return {features, {1, features.size(), 1}, second_moments::factor_within(features, max_norm_)};
   }
@@ -166,7 +141,7 @@ class Pca final : public privgrad::Transform, public privgrad::BoundedStatistic 
     return mean;
   }
 
-  /// Calls visit(first row, rows, [rows, row_size] of double minus the mean) for block after block.
+  /// Calls visit(first row, rows, [rows, row_size] in double, minus the mean), block after block.
   template <class Visit>
   static void for_each_block(Dataset& data, const std::vector<double>& mean, Visit visit) {
     const std::size_t width = mean.size();
@@ -196,17 +171,16 @@ class Pca final : public privgrad::Transform, public privgrad::BoundedStatistic 
   /// \returns [dimensions_, width], one direction per row.
   std::vector<double> top_components(const std::vector<double>& matrix, std::size_t width) const {
     const auto [values, vectors] = second_moments::eigen(matrix, width, "pca");
-    // The eigenvalues ascend. An eigenvalue below rounding error does not belong to a direction of
-    // the data.
+    // The eigenvalues are in ascending order. If one is below the rounding error, its direction
+    // does not come from the data.
     const double noise =
         values(width - 1) * static_cast<double>(width) * std::numeric_limits<double>::epsilon();
     const auto rank = static_cast<std::size_t>(
-        std::count_if(values.begin(), values.end(), [noise](double x) { return x > noise; }));
-    // With noise, a direction of noise is as good as any other.
+        std::ranges::count_if(values, [noise](double x) { return x > noise; }));
+    // With private statistics, a direction that is only noise is acceptable.
     if (rank < dimensions_ && !noise_) {
-      throw ConfigError("pca: dimensions is " + std::to_string(dimensions_) +
-                        ", but the training examples vary in " + std::to_string(rank) +
-                        " direction(s) only");
+      refuse("dimensions is " + std::to_string(dimensions_) +
+             ", but the training examples vary in " + std::to_string(rank) + " direction(s) only");
     }
     std::vector<double> result;
     result.reserve(dimensions_ * width);
@@ -218,21 +192,18 @@ class Pca final : public privgrad::Transform, public privgrad::BoundedStatistic 
   }
 
   std::size_t dimensions_;
-  Statistic statistic_;
-  /// The noise of the private statistic, if there is one.
-  std::optional<privgrad::StatisticNoise> noise_;
-  double max_norm_ = 0.0;
+  double max_norm_;
   std::vector<double> mean_;  ///< [features].
   Panels components_;         ///< [dimensions, features], orthonormal.
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Transform, Pca>({
+void register_components(Registrar& registrar) {
+  registrar.add<Transform, Pca>({
       .name = "pca",
       .summary = "Projects on the directions in which the training examples vary most.",
       .reference = "Hong et al., Appendix D, data set (2), after Abadi et al. 2016, section 5.2; "
                    "Dwork et al. 2014, algorithm 1, for a private statistic",
-      .params = privgrad::private_statistic_params({
+      .params = private_statistic_params({
           param::integer("dimensions",
                          "Components to keep; at most the number of features, and less than the "
                          "number of training examples.")

@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "privgrad/error.hpp"
@@ -10,26 +8,19 @@
 
 namespace {
 
-using privgrad::ConfigError;
-using privgrad::Dataset;
-using privgrad::ExampleShape;
-using privgrad::FittedTensor;
-using privgrad::Statistic;
-namespace param = privgrad::param;
+using namespace privgrad;
 
 /// Multiplies all examples by one factor: `to` divided by the largest Euclidean norm of a training
 /// example.
 ///
 /// Test examples get the same factor and may end above `to`. With a public `max_norm` the factor is
 /// to / max_norm, and every example (of every split) that is still longer than `to` is shortened to
-/// it. The bound thus holds for all rows, and nothing is learnt from them. Norms are double; the
+/// `to`. The bound thus holds for all rows, and nothing is learnt from them. Norms are double; the
 /// results are rounded to float32, which changes a norm by up to a relative 6e-8.
-class ScaleMaxNorm final : public privgrad::Transform {
+class ScaleMaxNorm final : public Transform {
  public:
-  explicit ScaleMaxNorm(const privgrad::Params& params)
-      : to_(params.real("to")),
-        statistic_(privgrad::statistic_from(params)),
-        given_(params.has("max_norm")) {
+  explicit ScaleMaxNorm(const Params& params)
+      : to_(params.real("to")), statistic_(statistic_from(params)), given_(params.has("max_norm")) {
     if (!given_) return;
     statistic_ = Statistic::is_public;
     max_norm_ = params.real("max_norm");
@@ -46,20 +37,20 @@ class ScaleMaxNorm final : public privgrad::Transform {
           std::max(max_norm, norm(features.subspan(row * train.row_size(), train.row_size())));
     }
     if (max_norm == 0.0) {
-      throw privgrad::IoError(
+      throw IoError(
           "scale_max_norm: all training examples are 0, so no factor gives them the norm " +
-          privgrad::format_number(to_));
+          format_number(to_));
     }
     max_norm_ = max_norm;
   }
 
-  void apply_row(const privgrad::Shape&, std::span<const float> features,
+  void apply_row(const Shape&, std::span<const float> features,
                  std::span<float> out) const override {
     if (max_norm_ == 0.0) {
-      throw privgrad::PluginError("scale_max_norm: apply() was called before fit()");
+      throw PluginError("scale_max_norm: apply() was called before fit()");
     }
     const double longest = given_ ? std::max(max_norm_, norm(features)) : max_norm_;
-    std::transform(features.begin(), features.end(), out.begin(), [this, longest](float x) {
+    std::ranges::transform(features, out.begin(), [this, longest](float x) {
       return static_cast<float>(static_cast<double>(x) / longest * to_);
     });
   }
@@ -71,19 +62,18 @@ class ScaleMaxNorm final : public privgrad::Transform {
   void restore(const std::vector<FittedTensor>& values) override {
     if (values.size() != 1)
       throw ConfigError("scale_max_norm: expected only the fitted tensor max_norm");
-    const double norm =
-        privgrad::find_fitted(values, "scale_max_norm", "max_norm", {1}).values.front();
+    const double norm = find_fitted(values, "scale_max_norm", "max_norm", {1}).values.front();
     if (!(norm > 0.0))
-      throw ConfigError("scale_max_norm: the fitted tensor max_norm is " +
-                        privgrad::format_number(norm) + ", expected more than 0");
+      throw ConfigError("scale_max_norm: the fitted tensor max_norm is " + format_number(norm) +
+                        ", expected more than 0");
     if (given_ && norm != max_norm_) {
       throw ConfigError("scale_max_norm: the fitted tensor max_norm is not the one that was given");
     }
     max_norm_ = norm;
   }
 
-  std::vector<privgrad::RowOperation> row_operations(const privgrad::Shape&) const override {
-    namespace row = privgrad::row_operation;
+  std::vector<RowOperation> row_operations(const Shape&) const override {
+    namespace row = row_operation;
     if (given_) return {row::DivideByNorm{max_norm_}, row::Multiply{{to_}}};
     return {row::Divide{{max_norm_}}, row::Multiply{{to_}}};
   }
@@ -93,8 +83,8 @@ class ScaleMaxNorm final : public privgrad::Transform {
   bool is_restorable() const override { return true; }
 
  private:
-  /// The square of a float32 neither overflows nor vanishes in double, and is exact there, so the
-  /// bits do not depend on whether a compiler fuses it with the sum. The sum is in the order of the
+  /// The square of a float32 is exact in double, without overflow or underflow, so the bits do not
+  /// depend on whether a compiler fuses the square with the sum. The sum is in the order of the
   /// features.
   static double norm(std::span<const float> row) {
     double square = 0.0;
@@ -105,11 +95,11 @@ class ScaleMaxNorm final : public privgrad::Transform {
   double to_;
   Statistic statistic_;
   bool given_;
-  double max_norm_ = 0.0;  ///< 0 until it is known.
+  double max_norm_ = 0.0;  ///< 0 until the norm is known.
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Transform, ScaleMaxNorm>({
+void register_components(Registrar& registrar) {
+  registrar.add<Transform, ScaleMaxNorm>({
       .name = "scale_max_norm",
       .summary = "One factor for all examples, so that the longest training example has norm `to`.",
       .reference = "Hong et al., Appendix D, setup (the data scale)",
@@ -124,7 +114,7 @@ void register_components(privgrad::Registrar& registrar) {
                           "norm; longer examples are shortened to it.")
                   .above(0)
                   .optional(),
-              privgrad::statistics_param(),
+              statistics_param(),
           },
   });
 }

@@ -20,9 +20,9 @@ struct Complex {
 ///
 /// The lengths are those of small images, a few dozen. For these, the fastest method in wide
 /// registers is not a fast transform with its branches, but plain sums in which elements with the
-/// same cosine are combined: elements m and n - m share a cosine, and so do, up to signs that
-/// depend on the parity of m, the frequencies k, n / 2 - k and their opposites. All sums are in one
-/// fixed order, and a column's sums do not depend on the other columns.
+/// same cosine are combined: elements m and n - m share a cosine. The frequencies k, n / 2 - k and
+/// their opposites also share cosines, up to signs that depend on the parity of m. All sums are in
+/// one fixed order, and a column's sums do not depend on the other columns.
 class Axis {
  public:
   explicit Axis(std::size_t length) : length_(length) {
@@ -41,11 +41,11 @@ class Axis {
   enum class Direction { forward = 1, backward };
 
   /// Transforms an array [blocks, length, columns].
-  /// \tparam kWidth  columns that are computed at once; their number is a multiple of it.
-  /// \param in  its imaginary part may be null, which means zero.
-  /// \param frequencies  the number to compute, from 0 on: `length`, or length / 2 + 1. The output
-  ///   is [blocks, frequencies, columns].
-  /// \param out  not `in`.
+  /// \tparam kWidth  the number of columns computed at once; it divides `columns`.
+  /// \param in  the imaginary part may be null, which means zero.
+  /// \param frequencies  how many frequencies to compute, from 0 on: `length`, or length / 2 + 1.
+  ///   The output is [blocks, frequencies, columns].
+  /// \param out  must not be `in`.
   /// \param scratch  2 * length * kWidth floats.
   template <std::size_t kWidth>
   [[gnu::always_inline]] inline void transform(Complex in, std::size_t blocks, std::size_t columns,
@@ -81,13 +81,13 @@ class Axis {
     }
   };
 
-  /// Sums over the elements with even numbers, or with odd numbers, weighted by cosines and sines.
+  /// Sums over the elements with even indices, or with odd indices, weighted by cosines and sines.
   template <class Lanes>
   struct Parts {
     Lanes cosine{}, sine{};
   };
 
-  /// The sum and the difference of the two elements that share a cosine, [length / 2 - 1, 4].
+  /// Computes sum and difference of each two elements that share a cosine, [length / 2 - 1, 4].
   template <std::size_t kWidth, bool kReal>
   [[gnu::always_inline]] inline void fold(Complex in, std::size_t step, float* pairs) const {
     using R = Register<kWidth>;
@@ -119,8 +119,8 @@ class Axis {
       first_im = R::load(in.im);
       middle_im = R::load(in.im + half * step);
     }
-    // exp(i x) = cos x + i sin x gives this frequency of the backward transform, and the opposite
-    // frequency of the forward transform.
+    // By exp(i x) = cos x + i sin x, this is frequency k of the backward transform, and the
+    // opposite frequency of the forward transform.
     const auto put = [&](std::size_t k, Lanes c, Lanes c_im, Lanes s, Lanes s_im) {
       c += k % 2 != 0 ? first - middle : first + middle;
       c_im += k % 2 != 0 ? first_im - middle_im : first_im + middle_im;

@@ -51,7 +51,7 @@ template <std::size_t kLanes>
 [[gnu::always_inline]] inline void weigh(const std::vector<float>& weights, std::size_t length,
                                          const float* in, std::size_t blocks, std::size_t columns,
                                          float* out) {
-  constexpr std::size_t kAtOnce = 6;  // independent sums, so that they do not wait for each other
+  constexpr std::size_t kAtOnce = 6;  // independent sums do not wait for each other
   const std::size_t outputs = weights.size() / length;
   for (std::size_t block = 0; block < blocks; ++block, in += length * columns) {
     for (std::size_t u = 0; u < outputs; ++u, out += columns) {
@@ -165,7 +165,7 @@ void Cascade::pad(const float* image, std::size_t step, float* out) const {
   }
 }
 
-/// The Fourier transform of reals, [height, width, columns] each.
+/// Computes the Fourier transform of real numbers; input and output are [height, width, columns].
 template <std::size_t kLanes>
 [[gnu::always_inline]] inline void Cascade::spectrum_of(const Level& level, float* values,
                                                         std::size_t columns, Workspace& space,
@@ -176,7 +176,7 @@ template <std::size_t kLanes>
                                space.half.get(), space.scratch.get());
   level.across.transform<kLanes>(space.half.get(), half + 1, columns, forward, width, out,
                                  space.scratch.get());
-  // The other half consists of the conjugates of the opposite frequencies.
+  // Fills the other half with the conjugates of the opposite frequencies.
   for (std::size_t k = half + 1; k < height; ++k) {
     for (std::size_t l = 0; l < width; ++l) {
       const std::size_t to = (k * width + l) * columns;
@@ -189,8 +189,8 @@ template <std::size_t kLanes>
   }
 }
 
-/// |x * psi| for all angles of a scale, at every 2^scale-th pixel: [height, width, lanes] of that
-/// resolution. Subsampling pixels means adding up the frequencies that alias.
+/// Computes |x * psi| for all angles of a scale, at every 2^scale-th pixel: [height, width, lanes]
+/// of that resolution. Subsampling pixels means adding up the frequencies that alias.
 /// \param step  distance between two numbers of the spectrum of x.
 [[gnu::always_inline]] inline void Cascade::filter(const Level& level, Complex spectrum,
                                                    std::size_t step, std::size_t scale,

@@ -12,7 +12,7 @@
 namespace scattering {
 
 /// The scattering coefficients of an image: averages of the image, of the moduli of its wavelet
-/// transforms, and of the moduli of the wavelet transforms of these.
+/// transforms, and of the moduli of the wavelet transforms of these moduli.
 ///
 /// With J scales and L angles, x the image, reflected at its borders, psi_{j,t} the wavelets and
 /// phi the average (filters.hpp), and * the circular convolution on the padded image:
@@ -32,7 +32,7 @@ class Cascade {
   Cascade& operator=(const Cascade&) = delete;
   ~Cascade();
 
-  /// The number of coefficients per place.
+  /// Returns the number of coefficients per place.
   static std::size_t coefficients(std::size_t scales, std::size_t angles, std::size_t max_order);
 
   /// \param image  pixel (y, x) is image[(y * width + x) * step].
@@ -76,8 +76,8 @@ class Cascade {
   std::size_t lanes_;          ///< L, rounded up to whole registers.
   std::vector<Level> levels_;  ///< The levels, by resolution.
   mutable std::mutex mutex_;
-  /// Unused workspaces, as many as there were simultaneous calls. Reallocating their memory would
-  /// take about a third of the time of an image.
+  /// Unused workspaces, at most one for each simultaneous call so far. Reallocating their memory
+  /// would take about a third of the time that an image takes.
   mutable std::vector<std::unique_ptr<Workspace>> unused_;
 };
 

@@ -15,13 +15,13 @@ constexpr long double kPi = std::numbers::pi_v<long double>;
 constexpr long double kGain = kPi / 3.1415L;
 constexpr long double kFarthest = 120.0L;  // exp(-60) is 1e-26
 
-/// The number of relevant aliases on each side of a frequency, for a Gaussian whose frequency is at
+/// Returns the number of aliases that matter on each side of a frequency, for a Gaussian centred at
 /// most 2 pi away.
 int aliases(long double deviation) {
   return static_cast<int>(std::sqrt(kFarthest) / (2.0L * kPi * deviation)) + 1;
 }
 
-/// The angle of frequency number k of n, in [-pi, pi).
+/// Returns the angle of frequency number k of n, in [-pi, pi).
 long double frequency(std::size_t k, std::size_t n) {
   const auto whole =
       static_cast<long double>(k) - (2 * k >= n ? static_cast<long double>(n) : 0.0L);
@@ -32,7 +32,7 @@ long double frequency(std::size_t k, std::size_t n) {
 struct Gaussian {
   long double deviation, slant, cosine, sine;
 
-  /// The sum over (y, x) and all its aliases on the grid.
+  /// Returns the sum over (y, x) and all its aliases on the grid.
   long double operator()(long double y, long double x) const {
     const int most = aliases(std::min(deviation, deviation / slant));
     long double sum = 0.0L;
@@ -55,7 +55,7 @@ struct Gaussian {
 std::vector<double> wavelet(const Bank& bank, std::size_t j, std::size_t angle) {
   const long double size = std::ldexp(1.0L, static_cast<int>(j));
   const auto angles = static_cast<long double>(bank.angles);
-  // The number of positive angles.
+  // Computes the number of positive angles.
   const std::size_t half = bank.angles < 2 ? 0 : (bank.angles - 2) / 2;
   const long double first = static_cast<long double>(half);
   const long double theta = (first - static_cast<long double>(angle)) * kPi / angles;

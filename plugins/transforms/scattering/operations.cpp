@@ -22,8 +22,8 @@ void append(Operations& operations, Operations more) {
   for (auto& one : more) operations.push_back(std::move(one));
 }
 
-/// The factor, from exp(sign 2 pi i k m / n), between the real or imaginary part of a term and the
-/// real or imaginary part of the sum.
+/// Returns the factor, from exp(sign 2 pi i k m / n), between the real or imaginary part of a term
+/// and the real or imaginary part of the sum.
 double turn(int sign, std::size_t k, std::size_t m, std::size_t n, bool to_imaginary,
             bool from_imaginary) {
   const double angle =
@@ -34,7 +34,7 @@ double turn(int sign, std::size_t k, std::size_t m, std::size_t n, bool to_imagi
 
 enum class Kind { real = 1, complex };
 
-/// The Fourier transform of n numbers, of which every step-th is computed: [parts, n] to [2, n /
+/// Returns the Fourier transform of n numbers, at every step-th frequency: [parts, n] to [2, n /
 /// step], real parts first; real input has one part.
 Matrix fourier(int sign, std::size_t n, Kind kind, std::size_t step = 1, double factor = 1.0) {
   const std::size_t parts = kind == Kind::real ? 1 : 2;
@@ -55,7 +55,7 @@ Matrix backward(std::size_t n, std::size_t step) {
   return fourier(1, n, Kind::complex, step, 1.0 / static_cast<double>(n));
 }
 
-/// The places of [outer, a, middle, b, inner] in the order [outer, b, middle, a, inner].
+/// Returns the reordering of [outer, a, middle, b, inner] to [outer, b, middle, a, inner].
 row::Take swapped(std::size_t outer, std::size_t a, std::size_t middle, std::size_t b,
                   std::size_t inner) {
   row::Take take;
@@ -131,8 +131,8 @@ class Builder {
                              fourier(-1, height(j), Kind::complex)}};
   }
 
-  /// |x * psi| for all angles of a scale: [signals, 2, height, width] at resolution j to [signals,
-  /// L, height, width] at the resolution of the scale.
+  /// Maps spectra [signals, 2, height, width] at resolution j to |x * psi| for all angles of a
+  /// scale, [signals, L, height, width] at the scale's resolution.
   Operations moduli(std::size_t j, std::size_t signals, std::size_t scale) const {
     const std::size_t size = height(j) * width(j), step = std::size_t{1} << (scale - j);
     const std::size_t down = height(scale), across = width(scale);
@@ -159,8 +159,8 @@ class Builder {
             row::Modulus{}};
   }
 
-  /// From the spectrum of images to averages of the moduli of a scale, [channels, L, places], and
-  /// then to those of the second-order moduli, by scale [channels, L, L, places].
+  /// Maps the spectrum of images to averages of the moduli of a scale, [channels, L, places], then
+  /// to averages of the second-order moduli, by scale [channels, L, L, places].
   Operations first_order(std::size_t scale) const {
     const std::size_t signals = task_.channels * task_.angles;
     Operations operations = moduli(0, task_.channels, scale);
@@ -180,13 +180,13 @@ class Builder {
     return operations;
   }
 
-  /// From the concatenation in all() to [places, channels, coefficients], in the order of Cascade.
+  /// Maps the concatenation in all() to [places, channels, coefficients], in Cascade's order.
   row::Take places_first() const {
     const std::size_t scales = task_.scales, angles = task_.angles, channels = task_.channels;
     const std::size_t each = Cascade::coefficients(scales, angles, task_.max_order);
     row::Take take{std::vector<std::size_t>(places() * channels * each)};
     std::size_t next = 0;  // position in the concatenation
-    // One coefficient of every channel: [channels, count, places] from here on.
+    // Places one coefficient of every channel, from [channels, count, places] in the concatenation.
     const auto put = [&](std::size_t count, const std::function<std::size_t(std::size_t)>& number) {
       for (std::size_t c = 0; c < channels; ++c)
         for (std::size_t i = 0; i < count; ++i)
@@ -198,7 +198,7 @@ class Builder {
     for (std::size_t scale = 0; scale < scales; ++scale) {
       put(angles, [&](std::size_t t) { return 1 + scale * angles + t; });
       if (task_.max_order < 2) continue;
-      const std::size_t after = scales - 1 - scale;  // scales of the second wavelet
+      const std::size_t after = scales - 1 - scale;  // possible scales of the second wavelet
       for (std::size_t k = 0; k < after; ++k)
         put(angles * angles,
             [&](std::size_t i) { return second + (i / angles * after + k) * angles + i % angles; });
@@ -217,14 +217,14 @@ std::vector<RowOperation> operations(const Task& task) { return Builder(task).al
 
 double operation_numbers(const Task& task) {
   const auto angles = static_cast<double>(task.angles);
-  double filtered = 0.0;  // images with the size of the padded one
+  double filtered = 0.0;  // number of images of the padded size
   for (std::size_t scale = 0; scale < task.scales; ++scale) {
     filtered += angles;
     if (task.max_order < 2) continue;
     filtered += angles * angles * static_cast<double>(task.scales - 1 - scale) /
                 std::ldexp(1.0, 2 * static_cast<int>(scale));
   }
-  // Indices and factors of real and imaginary parts, before and after the inverse transform.
+  // Counts indices and factors of real and imaginary parts, before and after the inverse transform.
   const double size = static_cast<double>(padded(task.height, task.scales)) *
                       static_cast<double>(padded(task.width, task.scales));
   return 8.0 * static_cast<double>(task.channels) * filtered * size;

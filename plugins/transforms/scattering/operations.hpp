@@ -16,11 +16,11 @@ struct Task {
 
 /// Computes the same as Cascade, in double, by operations that other programs support: images
 /// [height, width, channels] become [height / 2^scales, width / 2^scales, channels, coefficients].
-/// Convolutions are again products of Fourier transforms; if only every 2^j-th pixel is needed, the
-/// inverse transform computes just these.
+/// Here, too, convolutions are products of Fourier transforms. If only every 2^j-th pixel is
+/// needed, the inverse transform computes only those.
 std::vector<privgrad::RowOperation> operations(const Task& task);
 
-/// The approximate number of numbers in these operations; a double, because it is not limited.
+/// Returns about how many numbers these operations have, as a double because there is no limit.
 double operation_numbers(const Task& task);
 
 }  // namespace scattering

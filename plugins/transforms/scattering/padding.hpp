@@ -6,14 +6,14 @@
 
 namespace scattering {
 
-/// The length of the padded image: a multiple of 2^scales, with room for one average outside of
-/// each border.
+/// Returns the length of the padded image, a multiple of 2^scales: there is room for one average
+/// beyond each border.
 inline std::size_t padded(std::size_t length, std::size_t scales) {
   return ((length >> scales) + 2) << scales;
 }
 
-/// The place in the image that a pixel of the padded image shows: mirrored at the border pixels,
-/// which are not repeated.
+/// Returns which place of the image a pixel of the padded image shows: beyond the border it is
+/// mirrored at the border pixels, which are not repeated.
 /// \param before  the number of pixels before the image.
 /// \param length  the length of the image, > 1.
 inline std::size_t reflected(std::size_t place, std::size_t before, std::size_t length) {

@@ -15,22 +15,18 @@
 
 namespace {
 
-using privgrad::ConfigError;
-using privgrad::Dataset;
-using privgrad::ExampleShape;
-using privgrad::Shape;
-namespace param = privgrad::param;
+using namespace privgrad;
 
-constexpr std::size_t kMostPixels = std::size_t{1} << 20;  // with borders, for up to 8 angles
-constexpr double kMostNumbers = 2.5e8;                     // numbers of 8 bytes in the operations
+constexpr std::size_t kMostPixels = std::size_t{1} << 20;  // including borders; for up to 8 angles
+constexpr double kMostNumbers = 2.5e8;                     // 8-byte numbers in the operations
 
 /// Wavelet scattering coefficients of images, [height, width] or [height, width, channels],
 /// computed for each channel separately.
 ///
 /// It is a function of only the example, bit for bit: nothing is fitted, and it costs no privacy.
-class Scattering final : public privgrad::Transform {
+class Scattering final : public Transform {
  public:
-  explicit Scattering(const privgrad::Params& params)
+  explicit Scattering(const Params& params)
       : scales_(static_cast<std::size_t>(params.integer("scales"))),
         angles_(static_cast<std::size_t>(params.integer("angles"))),
         max_order_(static_cast<std::size_t>(params.integer("max_order"))) {}
@@ -38,22 +34,22 @@ class Scattering final : public privgrad::Transform {
   ExampleShape output_shape(const ExampleShape& input) const override {
     const Shape& image = input.features;
     if (image.size() != 2 && image.size() != 3) {
-      throw ConfigError("scattering: an example is " + privgrad::to_text(image) +
+      throw ConfigError("scattering: an example is " + to_text(image) +
                         ", expected an image, [height, width] or [height, width, channels]");
     }
     const std::size_t size = std::size_t{1} << scales_;
     if (image[0] < size || image[1] < size) {
       throw ConfigError("scattering: scales is " + std::to_string(scales_) + ", but an image is " +
-                        privgrad::to_text(image) + "; its sides must be at least 2^scales = " +
+                        to_text(image) + "; its sides must be at least 2^scales = " +
                         std::to_string(size) + fitting_scales(std::min(image[0], image[1])));
     }
-    // The memory of a thread grows with the pixels and with the angles.
+    // A thread's memory grows with the number of pixels and with the number of angles.
     const std::size_t most = kMostPixels * 8 / std::max<std::size_t>(angles_, 8);
     if (image[0] > most || image[1] > most ||
         (image[0] + 2 * size) * (image[1] + 2 * size) > most) {
-      throw ConfigError("scattering: an image is " + privgrad::to_text(image) +
-                        ", allowed are with angles " + std::to_string(angles_) + " at most " +
-                        std::to_string(most) + " pixels, 2^scales more at each side counted in");
+      throw ConfigError("scattering: an image is " + to_text(image) + ", allowed are with angles " +
+                        std::to_string(angles_) + " at most " + std::to_string(most) +
+                        " pixels, 2^scales more at each side counted in");
     }
     const std::size_t channels = image.size() == 3 ? image[2] : 1;
     return {{image[0] >> scales_, image[1] >> scales_,
@@ -74,7 +70,7 @@ class Scattering final : public privgrad::Transform {
 
   bool is_costly() const override { return true; }
 
-  std::vector<privgrad::RowOperation> row_operations(const Shape& shape) const override {
+  std::vector<RowOperation> row_operations(const Shape& shape) const override {
     output_shape({shape, 0});
     const scattering::Task task{.scales = scales_,
                                 .angles = angles_,
@@ -83,29 +79,29 @@ class Scattering final : public privgrad::Transform {
                                 .width = shape[1],
                                 .channels = shape.size() == 3 ? shape[2] : 1};
     if (scattering::operation_numbers(task) > kMostNumbers) {
-      throw ConfigError("scattering: for images of " + privgrad::to_text(shape) +
+      throw ConfigError("scattering: for images of " + to_text(shape) +
                         " it cannot be expressed in operations: it would take more numbers than "
                         "files of ONNX hold");
     }
     return scattering::operations(task);
   }
 
-  privgrad::Statistic statistic() const override { return privgrad::Statistic::none; }
+  Statistic statistic() const override { return Statistic::none; }
   bool is_by_row() const override { return true; }
 
  private:
-  /// Advice on scales for images whose shorter side is `side`.
+  /// Returns advice on scales for images whose shorter side is `side`.
   static std::string fitting_scales(std::size_t side) {
     const auto most = std::bit_width(side) - 1;
     return most < 1 ? "" : ", so scales may be at most " + std::to_string(most);
   }
 
-  /// The cascade for a size. Making the filters takes much longer than an example, so the filters
-  /// for the last size are kept.
+  /// Returns the cascade for a size. Making filters takes much longer than transforming an example,
+  /// so the filters for the last size are kept.
   std::shared_ptr<const scattering::Cascade> cascade_for(const Shape& shape) const {
     const std::lock_guard lock(mutex_);
     if (cascade_ == nullptr || height_ != shape[0] || width_ != shape[1]) {
-      output_shape({shape, 0});  // refuses anything but an image of a suitable size
+      output_shape({shape, 0});  // refuses everything except an image of a suitable size
       cascade_ = std::make_shared<const scattering::Cascade>(scales_, angles_, max_order_, shape[0],
                                                              shape[1]);
       height_ = shape[0];
@@ -120,8 +116,8 @@ class Scattering final : public privgrad::Transform {
   mutable std::size_t height_ = 0, width_ = 0;  ///< The size for which cascade_ was made.
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Transform, Scattering>({
+void register_components(Registrar& registrar) {
+  registrar.add<Transform, Scattering>({
       .name = "scattering",
       .summary = "Wavelet scattering coefficients of images: averages of the moduli of wavelet "
                  "transforms. Nothing is fitted.",

@@ -3,67 +3,49 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "../channels.hpp"
+#include "../learnt.hpp"
 #include "../panels.hpp"
 #include "../second_moments.hpp"
-#include "privgrad/bounded_statistic.hpp"
-#include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
-#include "privgrad/transform.hpp"
 
 namespace {
 
-using privgrad::ConfigError;
-using privgrad::Dataset;
-using privgrad::ExampleShape;
-using privgrad::FittedTensor;
-using privgrad::Shape;
-using privgrad::Statistic;
-namespace param = privgrad::param;
+using namespace privgrad;
 
 constexpr std::size_t kMostChannels = 4096;  // a matrix is then 128 MiB
 
 /// Multiplies the channels at every place of an example by the inverse root of their second moment
 /// over all training examples and places, plus damping: channels of mean 0 then have equal variance
 /// and are uncorrelated. W = V diag(1 / sqrt(lambda + damping)) V^T, for the second moment V
-/// diag(lambda) V^T; among all roots this one changes the channels least (Kessy et al. 2018, ZCA).
+/// diag(lambda) V^T; of all such W, this one changes the channels least (Kessy et al. 2018, ZCA).
 ///
 /// As a private statistic, an example, shortened to a public norm R, contributes the triangle of
 /// the sum of x_p x_p^T over its places p (second_moments.hpp), whose length is at most sum
 /// ||x_p||^2 = ||x||^2 <= R^2. Negative eigenvalues of the noisy matrix become 0, which is
 /// post-processing.
-class Whiten final : public privgrad::Transform, public privgrad::BoundedStatistic {
+class Whiten final : public learnt::LearntTransform {
  public:
-  explicit Whiten(const privgrad::Params& params)
-      : statistic_(privgrad::statistic_from(params)),
-        noise_(privgrad::statistic_noise_from(params, "whiten")),
+  explicit Whiten(const Params& params)
+      : LearntTransform("whiten", params),
         axis_(channels::axis_from(params)),
-        damping_(params.real("damping")) {
-    if (params.has("max_norm") != noise_.has_value()) {
-      throw ConfigError(noise_
-                            ? "whiten: statistic: private needs a public bound on the norm of an "
-                              "example; give max_norm"
-                            : "whiten: max_norm is only for statistic: private");
-    }
-    if (noise_) max_norm_ = params.real("max_norm");
-  }
+        damping_(params.real("damping")),
+        max_norm_(max_norm_from(params)) {}
 
   ExampleShape output_shape(const ExampleShape& input) const override {
     const channels::Layout layout = channels::layout_of(input.features, axis_, "whiten");
     if (layout.length > kMostChannels) {
-      throw ConfigError("whiten: an example has " + std::to_string(layout.length) +
-                        " channels, allowed are at most " + std::to_string(kMostChannels));
+      refuse("an example has " + std::to_string(layout.length) + " channels, allowed are at most " +
+             std::to_string(kMostChannels));
     }
     return input;
   }
 
   void fit(Dataset& train) override {
-    if (noise_) throw privgrad::PluginError("whiten: learns only from a released statistic");
+    check_fit(train);
     output_shape(train.shape());
-    if (train.rows() == 0) throw ConfigError("whiten: there are no training examples");
     const second_moments::Vectors vectors = vectors_of(train.shape().features);
     const auto features = train.features();
     std::vector<double> sums(second_moments::triangle(vectors.length));
@@ -78,16 +60,13 @@ class Whiten final : public privgrad::Transform, public privgrad::BoundedStatist
     take(std::span<const double>(sums), vectors, 0.0);
   }
 
-  std::optional<privgrad::StatisticRequest> request(const ExampleShape& input) const override {
+  std::optional<StatisticRequest> request(const ExampleShape& input) const override {
     if (!noise_) return std::nullopt;
     output_shape(input);
-    // covers roundings to float32, so that they do not shorten an example
-    constexpr double kAbove = 1.0 + 1e-6;
-    return privgrad::StatisticRequest{
-        .what = "second moments of the channels",
-        .size = second_moments::triangle(vectors_of(input.features).length),
-        .l2_bound = max_norm_ * max_norm_ * kAbove,
-        .noise = *noise_};
+    return StatisticRequest{.what = "second moments of the channels",
+                            .size = second_moments::triangle(vectors_of(input.features).length),
+                            .l2_bound = max_norm_ * max_norm_ * kAbove,
+                            .noise = *noise_};
   }
 
   void contribution(const Shape& shape, std::span<const float> features,
@@ -95,12 +74,12 @@ class Whiten final : public privgrad::Transform, public privgrad::BoundedStatist
     products_of(shape, features).piece(0, out);
   }
 
-  std::unique_ptr<privgrad::Contribution> contribution_in_pieces(
+  std::unique_ptr<Contribution> contribution_in_pieces(
       const Shape& shape, std::span<const float> features) const override {
     return std::make_unique<second_moments::OuterProducts>(products_of(shape, features));
   }
 
-  void learn(const ExampleShape& input, const privgrad::Released& mean) override {
+  void learn(const ExampleShape& input, const Released& mean) override {
     take(mean.values(), vectors_of(input.features), mean.noise_stddev());
   }
 
@@ -112,11 +91,8 @@ class Whiten final : public privgrad::Transform, public privgrad::BoundedStatist
   void apply_rows(const Shape& shape, std::size_t rows, std::span<const float> features,
                   std::span<float> out) const override {
     const second_moments::Vectors v = vectors_of(shape);
-    if (v.length != matrix_.count()) {
-      throw ConfigError("whiten: was fitted to " + std::to_string(matrix_.count()) +
-                        " channels, the examples have " + std::to_string(v.length));
-    }
-    // The places of all examples form this many vectors, whose channels are `after` numbers apart.
+    check_width(matrix_.count(), v.length, "channels");
+    // All examples are this many blocks of vectors; a vector's channels are `after` numbers apart.
     const std::size_t outer = rows * v.before;
     std::vector<double> vectors(features.size());
     for (std::size_t b = 0; b < outer; ++b) {
@@ -143,22 +119,17 @@ class Whiten final : public privgrad::Transform, public privgrad::BoundedStatist
   }
 
   void restore(const std::vector<FittedTensor>& values) override {
-    if (values.size() != 1) throw ConfigError("whiten: expected only the fitted tensor matrix");
-    const FittedTensor& matrix = privgrad::find_fitted(values, "whiten", "matrix", {0, 0});
+    if (values.size() != 1) refuse("expected only the fitted tensor matrix");
+    const FittedTensor& matrix = find_fitted(values, "whiten", "matrix", {0, 0});
     if (matrix.shape.front() != matrix.shape.back())
-      throw ConfigError("whiten: the fitted tensor matrix is not square");
+      refuse("the fitted tensor matrix is not square");
     matrix_ = Panels(matrix.values, matrix.shape.front());
   }
 
-  std::vector<privgrad::RowOperation> row_operations(const Shape& shape) const override {
+  std::vector<RowOperation> row_operations(const Shape& shape) const override {
     const second_moments::Vectors v = vectors_of(shape);
-    return {
-        privgrad::row_operation::ProjectAxis{v.length, v.after, v.length, matrix_.directions()}};
+    return {row_operation::ProjectAxis{v.length, v.after, v.length, matrix_.directions()}};
   }
-
-  Statistic statistic() const override { return statistic_; }
-  bool is_by_row() const override { return true; }
-  bool is_restorable() const override { return true; }
 
  private:
   second_moments::Vectors vectors_of(const Shape& shape) const {
@@ -166,7 +137,7 @@ class Whiten final : public privgrad::Transform, public privgrad::BoundedStatist
     return {layout.before, layout.length, layout.after};
   }
 
-  /// The products of an example, shortened to the public norm.
+  /// Returns the products of an example that is shortened to the public norm.
   second_moments::OuterProducts products_of(const Shape& shape,
                                             std::span<const float> features) const {
     return {features, vectors_of(shape), second_moments::factor_within(features, max_norm_)};
@@ -184,12 +155,12 @@ class Whiten final : public privgrad::Transform, public privgrad::BoundedStatist
     double trace = 0.0;
     for (std::size_t i = 0; i < size; ++i) trace += std::max(0.0, values(i));
     double unit = std::max(trace / static_cast<double>(size), noise / places);
-    if (!(unit > 0.0)) unit = 1.0;  // all examples are zeros, and stay zeros
+    if (!(unit > 0.0)) unit = 1.0;  // all examples are zeros and stay so
     matrix_ = Panels(inverse_root(values, directions, damping_ * unit), size);
   }
 
-  /// The sum over k of 1 / sqrt(lambda_k + damping) v_k v_k^T, [size, size]; negative eigenvalues
-  /// count as 0. It is computed a few rows at a time, which stay in the caches.
+  /// Returns the sum over k of 1 / sqrt(lambda_k + damping) v_k v_k^T, [size, size]; negative
+  /// eigenvalues count as 0. Computes a few rows at a time, so that they stay in the caches.
   static std::vector<double> inverse_root(const second_moments::EigenValues& values,
                                           const second_moments::EigenVectors& directions,
                                           double damping) {
@@ -208,21 +179,18 @@ class Whiten final : public privgrad::Transform, public privgrad::BoundedStatist
     return matrix;
   }
 
-  Statistic statistic_;
-  /// The noise of the private statistic, if there is one.
-  std::optional<privgrad::StatisticNoise> noise_;
   std::optional<std::size_t> axis_;
   double damping_;
-  double max_norm_ = 0.0;
+  double max_norm_;
   Panels matrix_;  ///< [channels, channels].
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Transform, Whiten>({
+void register_components(Registrar& registrar) {
+  registrar.add<Transform, Whiten>({
       .name = "whiten",
       .summary = "Channels that vary alike and independently, by the root of their second moments.",
       .reference = "Kessy et al. 2018 (ZCA); Dwork et al. 2014, algorithm 1, for the noise",
-      .params = privgrad::private_statistic_params({
+      .params = private_statistic_params({
           param::real("max_norm",
                       "Public bound on the Euclidean norm of an example, for a private statistic; "
                       "longer examples count as if shortened to it.")

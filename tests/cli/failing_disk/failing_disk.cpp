@@ -1,5 +1,5 @@
-// Only for LD_PRELOAD in tests: after the first charge, or from the start, one numbered call to the
-// disk fails, or that call and all later ones; or it kills the process.
+// Only for LD_PRELOAD in tests. Of the disk calls after the first charge, or from the start, one
+// call fails, or that call and all later ones; or it kills the process.
 //
 // PRIVGRAD_TEST_FAILS_AT: the number of the call, counted from 1. PRIVGRAD_TEST_STAYS_FULL: set if
 // all later calls fail too. PRIVGRAD_TEST_FAILED: the file to create when a call fails.
@@ -37,7 +37,7 @@ bool is_on_disk(int descriptor) {
          (S_ISREG(facts.st_mode) || S_ISDIR(facts.st_mode));
 }
 
-/// Whether this call fails, with errno set.
+/// Decides whether this call fails, and if so, sets errno.
 bool fails(int why) {
   if (!is_charged) return false;
   static const long at = std::atol(std::getenv("PRIVGRAD_TEST_FAILS_AT"));

@@ -27,7 +27,7 @@ constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100
 
 using RunBlock = void (*)(const void*, std::uint64_t);
 
-/// Every kernel, by its name.
+/// Returns every kernel, by its name.
 const std::map<std::string, RunBlock>& kernels() {
   static const std::map<std::string, RunBlock> all{
 #define PRIVGRAD_FAKE_KERNEL(name, ...) {"privgrad_" #name, run_block<__VA_ARGS__>},
@@ -147,6 +147,17 @@ FAKE cuMemFree_v2(std::uint64_t address) {
     std::free(reinterpret_cast<void*>(address));
     return kSuccess;
   });
+}
+FAKE cuMemAllocHost_v2(void** memory, std::size_t bytes) {
+  return unless_failed([&] {
+    *memory = std::malloc(bytes);
+    std::memset(*memory, 0xcb, bytes);
+    return kSuccess;
+  });
+}
+FAKE cuMemFreeHost(void* memory) {
+  std::free(memory);
+  return kSuccess;
 }
 FAKE cuMemsetD8Async(std::uint64_t address, unsigned char value, std::size_t bytes, void*) {
   return unless_failed([&] {

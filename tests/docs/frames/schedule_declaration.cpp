@@ -1,4 +1,4 @@
-// The introduction of the guide, inside the class to which it belongs.
+// The guide's first fragment, inside the class to which it belongs.
 #include "privgrad/plugin.hpp"
 #include "privgrad/schedule.hpp"
 

@@ -16,7 +16,7 @@ using core::RunData;
 
 namespace {
 
-/// What the transform of a test does; each test begins with a correct one that doubles features.
+/// How a test's transform behaves; each test begins with a correct one that doubles features.
 struct Behaviour {
   std::function<void(Dataset&)> fit = [](Dataset&) {};
   std::function<void(Dataset&)> apply = [](Dataset& data) {
@@ -24,10 +24,10 @@ struct Behaviour {
   };
   std::function<void(std::span<const float>, std::span<float>)> apply_row =
       [](std::span<const float> in, std::span<float> out) { out[0] = 2.0f * in[0]; };
-  /// Nothing: as apply_row.
+  /// If empty, rows are transformed by apply_row.
   std::function<void(std::span<const float>, std::span<float>)> apply_rows;
   Statistic statistic = Statistic::none;
-  std::optional<Statistic> planned;  ///< Nothing: what it says in the run.
+  std::optional<Statistic> planned;  ///< If empty, the transform's answer in the run.
   bool is_by_row = false;
   std::vector<FittedTensor> fitted;
   std::size_t output_size = 1;
@@ -84,7 +84,7 @@ struct TeachesNothing final : core::Teacher {
   void teach(std::size_t, Transform&, const Dataset&) override {}
 };
 
-/// The error of a transform that is changed in this way; "" if it is accepted.
+/// Returns the error of a transform that is changed in this way; "" if it is accepted.
 std::string error_after(const std::function<void(Behaviour&)>& change) {
   behaviour = {};
   change(behaviour);
@@ -140,7 +140,7 @@ TEST_CASE("a transform that adds, drops, exchanges or relabels examples is refus
                };
              }),
              ContainsSubstring("changed targets"));
-  // The targets stay, and the features of two examples change places.
+  // The targets stay, but two examples exchange their features.
   CHECK_THAT(error_after([](Behaviour& one) {
                one.apply = [](Dataset& data) {
                  const auto features = data.features();
@@ -180,13 +180,13 @@ TEST_CASE("a transform that says it needs no rows is shown a row of zeros",
   CHECK(shown(Statistic::is_public) == std::vector<float>{0.0f});
   CHECK(shown(Statistic::unaccounted) == std::vector<float>{1.0f, 2.0f, 3.0f});
   CHECK(shown(Statistic::declared_public) == std::vector<float>{1.0f, 2.0f, 3.0f});
-  // A released statistic needs somebody who has paid for it.
+  // A released statistic needs an owner that has paid for it.
   behaviour = {};
   behaviour.statistic = Statistic::released;
   CHECK_THROWS_WITH(Applied().apply(), ContainsSubstring("a noised sum over the private rows"));
 }
 
-// What is charged and listed follows from the plan.
+// Charges and the list of unaccounted facts follow from the plan.
 TEST_CASE("a transform that was planned to need no rows is shown none in the run",
           "[transform][privacy]") {
   for (const Statistic said : {Statistic::unaccounted, Statistic::declared_public}) {
@@ -201,7 +201,7 @@ TEST_CASE("a transform that was planned to need no rows is shown none in the run
   }
 }
 
-// The second process compares these numbers; without them it would compare nothing.
+// The second process compares the learnt numbers; without numbers it would compare nothing.
 TEST_CASE("a transform that learns from a release shows what it has learnt",
           "[transform][privacy]") {
   behaviour = {};

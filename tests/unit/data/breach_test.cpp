@@ -12,7 +12,7 @@ using namespace privgrad;
 
 namespace {
 
-/// The type and the text of the error that a run shows for what a component throws.
+/// Returns the type and the text of the error that a run shows for a component's exception.
 template <class ErrorType>
 std::string shown_for(const std::function<void()>& component) {
   try {

@@ -31,7 +31,7 @@ ComponentPtr<DataSource> drawn(std::uint64_t rows, std::optional<std::uint64_t> 
       rows, seed);
 }
 
-/// The features of all rows.
+/// Returns the features of all rows.
 std::vector<float> features(Dataset rows) {
   std::vector<std::uint32_t> all(rows.rows());
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint32_t>(i);
@@ -45,7 +45,7 @@ std::vector<float> features(Dataset rows) {
 }  // namespace
 
 // 10 sets, each expected 1000 times: Pearson's statistic has 9 degrees of freedom, and exceeds 33.7
-// with probability 1e-4. Seeds are fixed, so the test always ends alike.
+// with probability 1e-4. Seeds are fixed, so the outcome is always the same.
 TEST_CASE("every set of places is drawn equally often, in ascending order", "[sample]") {
   std::map<std::vector<float>, double> count;
   for (std::uint64_t seed = 0; seed < 10'000; ++seed)

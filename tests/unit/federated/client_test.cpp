@@ -16,8 +16,8 @@ using core::RandomKey;
 
 namespace {
 
-/// A federated run of rows 0 to 4, of which its only client has 1 and 3. Its steps cost 1 each, and
-/// an estimate behind each round a quarter.
+/// A federated run of rows 0 to 4; rows 1 and 3 belong to its only client. A step costs 1, and the
+/// estimate after each round costs a quarter.
 struct Federation {
   core::Manifest manifest = counted();
   core::Federated wish;
@@ -114,7 +114,7 @@ TEST_CASE("an estimate that the budget does not pay for is not made, and the mod
   CHECK(run.client->estimates_made() == 0);
 }
 
-// The noise follows from the key alone, so what is released tells what one row added.
+// The noise follows only from the key, so a release shows the contribution of one row.
 TEST_CASE("losses that are not finite add nothing to an estimate", "[client][privacy]") {
   class OneLoss final : public WatchingProgram {
    public:
@@ -154,7 +154,7 @@ TEST_CASE("an estimate that another process pays for is one of the plan", "[clie
   const TempDir dir;
   Federation run(dir, 10.0, true);
   Client maker(0, run.federated, run.wish, run.data, run.keys, serial);
-  CHECK_THROWS_AS(maker.take_over_estimate(), PrivacyError);  // it has no such right yet
+  CHECK_THROWS_AS(maker.take_over_estimate(), PrivacyError);  // it has no right to this yet
   maker.expect_receipts();
   CHECK_NOTHROW(maker.take_over_estimate());
   maker.has_come_to(/*steps=*/2, /*estimates=*/2, /*diverged=*/false);
@@ -169,7 +169,7 @@ TEST_CASE("a round that is given up is paid for, and never made", "[client][priv
   CHECK(run.program().seen().empty());
   CHECK(run.client->steps_done() == 2);
   CHECK(run.client->estimates_made() == 1);
-  // The next round is charged for the steps behind it.
+  // The next round is charged for the following steps.
   REQUIRE(run.round(1));
   CHECK(core::read_ledger(run.ledger).releases[3].step == 2);
 }

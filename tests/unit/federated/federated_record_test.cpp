@@ -28,7 +28,8 @@ Round counted_round(std::uint64_t number, std::optional<std::uint64_t> refused =
   return round;
 }
 
-/// A rule that adds the rounds it was asked about, so its answers depend on all questions.
+/// A rule that adds up the numbers of the rounds for which it was called, so its answers depend on
+/// all calls.
 class Adding final : public AdaptiveLocalIterations {
  public:
   explicit Adding(std::uint64_t first) : sum_(first) {}
@@ -50,8 +51,8 @@ FederatedProgress progress_with(std::uint64_t steps_left) {
 }  // namespace
 
 TEST_CASE("a lost client has received the model and sent nothing", "[rounds]") {
-  // Down, to 5 clients: 4 bytes for each of 3 parameters, and 8 for the steps. Up, from 3 of them:
-  // the model, and 16 bytes if there are estimates.
+  // Sent to 5 clients: 4 bytes for each of 3 parameters, and 8 for the steps. Received from 3 of
+  // them: the model, and 16 bytes if there are estimates.
   Round round = counted_round(0);
   CHECK(round.bytes_down == 5 * 20);
   CHECK(round.bytes_up == 3 * 12);
@@ -145,7 +146,7 @@ TEST_CASE("drop-outs and stragglers follow from the key and the round, and from 
   CHECK(one.dropped == core::draw_mishaps(wish, key, 1).dropped);
   CHECK(one.slow == core::draw_mishaps(wish, key, 1).slow);
   CHECK(one.dropped != core::draw_mishaps(wish, key, 2).dropped);
-  // Means 500 and 1000, standard deviations 19.4 and 22.4: six of them.
+  // Means 500 and 1000, standard deviations 19.4 and 22.4; six standard deviations.
   const auto lost = std::count(one.dropped.begin(), one.dropped.end(), true);
   const auto slow = std::count_if(one.slow.begin(), one.slow.end(),
                                   [](const auto& pace) { return pace.has_value(); });

@@ -33,7 +33,7 @@ struct Bowls {
     return g;
   }
 
-  /// One noised step of gradient descent by all clients.
+  /// Makes one noised step of gradient descent by all clients.
   std::vector<ClientRound> round(const std::vector<float>& w, double rate, double noise,
                                  std::uint64_t seed) const {
     std::vector<ClientRound> sent(centres.size());
@@ -103,10 +103,10 @@ TEST_CASE("from_models: without noise the constants of quadratic losses come out
 
 TEST_CASE("from_models: the noise in lengths is taken off", "[estimates]") {
   // The noise is as long as the gradients (0.01 in each of 20000 coordinates); its squared length
-  // has a relative standard deviation of sqrt(2/20000) = 1 %. The mean of the ten in a round has
-  // noise of variance 1e-5 in each coordinate, and so does the step that it causes. The squared
-  // smoothness is thus 0.25 with a deviation of 0.02, of which 10 % of its root are 2.5. Without
-  // the correction for the noise's own path, 2 h m, it would be 0.75.
+  // has a relative standard deviation of sqrt(2/20000) = 1 %. The mean of the ten gradients of a
+  // round has noise of variance 1e-5 in each coordinate, and so has the resulting step. The squared
+  // smoothness is thus 0.25 with a deviation of 0.02; a change of its root by 10 % is 2.5
+  // deviations. Without the correction for the noise's own path, 2 h m, it would be 0.75.
   const Bowls bowls(10);
   const std::vector<float> start(bowls.size, 0.02f);
   const auto estimates_with = [&](double noise) {
@@ -120,8 +120,8 @@ TEST_CASE("from_models: the noise in lengths is taken off", "[estimates]") {
   CHECK_THAT(noised.divergence.value(), WithinRel(exact.divergence.value(), 0.1));
   CHECK_THAT(noised.heterogeneity.value(), WithinRel(exact.heterogeneity.value(), 0.1));
   // (|g|^2 - d n) / |g|: the noised gradient is sqrt(1 + d n / |g|^2) times as long as the exact
-  // one, and the corrected value is shorter by the same factor. |g| = 0.5 |0.02 - 0.01 z|, so |g|^2
-  // / d is 0.25 (4e-4 + 1e-4).
+  // gradient, and the corrected value is shorter by the same factor. |g| = 0.5 |0.02 - 0.01 z|, so
+  // |g|^2 / d is 0.25 (4e-4 + 1e-4).
   const double share = 0.01 * 0.01 / (0.25 * 5e-4);
   CHECK_THAT(noised.lipschitz.value(),
              WithinRel(exact.lipschitz.value() / std::sqrt(1.0 + share), 0.1));
@@ -197,10 +197,10 @@ TEST_CASE("unaccounted: as printed", "[estimates]") {
   const LossEstimates made = estimator.after_round(start, sent);
   CHECK_THAT(made.lipschitz.value(), WithinRel(0.5 * 0.5 / 2.0 + 0.5 * 0.5 / 1.0, 1e-9));
   CHECK_THAT(made.smoothness.value(), WithinRel(0.5 * 0.6 / 2.0 + 0.5 * 0.6 / 1.0, 1e-9));
-  // 1 and 3, and their distance from the mean
+  // The gradients are 1 and 3, each 1 from the mean.
   CHECK_THAT(made.divergence.value(), WithinRel(1.0, 1e-9));
   CHECK_THAT(made.convexity.value(), WithinRel(0.5 * 0.3 / 4.0 + 0.5 * 0.3 / 1.0, 1e-9));
-  CHECK(made.heterogeneity.value() == 0.0);  // on average the losses did not fall
+  CHECK(made.heterogeneity.value() == 0.0);  // the losses did not fall on average
 }
 
 TEST_CASE("nothing arrived: nothing is known", "[estimates]") {

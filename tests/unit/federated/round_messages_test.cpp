@@ -40,7 +40,7 @@ RemoteFarewell farewell(RunStatus status = RunStatus::diverged) {
   return {.run = "run", .ground = "facts", .client = 3, .status = status};
 }
 
-/// Every text that lacks bytes of a message at its end, or has more, is refused.
+/// Checks that every text is refused that is shorter or longer than the message.
 void refuse_other_lengths(const std::string& text,
                           const std::function<void(const std::string&)>& read) {
   CHECK_NOTHROW(read(text));
@@ -65,7 +65,7 @@ TEST_CASE("an order arrives as it was sent", "[messages]") {
 TEST_CASE("an answer has what the client releases, and nothing else", "[messages][privacy]") {
   RemoteAnswer whole = answer();
   whole.sent->weight = 0.75;    // the server's
-  whole.sent->exact.emplace();  // losses that nobody has paid for
+  whole.sent->exact.emplace();  // losses without a payment
   const RemoteAnswer read = RemoteAnswer::of(whole.text());
   CHECK(whole.text() == answer().text());
   CHECK(read.sent->model == whole.sent->model);
@@ -100,7 +100,7 @@ TEST_CASE("a message that is cut, longer, or of another kind is refused", "[mess
 
 TEST_CASE("a message of another version is refused by its number", "[messages]") {
   std::string text = order().text();
-  const std::size_t at = 8 + std::string("privgrad order").size();  // behind the size and the word
+  const std::size_t at = 8 + std::string("privgrad order").size();  // after size and word
   REQUIRE(static_cast<std::uint64_t>(text[at]) == core::kRoundProtocol);
   ++text[at];
   CHECK_THROWS_WITH(RemoteOrder::of(text),

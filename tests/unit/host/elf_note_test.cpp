@@ -20,10 +20,10 @@ using privgrad::host::read_plugin_note;
 
 namespace {
 
-/// A scratch file for the bytes to be read next.
+/// A scratch file for the next bytes to read.
 class Subject {
  public:
-  /// \returns whether a note was read; any other result than a note or a PluginError ends the test.
+  /// \returns whether a note was read; any result except a note or a PluginError ends the test.
   bool survives(const std::string& bytes) {
     replace_file(file_, bytes);
     try {
@@ -217,6 +217,6 @@ TEST_CASE("no flipped bytes crash the reader", "[elf][security][long]") {
     }
     refused += subject.survives(bytes) ? 0 : 1;
   }
-  CHECK(refused > count / 4);  // the flips affect what the reader uses
-  CHECK(refused < count);      // but do not always hit something that matters
+  CHECK(refused > count / 4);  // flips affect bytes that the reader uses
+  CHECK(refused < count);      // but not all of them matter
 }

@@ -19,12 +19,12 @@ inline fs::path fixture(const std::string& name) {
   return kFixtures / ("test_" + name + ".privgrad.so");
 }
 
-/// A host that trusts the built-in plugins and the fixtures.
+/// Returns a host that trusts the built-in plugins and the fixtures.
 inline privgrad::host::PluginHost make_host() {
   return privgrad::host::PluginHost({.directories = {kPlugins, kFixtures}, .pins = {}});
 }
 
-/// A copy with explicit permissions, because tests must not depend on the umask of the build.
+/// Makes a copy with explicit permissions, because tests must not depend on the build's umask.
 inline fs::path copy_plugin(const fs::path& from, const fs::path& to) {
   fs::create_directories(to.parent_path());
   fs::copy_file(from, to);
@@ -32,13 +32,13 @@ inline fs::path copy_plugin(const fs::path& from, const fs::path& to) {
   return to;
 }
 
-/// A new file each time, because ext4 waits for the disk when a file is truncated and rewritten.
+/// Writes a new file, because ext4 waits for the disk when a file is truncated and rewritten.
 inline void replace_file(const fs::path& file, const std::string& text) {
   fs::remove(file);
   write_file(file, text);
 }
 
-/// The exception of a call as text; "" if there is none.
+/// Returns the exception of a call as text; "" if there is none.
 template <class Call>
 std::string message_of(Call call) {
   try {

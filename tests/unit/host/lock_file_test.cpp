@@ -31,7 +31,7 @@ LockFile read_text(const std::string& text) {
   return read_lock_file(dir.path() / "privgrad.lock");
 }
 
-/// The message after "FILE", so that it begins with ":LINE: ".
+/// Returns the message after "FILE", which begins with ":LINE: ".
 std::string refusal_of(const std::string& text) {
   const std::string message = message_of([&] { read_text(text); });
   const std::size_t at = message.find("privgrad.lock");

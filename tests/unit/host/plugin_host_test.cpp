@@ -28,7 +28,7 @@ bool is_mapped(const fs::path& file) {
   return ::dlopen(file.c_str(), RTLD_LAZY | RTLD_NOLOAD) != nullptr;
 }
 
-/// Removes the flag by which a plugin keeps itself mapped, so that only the host does.
+/// Removes the flag by which a plugin keeps itself mapped, so that only the host keeps it.
 void clear_nodelete(const fs::path& file) {
   std::string bytes = read_file(file);
   Elf64_Ehdr header;
@@ -86,7 +86,7 @@ TEST_CASE("a refused plugin leaves nothing in the catalog but its refusal", "[pl
   CHECK(host.plugins().empty());
   REQUIRE(host.catalog().refused().size() == 1);
   CHECK(host.catalog().refused()[0].file == fixture("registers_twice"));
-  // The error for the component says what happened to it.
+  // The error for the component states what happened to it.
   CHECK_THROWS_WITH(host.catalog().find<Schedule>("zero"),
                     ContainsSubstring("test_registers_twice.privgrad.so: registration failed"));
   CHECK_THROWS_WITH(
@@ -206,8 +206,8 @@ TEST_CASE("a plugin linked with -ffast-math does not change our arithmetic", "[p
   make_host().load(fixture("fast_math"));
   CHECK(smallest / 16 > 0.0);
 
-  // The control: without the host's precaution it changes the environment, so the check above can
-  // fail.
+  // The control: without the host's precaution the plugin changes the environment, so the check
+  // above can fail.
   std::fenv_t before;
   std::fegetenv(&before);
   REQUIRE(::dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr);

@@ -204,7 +204,7 @@ TEST_CASE("with a lock, its plugins are loaded and no others", "[search][lock]")
   SECTION("as they were") {
     const auto host = plugins_in({{plugins}}, {.lock = lock});
     CHECK(names(host) == std::vector<std::string>{"privgrad.constant"});
-    // Reported once, for users who ask for a component that was left out.
+    // The refusal is reported once, for users who request a component that was left out.
     REQUIRE(host.catalog().refused().size() == 1);
     CHECK(host.catalog().refused()[0].file == "1 other plugin files");
   }
@@ -302,7 +302,7 @@ TEST_CASE("a plugin that registers what its file does not list is refused", "[se
   CHECK_THROWS_WITH(host.catalog().find<privgrad::Schedule>("cunstant"),
                     ContainsSubstring(copy.string() + ": registers schedule/constant, which "
                                                       "PRIVGRAD_PLUGIN does not list"));
-  // The same question gets the same answer, and nothing is tried again.
+  // The same request gets the same answer, and nothing is retried.
   CHECK_THROWS_WITH(host.catalog().find<privgrad::Schedule>("cunstant"),
                     ContainsSubstring("registers schedule/constant"));
 }

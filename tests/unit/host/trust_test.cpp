@@ -1,6 +1,6 @@
-// Which files may be loaded: each case is a way in which an attacker could otherwise get code
+// Which files may be loaded: in each case, an attacker's code could otherwise be
 // loaded.
-#include "privgrad/host/trust.hpp"
+#include "privgrad/digest/trusted_path.hpp"
 
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -14,8 +14,8 @@
 #include "shared_files.hpp"
 
 using privgrad::PluginError;
+using privgrad::core::resolve_trusted;
 using privgrad::host::PluginHost;
-using privgrad::host::resolve_trusted;
 
 namespace {
 
@@ -120,7 +120,7 @@ TEST_CASE("what others may write is refused, with the command that helps", "[tru
   }
 }
 
-// The independent source: /etc/passwd and /etc/group, read by awk.
+// Expected values have an independent source: /etc/passwd and /etc/group, read by awk.
 TEST_CASE("a group in which nobody else is may write, unless an access list lets others in",
           "[trust][security]") {
   const TempDir dir;
@@ -139,12 +139,12 @@ TEST_CASE("a group in which nobody else is may write, unless an access list lets
   CHECK((refusal_of(dir.path(), file) == "") == is_private);
 
   if (::geteuid() == 0) {
-    // A group without any member: who may come into it, nobody knows.
+    // The group has no member, but members could be added later.
     REQUIRE(::chown(file.c_str(), static_cast<uid_t>(-1), 12345) == 0);
     CHECK_THAT(refusal_of(dir.path(), file), ContainsSubstring("chmod go-w"));
     REQUIRE(::chown(file.c_str(), static_cast<uid_t>(-1), info.st_gid) == 0);
   }
-  // Version 2; tag, permissions and id of: owner rw, user 12345 rw, group r, mask rw, others r.
+  // Version 2; then tag, permissions, id: owner rw, user 12345 rw, group r, mask rw, others r.
   const unsigned char list[] = {2,   0,   0,   0,  //
                                 1,   0,   6,   0,   255, 255, 255, 255, 2,   0,   6,   0,  57, 48,
                                 0,   0,   4,   0,   4,   0,   255, 255, 255, 255, 16,  0,  6,  0,

@@ -140,7 +140,7 @@ TEST_CASE("the schema says what the declarations say", "[json_schema]") {
 
   // shuffle cannot be given by its name alone, because its batch size is required.
   CHECK(schema.at("/$defs/sampler/then"_json_pointer) == Json{{"enum", {"all", "test:all"}}});
-  // A bare number has the bounds of the value of constant.
+  // A bare number has the bounds of the value of `constant`.
   CHECK(schema.at("/properties/schedules/properties/clip_norm/then/minimum"_json_pointer) == 0.0);
   CHECK(param_schema(param::real("x", "Doc.").in_unit("nats")).at("description") ==
         "Doc. Unit: nats.");

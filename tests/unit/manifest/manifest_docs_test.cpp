@@ -6,7 +6,7 @@ using namespace privgrad::core;
 
 namespace {
 
-/// A component with a parameter of every kind, and a plugin with a version and a file.
+/// Returns a component with a parameter of every kind, and a plugin with a version and a file.
 const Component& specimen() {
   static const Catalog catalog = [] {
     Catalog made;

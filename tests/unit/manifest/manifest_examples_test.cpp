@@ -60,14 +60,14 @@ TEST_CASE("every built-in component stands in an example manifest", "[manifest_e
     if (!used.contains(&component))
       missing.push_back(std::string(component.factory.kind) + "/" + component.factory.info.name);
   }
-  // It needs the folder of a public model, which no example can bring.
+  // This model needs the folder of a public model, which no example can provide.
   CHECK(missing == std::vector<std::string>{"model/pretrained"});
 }
 
 namespace {
 
-/// The manifest in a file, with changes. Release mode requires plugins with a record of tests. Not
-/// every build has records, so the plugins are allowed by their hashes.
+/// Reads the manifest in a file, with changes. Release mode requires plugins with a record of
+/// tests. Not every build has records, so the plugins are allowed by their hashes.
 Manifest of_tested_plugins(const std::filesystem::path& file, std::vector<std::string> changes) {
   const std::string text = read_file(file);
   std::string accepted;

@@ -8,8 +8,8 @@ using namespace privgrad::core;
 
 TEST_CASE("however a manifest is damaged, it loads or fails with an error of ours",
           "[manifest][long]") {
-  // Bytes are replaced, inserted or removed, and blocks doubled; an accepted manifest is resolved,
-  // and loading the result must give the same. Fixed seed.
+  // Bytes are replaced, inserted or removed, and blocks are duplicated; an accepted manifest is
+  // resolved, and loading the result must give the same. Fixed seed.
   std::mt19937_64 random(20240602);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   const std::string letters = "[]{}:,-#&*!|>'\"%@`\n\t ?.0159eaxk_\r";

@@ -1,4 +1,4 @@
-// Whether docs/manifest.md has a row for each declared key, with its default.
+// Checks that docs/manifest.md has a row for each declared key, with its default.
 
 #include <algorithm>
 #include <map>
@@ -14,7 +14,7 @@ using namespace privgrad::core;
 
 namespace {
 
-/// The defaults of a table's rows, by their keys; the table is the first behind the heading.
+/// Returns the defaults in the first table after the heading, by key.
 std::map<std::string, std::string> table_behind(const std::string& heading) {
   const std::string page = read_file(kSource / "docs/manifest.md");
   const std::size_t begin = page.find("\n### " + heading + "\n");
@@ -38,7 +38,7 @@ std::map<std::string, std::string> table_behind(const std::string& heading) {
   return rows;
 }
 
-/// As a page writes it: 'off' is off, and 1.0 is 1.
+/// Returns a default as a page writes it: 'off' is off, and 1.0 is 1.
 std::string default_of(const ParamSpec& spec) {
   std::string text = default_text(spec);
   std::erase(text, '\'');

@@ -127,7 +127,7 @@ TEST_CASE("the arithmetic of sums and noise is a key of every aggregator", "[man
                ContainsSubstring("aggregator:\n  kind: test:gaussian\n  arithmetic: float\n"));
     CHECK(manifest.position_of("aggregator.arithmetic").starts_with("/nowhere/m.yaml:1:"));
   }
-  // Set on the command line, and thus in a study's axes, whatever the manifest contains.
+  // It can be set by --set, and thus in a study's axes, whatever the manifest contains.
   for (const char* given : {"", "aggregator: gaussian\n", "aggregator: {kind: gaussian}\n"}) {
     CAPTURE(given);
     const Manifest manifest = load(given + kGood, {"aggregator.arithmetic=float"});
@@ -314,7 +314,7 @@ TEST_CASE("files are looked up beside the manifest, then in PRIVGRAD_DATA_DIR", 
               "for " +
               (folder.path() / "c.gz").string() + hint);
   }
-  // If the manifest is also wrong, that decides the error; the missing files are still reported.
+  // A manifest's own mistakes decide the type of the error; missing files are still reported.
   CHECK(errors_of(replaced(text, "steps: 100", "steps: 0")).size() == 4);
   CHECK(errors_of("seed: -1\n" + text).size() == 4);
   // A refusal for privacy takes precedence over missing files.

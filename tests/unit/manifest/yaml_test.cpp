@@ -12,7 +12,7 @@ using namespace privgrad::core;
 
 namespace {
 
-/// "LINE:COLUMN where what" of every problem.
+/// Returns "LINE:COLUMN where what" of every problem.
 std::vector<std::string> problems_of(const std::string& text) {
   std::vector<Problem> problems;
   parse_yaml(text, problems);
@@ -87,7 +87,7 @@ TEST_CASE("plain scalars follow the core schema of YAML 1.2", "[yaml]") {
   for (const auto& [text, expected] : cases) {
     CAPTURE(text);
     const std::string line = text == std::string("-") ? "[\"-\"]" : "[" + std::string(text) + "]";
-    // Block scalars and signs by themselves have another meaning inside brackets.
+    // Block scalars, and signs by themselves, have a different meaning inside brackets.
     const Value value =
         text[0] == '|' ? parsed(text) : std::get<Value::List>(parsed(line).data()).at(0);
     CHECK(same(value, expected));
@@ -184,7 +184,7 @@ TEST_CASE("the limits hold, and hostile texts cost little", "[yaml]") {
     CAPTURE(unit);
     problems_of(repeat(unit, mib / unit.size()));
   }
-  // A long key with many mistakes below it must not be copied for each of them.
+  // A long key must not be copied for each of many mistakes below it.
   CHECK(problems_of(std::string(1000, 'k') + ": {" + repeat("*a ,", 20'000) + "b: 1}").size() > 0);
   // This takes 0.3 s on the author's machine; a quadratic algorithm would take minutes.
   CHECK(std::clock() - begin < 20 * CLOCKS_PER_SEC);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kHeight = 5, kWidth = 3, kPixels = kHeight * kWidth;
 
-/// Its "gradient" for an example is the example, so that alterations are visible.
+/// The "gradient" of an example is the example itself, so that alterations are visible.
 struct Shows : Program {
   std::size_t parameter_count() const override { return kPixels; }
   void load_parameters(std::span<const float>) override {}
@@ -62,7 +62,7 @@ std::vector<float> mirrored(const std::vector<float>& pixels) {
   return other;
 }
 
-/// Shifted by this many places, with zeros moving in: from the definition.
+/// Returns the pixels shifted by this many places, with zeros moving in, by the definition.
 std::vector<float> moved(const std::vector<float>& pixels, int down, int right) {
   std::vector<float> other(kPixels, 0.0f);
   for (int i = 0; i < static_cast<int>(kHeight); ++i) {
@@ -98,9 +98,9 @@ TEST_CASE("a copy is the image or its mirror image, each half of the time", "[au
 
 TEST_CASE("a crop moves the image by up to four places each way, all equally often",
           "[augmentation]") {
-  // 81 shifts with 40 expected draws each, of which 45 are distinguishable on 5 x 3 pixels (shifts
-  // by 3 and 4 to a side leave nothing). Chi-squared with 44 degrees of freedom is above 110 with a
-  // probability below 1e-6.
+  // 81 shifts with 40 expected draws each; 45 of the shifts are distinguishable on 5 x 3 pixels
+  // (shifts by 3 and 4 to a side leave nothing). Chi-squared with 44 degrees of freedom is above
+  // 110 with a probability below 1e-6.
   const auto one = program(1, false, true);
   const std::vector<float> pixels = image(1.0f);
   constexpr int kDraws = 3240;

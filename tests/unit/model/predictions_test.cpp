@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// Logistic outputs with these probabilities of class 1.
+/// Returns logistic outputs with these probabilities of class 1.
 Predictions logistic(const std::vector<double>& probabilities) {
   Predictions result{.loss = Loss::logistic, .classes = 2, .outputs = 1, .values = {}};
   for (const double p : probabilities)
@@ -24,7 +24,7 @@ Predictions logistic(const std::vector<double>& probabilities) {
   return result;
 }
 
-/// Cross-entropy outputs with these probabilities, row after row.
+/// Returns cross-entropy outputs with these probabilities, row after row.
 Predictions softmax(std::size_t classes, const std::vector<double>& probabilities) {
   Predictions result{
       .loss = Loss::cross_entropy, .classes = classes, .outputs = classes, .values = {}};
@@ -38,7 +38,7 @@ Predictions values(std::vector<float> given) {
 
 double at(const Json& json, const char* key) { return json.at(key).get<double>(); }
 
-/// The share of pairs (a row of the class, another row) in the right order.
+/// Returns the share of pairs (a row of the class, another row) in the right order.
 double pairs_in_order(const Predictions& predictions, const std::vector<float>& truth,
                       std::size_t of) {
   double right = 0.0, all = 0.0;
@@ -88,7 +88,7 @@ TEST_CASE("classes that have rows and are never predicted are named") {
                  "never predicted: 'b' (1 of 2 rows); accuracy shows little about a rare class"));
   CHECK_THAT(remark({.5, .3, .2, .6, .3, .1, .4, .3, .3}, {2, 1, 1}),
              ContainsSubstring("never predicted: 'b' (2 of 3 rows), 'c' (1 of 3 rows);"));
-  CHECK(remark({.5, .3, .2, .3, .5, .2}, {0, 1}).empty());  // there are no rows of class c
+  CHECK(remark({.5, .3, .2, .3, .5, .2}, {0, 1}).empty());  // no row has class c
   CHECK(remark({.5, .3, .2, .3, .5, .2}, {1, 0}).empty());  // predicted, although wrongly
 }
 
@@ -156,7 +156,8 @@ TEST_CASE("next tokens: the loss is a mean of means, perplexity and accuracy are
   network.input = {{3}, 0};
   network.nodes = {Embedding{.vocabulary = 2, .width = 2}, Dense{.units = 2, .per_place = true}};
   network.loss = Loss::next_token;
-  // Token 0 says 1 : 3, token 1 says 4 : 1; the last place says nothing that counts.
+  // The odds of the next token are 1 : 3 after token 0, and 4 : 1 after token 1; the last place
+  // predicts nothing.
   const auto predict = [&](const Dataset& rows) {
     Predictions made = Predictions::of_rows(network, rows.rows());
     std::vector<float> features(rows.rows() * 3), targets(rows.rows());

@@ -16,7 +16,7 @@ using namespace privgrad;
 
 namespace {
 
-/// Bytes in the order of the format's specification: length, header, data.
+/// Returns bytes in the order of the format's specification: length, header, data.
 std::string file_of(const std::string& header, const std::string& data) {
   std::string bytes(8, '\0');
   const std::uint64_t length = header.size();

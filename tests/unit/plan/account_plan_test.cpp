@@ -13,7 +13,7 @@ using core::Plan;
 
 namespace {
 
-/// A run of one Gaussian release, and an account of the same terms that pays for it.
+/// A run of one Gaussian release, and an account with the same terms that pays for it.
 struct Paid {
   Manifest manifest = counted();  // adjacency: zero_out
   Plan plan;
@@ -72,7 +72,7 @@ TEST_CASE("an account needs a filter, with a proof about every owner's cost",
   const Event unproved = Event::laplace(1.0);
   CHECK_THROWS_WITH(check_changed([&](Paid& run) { run.plan.event = unproved; }),
                     ContainsSubstring("cannot pay for this run: counts Gaussians only"));
-  // With fed_avg each client's own event is asked about, and the plan's is not.
+  // With fed_avg the account is asked about each client's own event, not about the plan's.
   const auto with_client = [](Paid& run, const Event& of_client) {
     auto client = std::make_shared<Plan>();
     client->event = of_client;

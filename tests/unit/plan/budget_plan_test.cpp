@@ -29,7 +29,7 @@ TEST_CASE("a budget pays for the first steps that fit, and is spent to the last 
   CHECK(affordable(1.0, std::nextafter(3.0, 0.0)) == 2);
   CHECK(affordable(1.0, 3.9) == 3);
   CHECK(affordable(2.0, 1.0) == 4);
-  CHECK(affordable(2.0, 1.25) == 5);  // all there are
+  CHECK(affordable(2.0, 1.25) == 5);  // all of the steps
   CHECK(affordable(2.0, 100.0) == 5);
 }
 
@@ -56,8 +56,8 @@ TEST_CASE("without a target all steps are paid for", "[budget]") {
 
 TEST_CASE("releases beside the steps are paid for first, and become more with the steps",
           "[budget][privacy]") {
-  // A count before the steps, and a report behind every second step, which cost 1 each: n steps
-  // cost 1 + n + n/2, so 3 steps cost 5, and 4 steps cost 7.
+  // A count before the steps, and a report after every second step, cost 1 each, as steps do: n
+  // steps cost 1 + n + n/2, so 3 steps cost 5, and 4 steps cost 7.
   const Manifest manifest = counted();
   const auto beside = [](std::uint64_t steps) {
     std::vector<Charge> all{beside_steps(0, 1.0, "count")};

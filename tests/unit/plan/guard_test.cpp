@@ -34,7 +34,7 @@ std::vector<Charge> charged(const Manifest& manifest, const Events& costs, const
   return core::sampled_charges(manifest, ScriptedSampler(costs), releases);
 }
 
-/// The charges of as many steps with noise 1.
+/// Returns the charges of as many steps with noise 1.
 std::vector<Charge> charged(const Manifest& manifest, const Events& costs) {
   return charged(manifest, costs, Events(costs.size(), kRelease));
 }
@@ -59,7 +59,7 @@ TEST_CASE("a sampler charges each step once, and something for the first", "[gua
 TEST_CASE("an epoch of random allocation pays for exactly its steps", "[guard][privacy]") {
   const Manifest manifest = counted();
   CHECK_NOTHROW(charged(manifest, {epoch(2), kNone, epoch(2), kNone}));
-  CHECK_NOTHROW(charged(manifest, {epoch(2), kNone, epoch(2)}));  // cut short by the run's end
+  CHECK_NOTHROW(charged(manifest, {epoch(2), kNone, epoch(2)}));  // cut short by the end
   for (const Events& wrong : std::vector<Events>{
            {epoch(2), kNone, kNone}, {epoch(3), kNone, epoch(3), kNone, kNone}, {epoch(1), kNone}})
     CHECK_THROWS_AS(charged(manifest, wrong), PluginError);
@@ -117,23 +117,23 @@ TEST_CASE("a guard adds up releases beside the steps and steps", "[guard][privac
 
 TEST_CASE("the calibrated noise is the least that meets the target, beside other releases",
           "[guard][privacy]") {
-  // Four steps with noise s cost 4/s^2, and the release beside them 3/4: a target of 1 leaves a
-  // quarter for the steps, so s is 4. Alone they cost 1 at s = 2.
+  // Four steps with noise s cost 4/s^2, and the other release costs 3/4: a target of 1 leaves a
+  // quarter for the steps, so s is 4. Without the release, the steps cost 1 at s = 2.
   Manifest manifest = counted();
   int tried = 0;
   manifest.on_trial = [&] { ++tried; };
   const auto charges_at = [](double scale) { return full_steps(4, scale); };
   const double alone = core::calibrated_scale(manifest, charges_at, 1.0);
   CHECK_THAT(alone, WithinRel(2.0, 1e-8));
-  CHECK(alone > 2.0);  // the target is undercut for other processors
+  CHECK(alone > 2.0);  // a margin for other processors
   CHECK(tried > 0);
   const std::vector<Charge> beside{beside_steps(0, std::sqrt(4.0 / 3.0), "count")};
   CHECK_THAT(core::calibrated_scale(manifest, charges_at, 1.0, beside), WithinRel(4.0, 1e-8));
 }
 
 TEST_CASE("a target that noise which protects nobody meets is refused", "[guard][privacy]") {
-  // One step with noise 2 at every scale costs 1/4: the search ends at the least noise that is
-  // tried.
+  // One step with noise 2 at every scale costs 1/4: the search ends at the smallest noise that it
+  // tries.
   const auto search = [](double step_noise, double noise) {
     return core::calibrated_scale(
         counted(),
@@ -143,7 +143,7 @@ TEST_CASE("a target that noise which protects nobody meets is refused", "[guard]
   CHECK_THROWS_WITH(search(2.0, 1.0),
                     ContainsSubstring("noise that protects no unit that takes part"));
   CHECK_THROWS_AS(search(2.0, 1.0), PrivacyError);
-  // Without a noise that is known, any scale will do; and a real cost of 1/s^2 is met at s = 1.
+  // If no noise is known, any scale is accepted; a real cost of 1/s^2 is met at s = 1.
   CHECK_NOTHROW(search(2.0, 0.0));
   CHECK_THAT(search(0.0, 1.0), WithinRel(1.0, 1e-8));
 }

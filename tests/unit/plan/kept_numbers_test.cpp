@@ -59,7 +59,7 @@ TEST_CASE(
 }
 
 TEST_CASE("kept numbers: owners whose schedules are nearly alike each have their own") {
-  // The difference between a server and its clients: in a first plan, nothing counts as a rounding.
+  // The difference between a server and its clients: in a first plan, nothing counts as rounding.
   const Values server{0.5, 0.4}, client = times(server, 1.0 + 1e-7);
   KeptNumbers first;
   CHECK(first.schedule("learning_rate", server) == server);

@@ -20,7 +20,7 @@ std::vector<Charge> charged_in_full(const Noise& noise) {
   return charges;
 }
 
-/// The sum of 1/sigma^2 of what is charged.
+/// Returns the sum of 1/sigma^2 over all charges.
 double inverse_squares(std::span<const Charge> charges) {
   double sum = 0.0;
   for (const Charge& one : charges) {
@@ -48,7 +48,7 @@ TEST_CASE("steps cost 1/sigma^2 if each is charged for its noise by one factor",
 }
 
 TEST_CASE("a budget is divided by influence as the Lagrange conditions say", "[allocation]") {
-  // To minimise the sum of q_t s_t^2 at a given sum of 1/s_t^2: s_t^2 is in proportion to
+  // The sum of q_t s_t^2 at a given sum of 1/s_t^2 is smallest if s_t^2 is in proportion to
   // q_t^(-1/2). For q = (1, 16, 81) that is 1 : 1/4 : 1/9. At uniform noise 2 the steps cost 3/4,
   // and with s_t^2 = c (1, 1/4, 1/9) they cost 14/c, so c is 56/3.
   const Noise influence{1.0, 16.0, 81.0};

@@ -15,7 +15,7 @@ using core::Setting;
 
 namespace {
 
-/// The same value in every step: a number of halves.
+/// Has the same value in every step, a number of halves.
 template <int kHalves, bool kIsShape = false>
 class Halves final : public Schedule {
  public:
@@ -113,8 +113,8 @@ TEST_CASE("what is released beside the steps is paid for by more noise of the st
 }
 
 TEST_CASE("reports are charged with the steps that come before them", "[owner][privacy]") {
-  // Steps with noise 1, and reports with noise 2 behind the second and the last of three: 3 1/2 in
-  // all. Two steps and the last report cost 2 1/4.
+  // Three steps with noise 1, and reports with noise 2 after the second and the last step, cost 3
+  // 1/2 in total. Two steps and the last report cost 2 1/4.
   const auto affordable = [](double budget) {
     PlannedOwner one;
     one.manifest.target_epsilon = budget;

@@ -15,10 +15,10 @@ using core::Shards;
 
 namespace {
 
-/// The partition of the next test.
+/// The partition for the next test.
 struct NextPartition {
   std::vector<std::uint32_t> owners{0, 1, 1, 1};
-  std::vector<std::uint64_t> sizes;  ///< Empty: counted.
+  std::vector<std::uint64_t> sizes;  ///< If empty, sizes are counted.
   bool is_drawn = true;
 };
 
@@ -99,7 +99,8 @@ TEST_CASE("sizes that are counted are not public, and those that are declared ar
   run.manifest.federated->sizes.clear();
   next.sizes = {1, 3};
   CHECK(run.share().sizes_are_public);
-  // With dp_fed_avg they are shares of a counted number, which changes without a client.
+  // With dp_fed_avg the sizes are shares of a counted number, which changes if a client is
+  // missing.
   run.manifest.federated->aggregation = core::Aggregation::dp_fed_avg;
   run.manifest.adjacency = Adjacency::add_or_remove_one;
   CHECK_FALSE(run.share().sizes_are_public);
@@ -112,7 +113,7 @@ TEST_CASE("a public size must be the real one, by the key that declares it", "[s
   run.manifest.federated->sizes.clear();
   next.sizes = {2, 2};
   CHECK_THROWS_WITH(run.share(), ContainsSubstring("data.size: gives client 0 2 examples"));
-  // Where examples may be added or removed, the real size is private, and not compared.
+  // If examples may be added or removed, the real size is private, and is not compared.
   run.manifest.adjacency = Adjacency::add_or_remove_one;
   CHECK(run.share().sizes == std::vector<std::uint64_t>{2, 2});
   run.manifest.federated->sizes = {2, 2};

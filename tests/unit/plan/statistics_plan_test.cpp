@@ -18,8 +18,8 @@ using core::StatisticOf;
 
 namespace {
 
-/// A manifest with a budget of 3, whose noise is known beforehand: a Gaussian release that takes
-/// all of it has a noise multiplier of 1/sqrt(3), and one with a share s has 1/sqrt(3 s).
+/// A manifest with a budget of 3, whose noise is known beforehand: a Gaussian release that uses the
+/// whole budget has a noise multiplier of 1/sqrt(3), and a release with a share s has 1/sqrt(3 s).
 Manifest with_budget() {
   Manifest manifest = counted();
   manifest.noise_multiplier = {};
@@ -39,7 +39,7 @@ StatisticRequest means(StatisticNoise noise = {.multiplier = 2.0}) {
   return {.what = "means", .size = 2, .l2_bound = 1.5, .noise = noise};
 }
 
-/// A released number of rows.
+/// Returns a released number of rows.
 PlannedStatistic count(double noise, double share = 0.0) {
   return {.of = StatisticOf::rows,
           .name = "data.size",
@@ -52,7 +52,7 @@ PlannedStatistic count(double noise, double share = 0.0) {
 
 std::vector<PlannedStatistic> planned(const Manifest& manifest, const StatisticRequest& request) {
   Setting setting = of_classes(5);
-  setting.requests = {std::nullopt, request};  // of [flatten, scale]
+  setting.requests = {std::nullopt, request};  // for [flatten, scale]
   return core::plan_statistics(manifest, setting);
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("statistics are released in the order of counts and transforms, each w
   CHECK(all[2].l2_bound == 1.5);
   CHECK_THAT(all[2].noise_multiplier, WithinRel(noise_of_share(0.125), 1e-8));
 
-  // Each is charged in full, with the noise that it has.
+  // Each statistic is charged in full, with its own noise.
   const std::vector<Charge> charges = core::charges_of(all);
   REQUIRE(charges.size() == 3);
   for (std::size_t i = 0; i < charges.size(); ++i) {
@@ -175,7 +175,7 @@ TEST_CASE("statistics and reports must leave something for training", "[statisti
 TEST_CASE("a report's share is divided among all its releases", "[statistics][privacy]") {
   Manifest manifest = with_budget();
   manifest.report_accuracy = core::AccuracyReport{.noise = {.share = 0.5}, .every = 2};
-  // Behind 2 and 4 of 5 steps, and for the final model: each has a sixth of the budget.
+  // Reports come after 2 and 4 of 5 steps, and for the final model: each has a sixth of the budget.
   const auto report = core::plan_report(manifest, of_classes(3), 5);
   REQUIRE(report);
   CHECK_THAT(report->noise_multiplier, WithinRel(noise_of_share(1.0 / 6.0), 1e-8));
@@ -205,8 +205,8 @@ TEST_CASE("a report is refused where it has no meaning, by its key", "[statistic
 
 TEST_CASE("reports between steps are those before the last step", "[statistics]") {
   const PlannedReport report{.noise_multiplier = 1.0, .every = 3};
-  // Behind 3 of 4 to 6 steps, behind 3 and 6 of 7; the report behind the last step is the final
-  // one.
+  // Reports come after step 3 of 4 to 6 steps, and after steps 3 and 6 of 7; the report after the
+  // last step is the final one.
   const std::vector<std::uint64_t> between{0, 0, 0, 0, 1, 1, 1, 2};
   for (std::uint64_t steps = 0; steps < between.size(); ++steps) {
     CHECK(report.between(steps) == between[steps]);
@@ -226,7 +226,7 @@ TEST_CASE("a run ends when as many reports as its patience are no better, and no
   CHECK_FALSE(ends({0.5, 0.4}));
   CHECK(ends({0.5, 0.4, 0.3}));
   CHECK_FALSE(ends({0.5, 0.4, 0.6}));
-  CHECK(ends({0.5, 0.5, 0.5}));  // an equal value is no better
+  CHECK(ends({0.5, 0.5, 0.5}));  // an equal value is not better
   CHECK(ends({0.1, 0.9, 0.2, 0.8}));
   CHECK_FALSE(PlannedReport{.every = 1}.ends_run(std::vector<double>{0.5, 0.4, 0.3, 0.2}));
 }

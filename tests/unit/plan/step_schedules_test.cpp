@@ -56,7 +56,7 @@ TEST_CASE("noise that is fixed itself is divided by the clip norm of its step", 
   schedules.noise_is_std = true;
   schedules.noise = fixed({6.0, 6.0});
   schedules.clip_norm = shape({4.0, 3.0});
-  CHECK(schedules.at(2.0).noise_multiplier == Numbers{3.0, 4.0});  // over 2 and 1.5
+  CHECK(schedules.at(2.0).noise_multiplier == Numbers{3.0, 4.0});  // divided by 2 and 1.5
 }
 
 TEST_CASE("at a scale of 1 the largest batch is the whole data set, and none is larger",
@@ -113,7 +113,7 @@ TEST_CASE("a learning rate has no scale that a target could determine", "[schedu
 }
 
 TEST_CASE("only one schedule is left open, and only where it costs privacy", "[schedules]") {
-  // The listed schedule gives its shape to all slots that a manifest uses it for.
+  // The listed schedule gives its shape to every slot for which a manifest uses it.
   core::Manifest manifest = counted();
   const auto plan = [&](bool noise_is_given, bool batch_is_given, bool is_shape) {
     const core::ComponentUse use = listed({1.0, 1.0}, is_shape);
@@ -128,7 +128,7 @@ TEST_CASE("only one schedule is left open, and only where it costs privacy", "[s
   CHECK_THROWS_WITH(plan(true, false, true), ContainsSubstring("noise_multiplier is relative"));
   CHECK_THROWS_WITH(plan(false, false, true), ContainsSubstring("and so does schedules.noise_std"));
   CHECK_THROWS_WITH(plan(false, true, true), ContainsSubstring("and so does schedules.clip_norm"));
-  // privacy.calibrate: all opens the scale of noise that the manifest gives.
+  // `privacy.calibrate: all` opens the scale even of noise that the manifest gives.
   manifest.scale_all_noise = true;
   CHECK(plan(true, false, false).noise_is_rescaled);
   manifest.noise_off = true;

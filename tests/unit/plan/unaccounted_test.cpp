@@ -33,7 +33,7 @@ std::vector<Unaccounted> items_after(const std::function<void(Listed&)>& change)
   return core::list_unaccounted(listed.plan);
 }
 
-/// The names of what is listed, in research mode, without the training metrics.
+/// Returns the listed names in research mode, without the training metrics.
 std::vector<std::string> listed_after(const std::function<void(Listed&)>& change) {
   std::vector<std::string> names;
   for (const Unaccounted& item : items_after(change))
@@ -43,7 +43,7 @@ std::vector<std::string> listed_after(const std::function<void(Listed&)>& change
 
 using Names = std::vector<std::string>;
 
-/// Says of itself that nothing about it need be listed.
+/// A transform that claims that nothing about it must be listed.
 struct Harmless final : Transform {
   explicit Harmless(const Params&) {}
   ExampleShape output_shape(const ExampleShape& input) const override { return input; }
@@ -52,7 +52,7 @@ struct Harmless final : Transform {
   bool is_by_row() const override { return true; }
 };
 
-/// A plan asks only whether there is a model.
+/// A plan only checks whether there is a model.
 struct Silent final : Model {
   explicit Silent(const Params&) {}
   Network network(const ExampleShape&) const override { return {}; }
@@ -68,7 +68,7 @@ void count_is_private(Listed& listed) {
 
 TEST_CASE("nothing is listed where everything is charged or public", "[unaccounted][privacy]") {
   CHECK(listed_after([](Listed&) {}).empty());
-  // Research mode shows metrics of private rows, which do not reach the model.
+  // Research mode shows metrics of private rows, but these do not reach the model.
   const auto items = items_after([](Listed& one) { one.setting.info.has_test_split = true; });
   REQUIRE(items.size() == 2);
   CHECK(items[0].what == "training metrics");
@@ -115,7 +115,7 @@ TEST_CASE("a choice of rows is listed under the adjacency in which one row moves
   CHECK(under(Adjacency::add_or_remove_one, by_value).empty());
 }
 
-// The run holds a transform to this, so another instance has no say.
+// The run holds a transform to this answer, so another instance cannot change it.
 TEST_CASE("a transform is listed by what it said when the setting was planned",
           "[unaccounted][privacy]") {
   const auto planned = [](std::vector<Statistic> statistics, std::vector<bool> by_row) {
@@ -140,7 +140,7 @@ TEST_CASE("facts that were read off rows, and noise that is off or floating, are
         }) == Names{"number of classes (classes)", "the mean age"});
   CHECK(listed_after([](Listed& one) { one.manifest.arithmetic = Arithmetic::floating; }) ==
         Names{"floating_point"});
-  // Without noise nothing is proved about bits.
+  // Without noise there is no proof about bits.
   CHECK(listed_after([](Listed& one) {
           one.manifest.arithmetic = Arithmetic::floating;
           one.manifest.noise_off = true;
@@ -161,7 +161,7 @@ TEST_CASE("weights of unknown origin are listed unless they are declared public"
   };
   CHECK(weights(false, std::nullopt) == Names{"initial_weights"});
   CHECK(weights(true, std::nullopt).empty());
-  // PrivGrad's own model brings the cost of its rows, which a declaration does not take away.
+  // A model made by PrivGrad carries the cost of its rows, which no declaration removes.
   const core::WeightsOrigin ours{.name = "base",
                                  .mode = "release",
                                  .epsilon = "3",
@@ -193,7 +193,7 @@ TEST_CASE("a program is listed unless it promises the bits that its sums need",
   CHECK(program(false, false, 1) == Names{"floating_point"});
   CHECK(program(true, false, 1).empty());
   CHECK(program(false, true, 1).empty());
-  // Differences of gradients are clipped apart, so a sum that is clipped exactly is not enough.
+  // Differences of gradients are clipped separately, so an exactly clipped sum is not enough.
   CHECK(program(true, false, 3) == Names{"floating_point"});
   CHECK(program(true, true, 3).empty());
 }

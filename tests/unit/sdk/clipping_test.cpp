@@ -11,7 +11,7 @@ std::vector<ParameterGroup> groups_of(const Shape& shape, std::vector<Node> node
   network.input.features = shape;
   network.nodes = std::move(nodes);
   const auto groups = parameter_groups(network);
-  // The groups are contiguous and complete.
+  // Checks that the groups are contiguous and complete.
   std::size_t end = 0;
   for (const ParameterGroup& group : groups) {
     CHECK(group.offset == end);

@@ -97,7 +97,7 @@ TEST_CASE("losses, outputs and targets must fit", "[network]") {
   CHECK_NOTHROW(check(3, 3, Loss::squared));
   CHECK_THROWS_AS(check(3, 2, Loss::cross_entropy), ConfigError);
   CHECK_THROWS_AS(check(1, 1, Loss::cross_entropy),
-                  ConfigError);  // one class only: nothing to tell apart
+                  ConfigError);  // a single class: nothing to distinguish
   CHECK_THROWS_AS(check(0, 1, Loss::cross_entropy), ConfigError);
   CHECK_THROWS_AS(check(3, 1, Loss::logistic), ConfigError);
   CHECK_THROWS_AS(check_network(network_of({{2}, 2}, {}, Loss::cross_entropy)), ConfigError);

@@ -12,7 +12,7 @@ namespace {
 
 using Reason = std::optional<std::string>;
 
-/// For a method that only knows Gaussians.
+/// The rule of a method that knows only Gaussians.
 const privgrad::Accepts<privgrad::GaussianEvent> kGaussians{};
 const std::string kNoLaplace = "laplace: no theorem here bounds it";
 
@@ -51,7 +51,7 @@ TEST_CASE("an event that the method does not name is refused", "[accountant][pri
         "zcdp: it counts Gaussians");
   CHECK(first_refusal(Event::non_private(), kGaussians, "it counts Gaussians") ==
         "non_private: it counts Gaussians");
-  // Where the event says what would have to be proved, the reason is that.
+  // If the event states what would have to be proved, this is the reason.
   CHECK(first_refusal(Event::random_allocation(3, Event::gaussian(1.0)), kGaussians, "unused") ==
         "random_allocation: no theorem here bounds an epoch in which each example draws its step");
   CHECK_FALSE(first_refusal(Event::zcdp(1.0),

@@ -18,7 +18,7 @@ double uniform_noise(const Doubles& influence) {
   return static_cast<double>(influence.size()) * sum(influence);  // R = 1
 }
 
-/// The weights computed directly from their definition, O(T^2).
+/// Returns the weights computed directly from their definition, O(T^2).
 Doubles momentum_by_definition(int steps, double gamma, double beta) {
   Doubles weights;
   for (int i = 1; i <= steps; ++i) {
@@ -94,7 +94,7 @@ TEST_CASE("momentum: the recursion gives the weights of the definition", "[influ
 }
 
 // Erratum: Theorem 4.7 allocates by a bound on the weights. Its q_t is gamma^t if T is at most T^ =
-// max{t : gamma^(t-1) >= (1-beta)/(1-beta^t)}, and gamma^(T-t) beyond. The figures of all three
+// max{t : gamma^(t-1) >= (1-beta)/(1-beta^t)}, otherwise gamma^(T-t). The figures of all three
 // schedules come from an independent computation.
 TEST_CASE("momentum: the exact weights beat uniform noise, the paper's bound on them need not",
           "[influence]") {
@@ -136,7 +136,7 @@ TEST_CASE("least squares finds an exponential decay again", "[influence]") {
     CHECK_THAT(decay.initial, WithinRel(5.0, 1e-5));
   }
   CHECK(fit_exponential_decay(Doubles{3.0}).initial == 3.0);
-  // A dynamic schedule that is not an exponential: the fit is a stationary point of the squared
+  // A dynamic schedule that is not exponential: the fit is a stationary point of the squared
   // distance.
   const Doubles noise = allocated_noise(momentum_influence(40, 0.9, 0.9), 1.0);
   const auto distance = [&](double initial, double rate) {
@@ -160,7 +160,7 @@ TEST_CASE("least squares finds the gamma of estimates, noisy and negative ones a
     exact.push_back({step, 3e-5 * std::pow(0.97, 99.0 - static_cast<double>(step)), 0.0});
   }
   CHECK_THAT(fit_exponential_influence(exact), WithinRel(0.97, 1e-6));
-  // One early estimate is below 0 and has a large standard error: it hardly counts.
+  // An early estimate below 0 has a large standard error, so it hardly counts.
   for (InfluenceEstimate& estimate : exact) estimate.standard_error = 1e-7;
   exact.push_back({0, -1e-3, 1.0});
   CHECK_THAT(fit_exponential_influence(exact), WithinRel(0.97, 1e-4));

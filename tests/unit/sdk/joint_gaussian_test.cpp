@@ -11,7 +11,7 @@ namespace {
 
 Event noise(double z) { return Event::gaussian(z); }
 
-/// The interval contains the true value, and is only as wide as its few roundings.
+/// Checks that the interval contains the true value, and is only as wide as a few rounding errors.
 void check_joint(const Event& event, double expected, double relative = 1e-14) {
   const auto joint = joint_gaussian(event);
   REQUIRE(joint);

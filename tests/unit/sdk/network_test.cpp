@@ -207,9 +207,9 @@ TEST_CASE("chain: a shortcut becomes a sum, behind a convolution where it must c
   const auto shapes = value_shapes(network);
   CHECK(shapes[4] == Shape{8, 8, 4});
   CHECK(shapes[7] == Shape{4, 4, 6});
-  // The parameters lie where they lay when a shortcut was a layer, and have the same names.
+  // The parameters have the same places and names as before, when a shortcut was a layer.
   const auto blocks = parameter_blocks(network);
-  REQUIRE(blocks.size() == 10);  // of three convolutions, one projection and the outputs
+  REQUIRE(blocks.size() == 10);  // three convolutions, one projection and the outputs
   CHECK(blocks[6].name == "layers.5.weight");
   CHECK(blocks[6].shape == Shape{6, 1, 1, 4});
   CHECK(blocks[6].fan_in == 4);

@@ -112,7 +112,7 @@ TEST_CASE("the nearest name is near, or there is none", "[params]") {
   const std::vector<std::string> names{"momentum", "sgd", "adam"};
   CHECK(nearest_name("momentun", names) == "momentum");
   CHECK(nearest_name("sdg", names) == "sgd");
-  // a transposition counts as one edit
+  // A transposition counts as one edit.
   CHECK(nearest_name("zdcp", {"gdp", "rdp", "zcdp"}) == "zcdp");
   CHECK(nearest_name("pdl", {"gdp", "pld", "rdp"}) == "pld");
   CHECK(nearest_name("completely_different", names).empty());

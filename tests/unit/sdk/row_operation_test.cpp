@@ -37,7 +37,7 @@ TEST_CASE("an axis is projected in each block, and what lies behind it stays apa
   const std::vector<float> x{0, 1, 10, 11, 20, 21, 100, 101, 110, 111, 120, 121};
   const ProjectAxis middle{.length = 3, .after = 2, .outputs = 2, .matrix = {1, 1, 1, -1, 0, 1}};
   CHECK(of({middle}, x) == Numbers{30, 33, 20, 20, 330, 333, 20, 20});
-  // The last axis, and one output of it.
+  // Along the last axis, with one output.
   const ProjectAxis last{.length = 2, .after = 1, .outputs = 1, .matrix = {1, -2}};
   CHECK(of({last}, x) == Numbers{-2, -12, -22, -102, -112, -122});
   // With all features as its axis it equals Project.

@@ -20,7 +20,7 @@ __extension__ using Whole = unsigned __int128;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// The bound as a whole number; it must be one.
+/// Returns the bound as a whole number, which it must be.
 Whole whole(double x) {
   REQUIRE(x == std::floor(x));
   REQUIRE(x < 0x1p127);
@@ -51,12 +51,12 @@ TEST_CASE("an upward sum is never below the true sum, and hardly above it", "[up
     }
     const Whole bound = whole(sum.total());
     CHECK(bound >= exact);
-    CHECK(bound - exact <= exact >> 49U);  // 16 roundings
+    CHECK(bound - exact <= exact >> 49U);  // 16 rounding errors
   }
 }
 
 TEST_CASE("an upward sum keeps what plain additions lose", "[upward]") {
-  // 1 + 2^-54 rounds to 1, a million times over.
+  // 1 + 2^-54 rounds to 1, and so do a million such additions.
   UpwardSum sum;
   sum.add(1.0);
   for (int i = 0; i < 1000000; ++i) sum.add(0x1p-54);
@@ -88,7 +88,7 @@ TEST_CASE("an upward sum that leaves the doubles is infinite", "[upward]") {
 TEST_CASE("round_up makes up for the roundings that it is told of", "[upward]") {
   std::mt19937_64 random(2);
   for (int trial = 0; trial < 100000; ++trial) {
-    // Three numbers of 42 bits: their product has up to 126 bits, and doubles round it twice.
+    // The product of three numbers of 42 bits has up to 126 bits, and doubles round it twice.
     const std::uint64_t a = random() >> 22U, b = random() >> 22U, c = random() >> 22U;
     const double rounded = static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
     if (rounded < 0x1p80) continue;  // so that the bound is a whole number
@@ -110,7 +110,7 @@ TEST_CASE("round_up is above its argument, 0 and infinity included", "[upward]")
 TEST_CASE("multiply_up bounds what many releases cost", "[upward]") {
   std::mt19937_64 random(3);
   for (int trial = 0; trial < 100000; ++trial) {
-    // A count of up to 64 bits does not fit into a double; the cost has 62.
+    // A count of up to 64 bits does not fit into a double; the cost has 62 bits.
     const std::uint64_t count = random() >> random() % 32;
     const double cost =
         std::ldexp(static_cast<double>(random() >> 11U | std::uint64_t{1} << 52U), 9);

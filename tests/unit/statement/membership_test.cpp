@@ -16,7 +16,7 @@ using core::ProvedPair;
 
 TEST_CASE("what a test finds of members is bounded by both halves of the definition",
           "[membership][privacy]") {
-  // The smaller of e^epsilon wrongly + delta and 1 - e^-epsilon (1 - delta - wrongly).
+  // Expected: the smaller of e^epsilon w + delta and 1 - e^-epsilon (1 - delta - w), w = wrongly.
   const double ln2 = std::log(2.0);
   CHECK_THAT(most_found(0.05, 0.0, 0.0), WithinAbs(0.05, 1e-13));
   CHECK_THAT(most_found(0.05, ln2, 0.0), WithinAbs(0.1, 1e-13));
@@ -25,7 +25,7 @@ TEST_CASE("what a test finds of members is bounded by both halves of the definit
   CHECK_THAT(most_found(0.4, ln2, 0.02), WithinAbs(0.71, 1e-13));  // 0.82, and 1 - 0.58/2
   CHECK(most_found(0.05, std::numeric_limits<double>::infinity(), 0.0) == 1.0);
   CHECK(most_found(0.5, 50.0, 0.6) == 1.0);
-  // Rounded up.
+  // The result is rounded up.
   CHECK(most_found(0.05, 0.0, 0.0) > 0.05);
 }
 

@@ -15,7 +15,7 @@ using core::RunStatus;
 
 namespace {
 
-/// Three steps, of which the budget pays for two, and three releases beside them.
+/// Returns three steps, of which the budget pays for two, and three other releases.
 Plan planned() {
   Plan plan;
   plan.planned_steps = 3;
@@ -63,14 +63,14 @@ TEST_CASE("the accounted event is the plan's where the ledger's lines are not th
   outcome.status = RunStatus::completed;
   plan.noise_adapts.emplace();
   CHECK(outcome.accounted_event(plan) == plan.event);
-  CHECK_FALSE(outcome.accounted_event(with_client(plan, 2.0)));  // each client has its own
+  CHECK_FALSE(outcome.accounted_event(with_client(plan, 2.0)));  // each client has an event
 }
 
 TEST_CASE("a statement has the charges that were paid", "[outcome][privacy]") {
   const Plan plan = planned();
   Outcome outcome;
   CHECK(outcome.stated(plan) == plan);
-  // Of the releases beside the steps, only the first two were paid for.
+  // Of the other releases, only the first two were paid for.
   outcome.paid.beside = 2;
   CHECK(outcome.stated(plan).beside == std::vector<core::Charge>{plan.beside[0], plan.beside[1]});
   outcome.paid.beside = 9;
@@ -109,7 +109,7 @@ TEST_CASE("an interrupted run may have cost all that its plan can cost", "[outco
   CHECK(outcome.paid.charged == 2);
   CHECK(outcome.paid.accounted == 2);
   CHECK(outcome.epsilon == plan.epsilon());
-  // With adaptive noise, later steps may cost less than planned, so all may be made.
+  // With adaptive noise, later steps may cost less than planned, so all may be affordable.
   plan.noise_adapts.emplace();
   CHECK(outcome_of_all(plan).paid.accounted == 3);
 }

@@ -73,7 +73,7 @@ TEST_CASE("recorded releases state their noise, and are read as they were", "[co
   CHECK(json.at("rows") == Json({{"noise_stddev", 2.0}, {"share", 0.25}, {"value", 97}}));
   CHECK(json.at("class_counts").at("share").is_null());
   CHECK(core::counts_from_json(counting.plan, json) == kReleased);
-  // Before the run has ended, only what is planned.
+  // Before the end of the run, only the planned facts are known.
   CHECK_FALSE(to_json(counting.plan, {}).at("rows").contains("value"));
 }
 

@@ -15,7 +15,7 @@ TEST_CASE("Clopper and Pearson's bounds are quantiles of beta laws") {
   CHECK_THAT(proportion_above(1, 1000, 0.005), WithinRel(5.012529260777506e-06, 1e-6));
   CHECK(proportion_above(0, 10, 0.01) == 0.0);
   CHECK(proportion_below(10, 10, 0.01) == 1.0);
-  // All of n: p^n is the level.
+  // If all n guesses are correct, the bound p has p^n = level.
   CHECK_THAT(proportion_above(50, 50, 0.01), WithinAbs(std::pow(0.01, 1.0 / 50.0), 1e-9));
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("Gaussian differential privacy and epsilon") {
   CHECK_THAT(gaussian_mu(4.377178095681225, 1e-5), WithinAbs(1.0, 2e-6));
   CHECK(gaussian_epsilon(0.5, 0.5) == 0.0);
   CHECK(gaussian_epsilon(0.0, 1e-5) == 0.0);
-  // Where e^epsilon is beyond doubles.
+  // Here e^epsilon exceeds the range of doubles.
   CHECK(std::isfinite(gaussian_epsilon(60.0, 1e-5)));
   CHECK(gaussian_epsilon(60.0, 1e-5) > 1800.0);
   CHECK(std::isinf(gaussian_epsilon(std::numeric_limits<double>::infinity(), 1e-5)));
@@ -95,6 +95,6 @@ TEST_CASE("how many canaries to guess") {
   const Guesses best =
       best_guesses(1000, 1.0, [](const Guesses& g) { return f_dp_epsilon(g, 1e-5, 0.01); });
   CHECK(best.canaries == 1000);
-  CHECK(best.made < 1000);  // undecided ones are left out
+  CHECK(best.made < 1000);  // without undecided guesses
   CHECK(best.made > 10);
 }

@@ -22,10 +22,10 @@ std::string said(double first, double second, double standard_error, std::uint64
 TEST_CASE("estimates are within noise where one value lies in all of their intervals",
           "[influence]") {
   const double reach = std::tan(std::numbers::pi / 2.0 * 0.975);
-  // 1 and 3 are 2 apart: the intervals meet where each reaches 1.
+  // 1 and 3 are 2 apart: the intervals meet if each reaches 1 in both directions.
   CHECK_THAT(said(1.0, 3.0, 1.01 / reach), ContainsSubstring("the same influence of every step"));
   CHECK(said(1.0, 3.0, 0.99 / reach) == "");
-  // Both contain 0 as well if each reaches 3.
+  // Both intervals also contain 0 if each reaches 3.
   CHECK_THAT(said(1.0, 3.0, 3.01 / reach), ContainsSubstring("no influence at all"));
   CHECK_THAT(said(1.0, 3.0, 2.99 / reach), ContainsSubstring("the same influence of every step"));
 }

@@ -54,12 +54,12 @@ TEST_CASE("Student's test of paired differences", "[statistics]") {
 }
 
 TEST_CASE("sign flips are counted exactly", "[statistics]") {
-  // All with one sign: only that pattern and its opposite, 2 of 32.
+  // If all have one sign, only this pattern and its opposite count: 2 of 32.
   CHECK(compare_with_zero(Numbers{1, 2, 3, 4, 5}).p_sign_flip == 2.0 / 32.0);
   // |1 + 2 + 3 - 4| = 2: the sums of +-1 +-2 +-3 +-4 are 0 twice, so 14 of 16 are at least 2.
   CHECK(compare_with_zero(Numbers{1, 2, 3, -4}).p_sign_flip == 14.0 / 16.0);
-  // The sums are those of 0.1 + 0.2 - 0.3 in other orders: all have size 0.6 or 0, whatever the
-  // rounding.
+  // Each pattern's sum has size 0.6 or 0, apart from rounding, which depends on the order of
+  // addition.
   CHECK(compare_with_zero(Numbers{0.1, 0.2, -0.3}).p_sign_flip == 1.0);
   CHECK_FALSE(compare_with_zero(Numbers(kMostSignFlips + 1, 1.0)).p_sign_flip);
 }
@@ -90,7 +90,7 @@ TEST_CASE("differences without spread have no t", "[statistics]") {
 }
 
 TEST_CASE("Holm's correction steps down", "[statistics]") {
-  // Sorted: 0.01 x 4, 0.02 x 3, 0.03 x 2, 0.5 x 1; never below the previous one.
+  // Sorted: 0.01 x 4, 0.02 x 3, 0.03 x 2, 0.5 x 1; never below the previous result.
   using P = std::vector<std::optional<double>>;
   const P adjusted = holm(P{0.03, 0.01, 0.5, 0.02});
   CHECK_THAT(adjusted[0].value(), WithinRel(0.06, 1e-14));
@@ -98,7 +98,7 @@ TEST_CASE("Holm's correction steps down", "[statistics]") {
   CHECK_THAT(adjusted[2].value(), WithinRel(0.5, 1e-14));
   CHECK_THAT(adjusted[3].value(), WithinRel(0.06, 1e-14));
   CHECK(holm(P{0.9, 0.8}) == P{1.0, 1.0});
-  // A missing p still counts as a test.
+  // A missing p-value still counts as a test.
   const P missing = holm(P{0.01, std::nullopt, 0.02});
   CHECK_THAT(missing[0].value(), WithinRel(0.03, 1e-14));
   CHECK_FALSE(missing[1]);
@@ -148,13 +148,13 @@ TEST_CASE("a study that may stop is looked at after doublings", "[statistics]") 
 }
 
 TEST_CASE("a mean within a margin is told from one that may be beyond", "[statistics]") {
-  // Mean 3, standard error sqrt(0.5): the nearer end of the margin 5 is at distance 2.
+  // Mean 3, standard error sqrt(0.5): the nearer end of the margin +-5 is at distance 2.
   const SampleSummary five = summarize(Numbers{1, 2, 3, 4, 5});
   CHECK_THAT(equivalence_p(five, 5, 5.0).value(),
              WithinRel(two_sided_t4(2.0 / std::sqrt(0.5)) / 2.0, 1e-12));
   CHECK_THAT(equivalence_p(five, 5, 5.0, 3).value(),
              WithinRel(1.5 * two_sided_t4(2.0 / std::sqrt(0.5)), 1e-12));
-  // Beyond the margin by 1.
+  // The mean exceeds the margin by 1.
   CHECK_THAT(equivalence_p(five, 5, 2.0).value(),
              WithinRel(1.0 - two_sided_t4(1.0 / std::sqrt(0.5)) / 2.0, 1e-12));
   CHECK(equivalence_p(five, 5, 3.0) == 0.5);

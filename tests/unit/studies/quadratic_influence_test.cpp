@@ -14,7 +14,7 @@ using Rules = std::vector<privgrad::StepRule>;
 /// Plain descent with a learning rate of 1.
 constexpr privgrad::StepRule kDescent{.rate = 1.0, .take = 1.0};
 
-/// The last iterate of the descent along one axis from 0, with one unit of noise in step `noisy`.
+/// Returns the last iterate along one axis from 0, with one unit of noise in step `noisy`.
 double simulated(const QuadraticDescent& descent, double eigenvalue, std::size_t noisy) {
   double theta = 0.0;
   double velocity = 0.0;
@@ -74,7 +74,7 @@ TEST_CASE("quadratic influence: what a unit of noise does to the last iterate, s
 }
 
 TEST_CASE("eigenvalues of symmetric matrices", "[influence]") {
-  // [[2, 1], [1, 2]]: 1 and 3. The second difference of n points: 2 - 2 cos(k pi / (n + 1)).
+  // Eigenvalues: [[2, 1], [1, 2]] 1, 3; second difference of n points 2 - 2 cos(k pi / (n + 1)).
   const Doubles two = symmetric_eigenvalues({2, 1, 1, 2}, 2);
   CHECK_THAT(two[0], WithinRel(1.0, 1e-14));
   CHECK_THAT(two[1], WithinRel(3.0, 1e-14));

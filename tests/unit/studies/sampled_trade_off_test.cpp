@@ -45,8 +45,8 @@ TEST_CASE("without sampling, trade-offs are those of one Gaussian, seen from the
 }
 
 TEST_CASE("a sampled release: hockey-stick divergences in closed form") {
-  // there_or_not: the event {y > t}, where the ratio of densities is e^epsilon at t, and {y < t'},
-  // where it is e^-epsilon at t' (no such event if that is below 1 - q).
+  // there_or_not: the events are {y > t}, with the ratio of densities e^epsilon at t, and {y < t'},
+  // with the ratio e^-epsilon at t' (no such event if e^-epsilon is below 1 - q).
   const double q = 0.3, z = 0.8, epsilon = 0.25;
   const auto above = [&](double t, double mean) { return phi((mean - t) / z); };
   const double t = z * z * std::log((std::exp(epsilon) - 1.0 + q) / q) + 0.5;
@@ -128,7 +128,7 @@ TEST_CASE("the factor that guesses exclude grows with how many are right") {
   }
   CHECK(family.one_run_factor({1000, 1000, 500}, 0.01) == 0.0);
   CHECK(family.repeated_factor({1000, 1000, 500}, 0.01) == 0.0);
-  // Independent coins prove more than those of one run.
+  // Independent coins prove more than the coins of one run.
   CHECK(family.repeated_factor({1000, 1000, 700}, 0.01) >=
         family.one_run_factor({1000, 1000, 700}, 0.01));
 }

@@ -22,8 +22,8 @@ Axis axis(const std::string& key, std::size_t values) {
 }
 
 FactorGrid two_by_two() {
-  // Two seeds; the second factor adds 1 to seed 1 and 3 to seed 2, and 2 more with the first one's
-  // second value.
+  // Two seeds. The second factor adds 1 to seed 1 and 3 to seed 2, and adds 2 more if the first
+  // factor has its second value.
   return {.factors = {axis("a", 2), axis("b", 2)},
           .cells = {{{0, 0}, {0.0, 10.0}},
                     {{0, 1}, {1.0, 13.0}},
@@ -38,10 +38,12 @@ TEST_CASE("marginal means are over the other factor, per seed first", "[factors]
   const auto& a = all.at("main").at(0);
   CHECK(a.at("factor") == "a");
   CHECK(a.at("combinations") == 2);
-  // Of the first value (0 + 1) / 2 and (10 + 13) / 2, on average 6; of the second 5.5 and 16.5.
+  // The means of the first value are (0 + 1) / 2 and (10 + 13) / 2, on average 6; the means of the
+  // second value are 5.5 and 16.5.
   CHECK(a.at("values").at(0).at("mean") == 6.0);
   CHECK(a.at("values").at(1).at("mean") == 11.0);
-  // Differences 5 and 5: no spread, no test. Of the other factor 2 and 4: t = 3 with one degree.
+  // The differences are 5 and 5, so without spread there is no test. For the other factor they are
+  // 2 and 4: t = 3 with one degree of freedom.
   CHECK(a.at("p").is_null());
   CHECK_THAT(all.at("main").at(1).at("p").get<double>(),
              WithinRel(2.0 * (0.5 - std::atan(3.0) / 3.14159265358979), 1e-9));
@@ -61,7 +63,7 @@ TEST_CASE("an interaction is a difference of differences", "[factors]") {
 
 TEST_CASE("intervals of a factor are as wide as its values are many", "[factors]") {
   const auto grid = two_by_two();
-  const std::vector<double> second{5.5, 16.5};  // of the first factor's second value
+  const std::vector<double> second{5.5, 16.5};  // for the first factor's second value
   const auto interval = factors_json(grid, 1).at("main").at(0).at("values").at(1).at("ci95");
   const auto expected = summarize(second, 2).ci95.value();  // Bonferroni: two intervals
   CHECK(interval.at(0) == expected[0]);
@@ -70,9 +72,9 @@ TEST_CASE("intervals of a factor are as wide as its values are many", "[factors]
 
 TEST_CASE("only complete combinations are averaged", "[factors]") {
   FactorGrid grid = two_by_two();
-  grid.cells.erase({1, 1});  // it diverged
+  grid.cells.erase({1, 1});  // this run diverged
   const nlohmann::json all = factors_json(grid, 1);
-  // Only where the second factor has its first value do both values of the first one have runs.
+  // Both values of the first factor have runs only if the second factor has its first value.
   CHECK(all.at("main").at(0).at("combinations") == 1);
   CHECK(all.at("main").at(0).at("values").at(1).at("mean") == 9.0);
   CHECK(all.at("interactions").at(0).at("combinations") == 0);
@@ -83,7 +85,7 @@ TEST_CASE("only complete combinations are averaged", "[factors]") {
 
 TEST_CASE("of a thousand studies without an effect, at most one in twenty finds one",
           "[factors][long]") {
-  // Seeds share their noise between arms, as paired runs do, and arms have noise of their own.
+  // Seeds share their noise between arms, as in paired runs, and each arm adds its own noise.
   std::mt19937_64 random(7);
   std::normal_distribution<double> normal;
   const int count = trials(1000, "studies");

@@ -34,7 +34,7 @@ Lines problems_of(const std::string& text) {
   return out;
 }
 
-/// The problems of the text after the head.
+/// Returns the problems of the text after the head.
 Lines problems_after_head(const std::string& text) { return problems_of(kHead + text); }
 
 }  // namespace
@@ -83,11 +83,11 @@ TEST_CASE("skip drops arms, only keeps them", "[study]") {
   CHECK(arms_of(axes + "skip: [{a: [1, 2], b: x}]\n") == Lines{"1+y", "2+y", "3+x", "3+y"});
   CHECK(arms_of(axes + "only: [{b: x}, {a: 3}]\n") == Lines{"1+x", "2+x", "3+x", "3+y"});
   CHECK(arms_of(axes + "only: [{b: x}]\nskip: [{a: 1}]\n") == Lines{"2+x", "3+x"});
-  // A kind stands for all components of that kind, and a component for exactly itself.
+  // A kind means all components of that kind; a whole component means exactly itself.
   const std::string kinds = "axes: {o: [sgd, {kind: step, every: 2}, {kind: step, every: 4}]}\n";
   CHECK(arms_of(kinds + "skip: [{o: step}]\n") == Lines{"sgd"});
   CHECK(arms_of(kinds + "skip: [{o: {every: 4, kind: step}}]\n") == Lines{"sgd", "step-every=2"});
-  // A list is a single value where lists vary.
+  // A list is a single value if lists vary.
   CHECK(arms_of("axes: {h: [[4], [4, 2]]}\nskip: [{h: [4, 2]}]\n") == Lines{"4"});
 }
 
@@ -264,7 +264,7 @@ TEST_CASE("a study cut off anywhere is read or refused, never a crash", "[study]
       study(whole.substr(0, length));
     } catch (const ConfigError&) {
       ++refused;
-    } catch (const IoError&) {  // a base that was truncated to a file's name
+    } catch (const IoError&) {  // the base was truncated to a file's name
       ++refused;
     }
   }

@@ -24,7 +24,7 @@ Vector plus(const Vector& a, double scale, const Vector& b) {
   return {a[0] + scale * b[0], a[1] + scale * b[1]};
 }
 
-/// f_j(w) = sqrt(1 + |w - a_j|^2): no gradient is longer than 1, and smoothness is 1.
+/// f_j(w) = sqrt(1 + |w - a_j|^2): no gradient is longer than 1, and the smoothness is 1.
 constexpr std::array<Vector, 4> kCentres{{{2.0, 0.0}, {-2.0, 0.5}, {0.0, 3.0}, {0.5, -3.0}}};
 
 Vector gradient_of(std::size_t j, const Vector& w) {
@@ -40,7 +40,7 @@ Vector mean_gradient(const Vector& w) {
 
 /// Adds the distance of the momentum from F's gradient in each step of two epochs with these
 /// orders.
-/// \param noise  of each step's momentum; it affects the steps but is not part of the errors.
+/// \param noise  in each step's momentum; it affects the steps but is not part of the errors.
 void add_errors(const std::array<std::size_t, 8>& order, const MomentumFacts& facts,
                 const std::array<Vector, 8>& noise, std::array<double, 8>& errors) {
   Vector w{1.0, 1.0}, momentum{};
@@ -78,15 +78,15 @@ TEST_CASE("Lemma 5: each of its constants, two thirds of the printed ones, is at
   // Straight up the slope: m points the other way and is short, so its error is 3 + |m|.
   CHECK_THAT(norm_along_descent(-3.0 * kRate * kSteps, kRate, 0.0, kSteps, 3.0 + 1e-12),
              WithinRel(3.0, 1e-11));
-  // F = 5/2 w^2 from w = 10 along its own gradient: without error, only the curvature of steps
-  // remains.
+  // F = 5/2 w^2 from w = 10 along its own gradient: without an error, only the term for the steps'
+  // curvature remains.
   double w = 10.0, norms = 0.0;
   for (int step = 0; step < 20; ++step, w -= kRate) norms += 5.0 * w;
   CHECK_THAT(norm_along_descent(2.5 * (100.0 - w * w), kRate, 5.0, kSteps, 0.0),
              WithinRel(norms / kSteps, 1e-13));
 }
 
-// F = (w_1^2 - w_2^2) / 2 is not convex, and 1-smooth; m is anything.
+// F = (w_1^2 - w_2^2) / 2 is not convex, and 1-smooth; m is arbitrary.
 TEST_CASE("Lemma 5: no normalized steps along any vectors have longer gradients", "[bound]") {
   std::mt19937_64 random(1);
   std::normal_distribution<double> normal;
@@ -154,7 +154,7 @@ TEST_CASE("Lemma 11, mended, holds on average over all orders of two epochs", "[
 // Five examples f_j = h(<d_j, w>), d_j = e cos + u_j sin, cos^2 = 0.24; e and the u_j are
 // orthonormal. h' is 1 until w has moved 0.96 along -d_j, and -1 beyond 1. A step along d_j
 // reverses j's gradient and moves w by 0.24 along each other d_i, so that the gradients of later
-// examples do not change: the last one's is far from the mean, in every order.
+// examples do not change: the last example's gradient is far from the mean, in every order.
 TEST_CASE("Lemma 11, mended: at the end of an epoch iterates know which example is to come",
           "[bound]") {
   const double along = std::sqrt(0.24), across = std::sqrt(0.76);
@@ -183,13 +183,13 @@ TEST_CASE("Lemma 11, mended: at the end of an epoch iterates know which example 
 TEST_CASE("Lemma 11, mended: start, order and memory are attained to 3 %", "[bound]") {
   MomentumFacts facts{
       .clip_norm = 1.0, .smoothness = 0.0, .examples = 2000.0, .learning_rate = 0.0, .alpha = 1e-6};
-  // Start: the first step of one gradient for all.
+  // The term of the start: the first step, if all examples have one gradient.
   CHECK(1.0 - facts.alpha <= momentum_error(facts, 1.0 - facts.alpha));
   CHECK(1.0 - facts.alpha > 0.99 * momentum_error(facts, 1.0 - facts.alpha));
 
-  // Order: 2000 examples whose gradients are the unit vectors, in any order. In step t of the first
-  // epoch the momentum has the coordinates alpha (1 - alpha)^k, and F's gradient is 1/2000 in each
-  // coordinate.
+  // The term of the order: 2000 examples whose gradients are the unit vectors, in any order. In
+  // step t of the first epoch the momentum has the coordinates alpha (1 - alpha)^k, and F's
+  // gradient is 1/2000 in each coordinate.
   facts.alpha = 0.1;
   double squares = 1.0 / 2000.0;
   for (int k = 0; k < 200; ++k) {
@@ -200,7 +200,7 @@ TEST_CASE("Lemma 11, mended: start, order and memory are attained to 3 %", "[bou
   CHECK(std::sqrt(squares) <= of_order);
   CHECK(std::sqrt(squares) > 0.99 * of_order);
 
-  // Memory: one example, whose gradient changes from -1 to 1 in 200 000 steps of equal length.
+  // Memory's term: one example whose gradient goes from -1 to 1 in 200 000 equal steps.
   facts = {
       .clip_norm = 1.0, .smoothness = 1.0, .examples = 1.0, .learning_rate = 1e-5, .alpha = 5e-5};
   double momentum = 0.0, gradient = -1.0;

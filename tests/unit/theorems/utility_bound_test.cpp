@@ -1,5 +1,7 @@
 #include "privgrad/theorems/utility_bound.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <random>
@@ -18,7 +20,7 @@ constexpr Descent kTen{.kappa = 10.0, .alpha = 1e-3};
 constexpr auto kUniform = BudgetSplit::uniform;
 constexpr auto kDynamic = BudgetSplit::dynamic;
 
-/// The best of 1 ... most, by trying all.
+/// Returns the best of 1 ... most, by trying all.
 template <class Bound>
 BestSteps by_looking(const Bound& bound, BudgetSplit split, std::uint64_t most) {
   BestSteps best{1, bound.bound(1, split)};
@@ -30,7 +32,7 @@ BestSteps by_looking(const Bound& bound, BudgetSplit split, std::uint64_t most) 
 
 }  // namespace
 
-// Erratum: Theorems 4.2 and 4.4 print other T. Their Eq. 27 has the correct dynamic one.
+// Erratum: Theorems 4.2 and 4.4 print different T. Their Eq. 27 has the correct dynamic T.
 TEST_CASE("the best T minimises the bound, which the printed T do not", "[bound]") {
   const BestSteps dynamic = best_steps(kTen, kDynamic, kMost);
   CHECK(dynamic.steps == 24);
@@ -136,7 +138,7 @@ class ExactMomentum {
     return sum;
   }
 
-  /// \param variance  of the gradient's noise in each coordinate.
+  /// \param variance  the variance of the gradient's noise in each coordinate.
   void step(double variance) {
     faded_ *= beta_;
     const double rate = rate_ / (1.0 - faded_), fresh = 1.0 - beta_;
@@ -250,6 +252,21 @@ TEST_CASE("momentum: the printed bound is exceeded without any noise", "[bound]"
   CHECK(trial.worst(mended) <= 1.0);
 }
 
+// Erratum: Lemma C.5 prints a bound on the loss, not on the sensitivity. With f(theta; x) = (x
+// theta - 1)^2 / 2 and the examples 1 and -1, which the lemma allows, D = M = 1.
+TEST_CASE("Lemma C.5: the printed bound of the squared loss's sensitivity is exceeded", "[bound]") {
+  const std::array<double, 2> examples{1.0, -1.0};
+  const auto gradient = [](double x, double theta) { return x * (x * theta - 1.0); };
+  for (const double theta : {0.25, 0.5, 0.75, -0.5}) {
+    INFO("theta " << theta);
+    double sensitivity = 0.0;  // Eq. 18: the sum of all minus the sum of all but one, over N
+    for (const double x : examples)
+      sensitivity = std::max(sensitivity, std::abs(gradient(x, theta)) / 2.0);
+    CHECK(sensitivity > 0.5 * (theta * theta + 1.0));
+    CHECK_THAT(sensitivity, WithinRel(0.5 * (std::abs(theta) + 1.0), 1e-12));  // the true bound
+  }
+}
+
 TEST_CASE("rho of (epsilon, delta) is the inverse of rho + 2 sqrt(rho ln(1/delta))", "[bound]") {
   CHECK_THAT(rho_for(4.0, 1e-8), WithinAbs(0.19635, 5e-6));
   for (const double epsilon : {1e-6, 0.5, 4.0, 100.0}) {
@@ -257,13 +274,13 @@ TEST_CASE("rho of (epsilon, delta) is the inverse of rho + 2 sqrt(rho ln(1/delta
     const double rho = rho_for(epsilon, 1e-8);
     CHECK_THAT(rho + 2.0 * std::sqrt(rho * log), WithinRel(epsilon, 1e-12));
     const double printed = epsilon + 2.0 * log + 2.0 * std::sqrt(log * (log + epsilon));
-    CHECK(printed > epsilon);  // more rho than epsilon: this cannot be the inverse
+    CHECK(printed > epsilon);  // a rho above epsilon cannot be the inverse
   }
 }
 
 // f = 1/2 sum_j lambda_j theta_j^2 with lambda in [mu, M], learning rate 1/M, noise of G sigma_t /
-// N in each coordinate. 4000 runs; the mean plus 4.5 of its standard errors is below the bound, so
-// the claim holds with a confidence above 99.999 % (and fails with a negligible probability,
+// N in each coordinate. 4000 runs; the mean plus 4.5 standard errors is below the bound, so the
+// claim is true with a confidence above 99.999 % (and the test fails with a negligible probability,
 // because the bound is not tight).
 TEST_CASE("Theorem 4.1 holds in simulation on quadratics", "[bound]") {
   constexpr int kDimensions = 8;
@@ -343,8 +360,8 @@ TEST_CASE("momentum: sampled gradients add what noise of their size adds, Theore
   MomentumDescent sampled = plain;
   sampled.sampling = kSampling;
   for (const std::uint64_t steps : {1u, 2u, 7u, 60u}) {
-    // From the definition: m_t is a mean of the last gradients, whose noise has the squares of its
-    // weights, and a share gamma^(T-t) of it is left at the end.
+    // From the definition: m_t is a weighted mean of the last gradients. The variance of its noise
+    // has the squares of the weights, and a share gamma^(T-t) of it is left at the end.
     double sum = 0.0;
     for (std::uint64_t t = 1; t <= steps; ++t) {
       double squares = 0.0;
@@ -401,8 +418,8 @@ TEST_CASE("in probability, the true risk is bounded where the printed bound is e
           "[bound]") {
   // The mean of N coins with values 1 or -1 and probability (1 + m)/2 of 1: losses 1/2 (w - z)^2
   // for w in [-1, 1] are 1-strongly convex and 2-Lipschitz. The empirical excess risk of w is 1/2
-  // (w - mean)^2, the true one 1/2 (w - m)^2; w may depend on the coins. p = 0.05, and at most 5 %
-  // of 2000 draws may exceed the bound.
+  // (w - mean)^2, the true excess risk is 1/2 (w - m)^2; w may depend on the coins. p = 0.05, and
+  // at most 5 % of 2000 draws may exceed the bound.
   constexpr double kM = 0.2, kP = 0.05;
   std::mt19937_64 random(15);
   int exceeded = 0, printed = 0;
@@ -412,7 +429,7 @@ TEST_CASE("in probability, the true risk is bounded where the printed bound is e
     const double mean = 2.0 * heads(random) / examples - 1.0;
     const double w = i % 3 == 0 ? 1.0 : mean + 0.3 * (i % 5);
     const double empirical = 0.5 * std::pow(w - mean, 2.0), truth = 0.5 * std::pow(w - kM, 2.0);
-    // For one run with known excess risk, without Markov's factor of 2.
+    // The bound for one run with known excess risk, without Markov's factor of 2.
     const RiskFacts facts{.clip_norm = 2.0,
                           .smoothness = 1.0,
                           .pl_constant = 1.0,

@@ -14,7 +14,7 @@ using core::PlannedReport;
 
 namespace {
 
-/// A program that classifies rows correctly whose feature is their target.
+/// A program that classifies a row correctly if its feature equals its target.
 class Comparing final : public Program {
  public:
   std::size_t parameter_count() const override { return 1; }
@@ -46,7 +46,7 @@ struct Reporting {
     plan.manifest = &manifest;
     plan.report = PlannedReport{.noise_multiplier = noise, .every = 2};
   }
-  /// The report of rows of which three quarters are correct.
+  /// Releases the report about rows of which three quarters are classified correctly.
   std::optional<core::ReportedAccuracy> release(const Charge& charge, core::Ledger* paid_by) {
     const auto halves = [&] {
       ++looked;
@@ -76,7 +76,7 @@ TEST_CASE("a report is paid for before a row is looked at", "[report][privacy]")
   const auto lines = core::read_ledger(run.dir.path() / "ledger.jsonl");
   CHECK(lines.releases.front().what == "accuracy on the training rows so far");
   CHECK(lines.releases.front().step == 2);
-  // The noise of the mean of four halves: 1/2 times 1, over 4.
+  // The noise of the mean over four rows, whose bound is 1/2: 1/2 times 1, over 4.
   CHECK_THAT(made->noise_stddev, WithinRel(0.125, 1e-6));
 }
 

@@ -48,8 +48,8 @@ class Factored final : public Program {
   double factor = 1.0;
 };
 
-/// Six steps with noise 2, which cost a quarter each, and a measurement behind every second one,
-/// which costs a quarter too.
+/// Six steps with noise 2, which cost a quarter each, and a measurement after every second step,
+/// which also costs a quarter.
 struct Followed {
   core::Manifest manifest = counted();
   core::Plan plan;
@@ -95,7 +95,7 @@ struct Followed {
 TEST_CASE("a measurement is paid for before the losses behind it are computed",
           "[adaptive_noise][privacy]") {
   Followed run(10.0);
-  CHECK(run.choose(0));  // the losses to compare with, which nothing shows
+  CHECK(run.choose(0));  // the losses for comparison, which are not shown
   CHECK(run.lines() == 0);
   CHECK(run.choose(1));
   CHECK(run.lines() == 0);
@@ -122,8 +122,8 @@ TEST_CASE("a measurement that the budget does not pay for looks at no row",
 
 TEST_CASE("a measurement is the mean change of losses, each within its bound",
           "[adaptive_noise][privacy]") {
-  // With noise of 0.001 times the bound of 4. Losses above 4, or that are no numbers, count as 4,
-  // and those below 0 as 0.
+  // The noise is 0.001 times the bound of 4. Losses above 4 and NaN count as 4, and negative losses
+  // as 0.
   const auto measured = [](const std::vector<double>& factors) {
     Followed run(std::nullopt, 1e-3);
     auto program = std::make_unique<Factored>();
@@ -160,7 +160,7 @@ TEST_CASE("each step is charged for the noise that was chosen for it",
   CHECK(receipt->release() == Event::gaussian(1.0));  // halved
   CHECK(run.multiplier(2) == 1.0);
   CHECK(run.multiplier(5) == 1.0);
-  CHECK(run.multiplier(1) == 2.0);  // the steps before keep theirs
+  CHECK(run.multiplier(1) == 2.0);  // earlier steps keep their noise
   CHECK(run.noise->record().noise_multiplier == std::vector<double>{2.0, 1.0});
   // 1/4 for the first step, 1/4 for the measurement, 1 for the second.
   CHECK(run.ledger->spent().value == 1.5);

@@ -61,7 +61,7 @@ std::shared_ptr<core::FederatedPlan> two_clients(double noise, std::vector<std::
 }  // namespace
 
 TEST_CASE("the keys of steps depend on everything that decides a release", "[resume][privacy]") {
-  // A copy of a run's state that continues with any other of these must not draw the same noise.
+  // A copy of a run's state that continues with any of these changed must not draw the same noise.
   const std::vector<std::function<void(BoundRun&)>> changes{
       [](BoundRun&) {},
       [](BoundRun& run) { run.manifest.resolved.set("name", "another"); },

@@ -1,4 +1,4 @@
-// File length: one fixture, which would cost more to repeat than to read past.
+// File length: all tests share one fixture, and repeating it would take more lines.
 
 #include <algorithm>
 #include <cmath>
@@ -57,7 +57,7 @@ std::vector<Bounded> sums_of(const core::Iterates& iterates, std::vector<float> 
                              serial);
 }
 
-/// The values, through a release without noise.
+/// Returns the values, by a release without noise.
 std::vector<float> values_of(Bounded sum) {
   const std::vector<CorrelatedPart> one{{core::CorrelatedRecipes::of(
       [](std::uint64_t step) {
@@ -74,7 +74,7 @@ struct Setting {
   double momentum, gamma;
 };
 
-/// tree_reduced for batches of one of `epoch` examples.
+/// Makes tree_reduced for batches of one of `epoch` examples.
 ComponentPtr<Aggregator> reduced(const Setting& setting, double multiplier = 1.3) {
   auto made = house().create<Aggregator>("tree_reduced",
                                          Value::Object{{"momentum", Value(setting.momentum), {}},
@@ -106,7 +106,7 @@ const Setting kSettings[] = {{5, 23, 0.9, 0.3},
                              {1, 9, 0.8, 0.4},
                              {30, 20, 0.9, 0.5}};
 
-/// The recipes of a part, as matrices.
+/// Returns the recipes of a part as matrices.
 ReleaseMatrices matrices_of(const Aggregator& aggregator, std::size_t part,
                             const CorrelatedPart& planned) {
   const auto& differences = dynamic_cast<const UsesGradientDifferences&>(aggregator);
@@ -118,7 +118,7 @@ ReleaseMatrices matrices_of(const Aggregator& aggregator, std::size_t part,
   return release_matrices(scripted, planned.recipes.steps());
 }
 
-/// The same batches of one example in every epoch.
+/// Returns the same batches of one example in every epoch.
 Participation cyclic(const Setting& setting) {
   std::vector<std::vector<std::uint32_t>> members;
   for (std::uint64_t t = 0; t < setting.steps; ++t)
@@ -131,7 +131,7 @@ Participation cyclic(const Setting& setting) {
 TEST_CASE("differences of gradients: clipped gradients are subtracted, and clipped again",
           "[differences][privacy]") {
   const ScaledEcho anchor(2, 1.0f), current(2, 2.0f), last(2, 0.5f);
-  // (0.3, 0.4) has norm 0.5; at the iterate (0.6, 0.8) has norm 1, at the last anchor 0.25.
+  // The gradients (0.3, 0.4), (0.6, 0.8) and (0.15, 0.2) have the norms 0.5, 1 and 0.25.
   const auto sums = [&](double since, double between) {
     return sums_of({.anchor = anchor, .current = &current, .last_anchor = &last}, {0.3f, 0.4f}, 2,
                    {.since_anchor = since, .between_anchors = between});
@@ -146,8 +146,8 @@ TEST_CASE("differences of gradients: clipped gradients are subtracted, and clipp
   auto clipped = sums(0.1, 0.05);
   CHECK_THAT(values_of(std::move(clipped[1]))[0], WithinAbs(0.06, 1e-7));
   CHECK_THAT(values_of(std::move(clipped[2]))[1], WithinAbs(0.04, 1e-7));
-  // Bounds so small that single precision would lose them in roundings leave nothing, but still
-  // determine the noise.
+  // Bounds that are so small that single precision would round them away leave nothing of a sum,
+  // but still determine the noise.
   auto tiny = sums(1e-40, 1e-30);
   CHECK(tiny[1].l2_bound() == 1e-40);
   for (const std::size_t part : {1u, 2u})
@@ -177,7 +177,7 @@ TEST_CASE("differences of gradients: no example moves a sum further than its bou
       CHECK(std::sqrt(squares) <= most[p] * (1.0 + 1e-6));  // the sums are float32
     }
   }
-  // A gradient that is not finite counts as zero; the other one is still bounded.
+  // A gradient that is not finite counts as zero; the other gradient is still bounded.
   const ScaledEcho infinite(2, HUGE_VALF);
   auto sums =
       sums_of({.anchor = anchor, .current = nullptr, .last_anchor = nullptr}, {}, 7, bounds);
@@ -236,7 +236,7 @@ TEST_CASE("exact differences of gradients are whole numbers, each within its bou
       clipped[p] += squares > 0.999L * most[p] * most[p] ? 1 : 0;
     }
   }
-  for (const std::size_t count : clipped) CHECK(count > 3);  // and not needlessly short
+  for (const std::size_t count : clipped) CHECK(count > 3);  // and none is needlessly short
 }
 
 TEST_CASE("the gradient of the mean loss is measured whole", "[differences]") {
@@ -299,7 +299,7 @@ TEST_CASE("differences are let through as far as the learning rates can have led
 }
 
 // Tran and Cutkosky (2022), Lemma 17, as printed, for scalars: G[1,t] from windows of an epoch,
-// with steps counted from 1. Their proof takes G_i - Delta_i for G_{i-N}.
+// with steps counted from 1. Their proof uses G_i - Delta_i as G_{i-N}.
 namespace {
 
 double window(const std::vector<double>& values, double beta, std::int64_t from, std::int64_t to) {
@@ -355,8 +355,8 @@ Story story(std::uint64_t n, std::uint64_t steps, bool fresh_order) {
   return result;
 }
 
-/// The result of tree_reduced for the same data, released without noise and without a since_anchor
-/// part.
+/// Returns the result of tree_reduced for the same data, released without noise and without a
+/// since_anchor part.
 std::vector<double> combined_values(const Setting& setting, const Story& told) {
   const auto aggregator = reduced(setting);
   std::vector<double> results;
@@ -394,7 +394,7 @@ TEST_CASE("the recursion of tree_reduced is the momentum that Lemma 17 puts toge
 
 TEST_CASE("noisy releases are put together with weight gamma on whole gradients", "[differences]") {
   // Without noise both ways of combining agree, whatever gamma is; with noise they do not. The
-  // releases here are unrelated, and the formula is that of the documentation.
+  // releases here are unrelated, and the formula comes from the documentation.
   std::mt19937 random(4);
   std::normal_distribution<double> normal;
   for (const Setting& setting : kSettings) {
@@ -440,10 +440,10 @@ TEST_CASE("tree_reduced divides its noise by what each kind of node costs and do
   const double w = 0.49;
   const double first_error = (1.0 + w + w * w + w * w * w) / 4.0;
   const double grown = (0.0 + 1.0 + (1.0 + w) + (1.0 + w + w * w)) / 4.0;
-  const double unit = std::pow(1.0 / first_error, 0.25);  // one use of each example
+  const double unit = std::pow(1.0 / first_error, 0.25);  // for one use of each example
   const double later = std::pow(3.0 / (0.09 * grown), 0.25);
   const double between = std::pow(3.0 * 0.2 * 0.2 / (w * grown), 0.25);  // bounds of 0.2
-  // Bounds of 0, 0.04, 0.08, 0.12 and 0.16, of which an example meets one.
+  // Bounds of 0, 0.04, 0.08, 0.12 and 0.16; an example has one of them.
   const double since =
       std::pow(4.0 * 0.04 * 0.04 * (0.0 + 1.0 + 4.0 + 9.0 + 16.0) / 5.0 / 1.0, 0.25);
   const auto multiplier = [](const ReleaseRecipe& recipe) { return recipe.noise[0].multiplier; };
@@ -463,7 +463,7 @@ TEST_CASE("tree_reduced predicts the noise of what it puts together", "[differen
     const auto aggregator = reduced(setting);
     const auto& differences = differences_of(*aggregator);
     const auto parts = core::parts_of(*aggregator, differences, setting.steps);
-    // The rule for M_t on the coefficients of the nodes; columns of part p begin at p * columns.
+    // Applies the rule for M_t to the nodes' coefficients; columns of part p begin at p * columns.
     const std::size_t columns = setting.steps, n = setting.epoch;
     Matrix m(setting.steps, std::vector<double>(3 * columns, 0.0));
     const auto g = matrices_of(*aggregator, 0, parts[0]), r = matrices_of(*aggregator, 1, parts[1]);
@@ -493,7 +493,7 @@ TEST_CASE("tree_reduced predicts the noise of what it puts together", "[differen
 
 namespace {
 
-/// Two parts with the same recipes, the second from step 2 on and of half the bound.
+/// Returns two parts with the same recipes, the second from step 2 on and of half the bound.
 std::vector<CorrelatedPart> two_parts() {
   const auto recipe = [](std::uint64_t step) {
     ReleaseRecipe made{.keep = 1.0, .earlier = {}, .noise = {{step, 1.0}}};
@@ -523,7 +523,7 @@ class Payments {
   std::vector<core::Receipt> receipts_;
 };
 
-/// Sums of zeros, of these bounds.
+/// Returns sums of zeros with these bounds.
 std::vector<Bounded> zeros(std::size_t size, const std::vector<double>& bounds) {
   const EchoProgram program(size);
   const Dataset data(ExampleShape{{size}, 0}, std::vector<float>(size, 0.0f), {0.0f});
@@ -552,7 +552,7 @@ TEST_CASE("each part of a release has noise of its own", "[differences][privacy]
       both += one * other;
     }
     // Noise is in units of the first bound, even for a part with shorter contributions: prefix sums
-    // of step - 1 nodes. Six standard errors: one false alarm in 10^8 seeds.
+    // of step - 1 nodes. Six standard errors give one false alarm in 10^8 seeds.
     const double steps = double(step - 1), error = 6.0 / std::sqrt(double(kSize));
     CHECK_THAT(released[1].noise_stddev(), WithinRel(std::sqrt(steps), 1e-12));
     CHECK(std::fabs(own / double(kSize) - steps) < error * std::sqrt(2.0) * steps);
@@ -575,7 +575,7 @@ TEST_CASE("no two of three parts have noise in common", "[differences][privacy]"
       double product = 0.0;
       for (std::size_t i = 0; i < kSize; ++i)
         product += double(released[a].values()[i]) * double(released[b].values()[i]);
-      // Six standard errors: a false alarm in 10^8 seeds.
+      // Six standard errors: one false alarm in 10^8 seeds.
       CHECK(std::fabs(product / double(kSize)) < 6.0 / std::sqrt(double(kSize)));
     }
   }
@@ -593,7 +593,7 @@ TEST_CASE("a release of several parts is paid for, and bounded, in every part",
   Payments again(parts);
   CHECK_THROWS_WITH(mechanism.release(zeros(3, {1.0, 0.6}), again.take(2), 1.0),
                     ContainsSubstring("of bound 0.6, planned are 3 of bound 0.5"));
-  // A receipt only for the first part's noise, like that of step 1.
+  // A receipt only for the first part's noise, like the receipt of step 1.
   Payments third(parts);
   CHECK_THROWS_AS(mechanism.release(zeros(3, {1.0, 0.5}), third.take(1), 1.0), PrivacyError);
   const std::vector<CorrelatedPart> first_alone{parts.front()};

@@ -53,14 +53,14 @@ void restore_from(const std::string& text, Stateful& component,
 }  // namespace
 
 TEST_CASE("a component's state is restored member by member, bit for bit", "[resume]") {
-  constexpr std::uint64_t kLarge = (std::uint64_t{1} << 53) + 2;  // no double, no float
+  constexpr std::uint64_t kLarge = (std::uint64_t{1} << 53) + 2;  // neither a double nor a float
   Remembering before({0.1f, -0.0f, 1e-40f}, kLarge);
   Remembering after({7.0f, 7.0f, 7.0f}, 2);
   restore_from(saved_text(before), after);
   CHECK(after.number() == kLarge);
   CHECK(after.values() == before.values());
   CHECK(std::signbit(after.values()[1]));
-  // A list that start() left empty takes what was saved.
+  // A list that start() left empty receives the saved values.
   Remembering empty;
   restore_from(saved_text(before), empty);
   CHECK(empty.values() == before.values());
@@ -89,7 +89,7 @@ TEST_CASE("processes that share a component each restore their own elements", "[
   CHECK(middle.number() == 6);
   restore_from(text, last, Slice{.first = 4, .size = 1, .of = 5});
   CHECK(last.values() == std::vector<float>{4.0f});
-  // A process without elements has started its component for one.
+  // A process without elements has started its component for one element.
   CHECK_NOTHROW(restore_from(text, none, Slice{.first = 5, .size = 0, .of = 5}));
   CHECK_THROWS_AS(restore_from(text, last, Slice{.first = 0, .size = 1, .of = 6}), IoError);
 }

@@ -78,7 +78,7 @@ TEST_CASE("all statistics are paid for before the first is released", "[releases
 }
 
 TEST_CASE("statistics that the budget does not pay for are not released", "[releases][privacy]") {
-  CountedRows run(1.0, 1.9);  // they cost 2
+  CountedRows run(1.0, 1.9);  // the counts cost 2
   StatisticReleases releases = run.releases(1);
   CHECK_THROWS_AS(releases.pay(), PrivacyError);
   CHECK_THROWS_AS(releases.release_counts(run.rows), PrivacyError);

@@ -13,7 +13,7 @@ namespace {
 /// The next clip norm of the rule below.
 double next_norm;
 
-/// Answers what the test says.
+/// Gives the answers that the test chooses.
 class AnsweringClipping final : public Clipping, public AdaptiveClipNorm {
  public:
   explicit AnsweringClipping(const Params&) {}

@@ -13,7 +13,7 @@ using core::Trainer;
 
 namespace {
 
-/// The owner of three rows, whose steps have noise 1 and cost 1 each, of a budget of 3.
+/// The owner of three rows, whose steps have noise 1 and cost 1 each; the budget is 3.
 struct Owner {
   core::Manifest manifest = counted();
   Plan plan;
@@ -64,7 +64,7 @@ TEST_CASE("a budget that is spent pays for no step, and no row is looked at",
   Owner owner(dir, 4, 4);  // the plan is mistaken: the fourth step costs more than is left
   Trainer& trainer = owner.open();
   for (std::uint64_t step = 0; step < 3; ++step) REQUIRE(trainer.pay_for(step));
-  CHECK(owner.lines() == 1);  // the receipt of the first step is still in hand
+  CHECK(owner.lines() == 1);  // the first step's receipt is still unused
   for (std::uint64_t step = 0; step < 3; ++step) {
     REQUIRE(trainer.pay_for(step));
     trainer.take_step(step, owner.bench);
@@ -171,11 +171,11 @@ TEST_CASE("steps that another process pays for are those of the plan, each once"
   CHECK_THROWS_AS(pays.hand_over(1), PrivacyError);
 
   Trainer& makes = maker.make();
-  CHECK_THROWS_AS(makes.take_over(0, 1), PrivacyError);  // it has no such right yet
+  CHECK_THROWS_AS(makes.take_over(0, 1), PrivacyError);  // it has no right to this yet
   makes.expect_receipts();
   CHECK_THROWS_AS(makes.take_over(2, 2), PrivacyError);  // there are three steps
   makes.take_over(0, 2);
-  CHECK_THROWS_AS(makes.take_over(2, 1), PrivacyError);  // earlier steps are not made
+  CHECK_THROWS_AS(makes.take_over(2, 1), PrivacyError);  // earlier steps are missing
   makes.take_step(0, maker.bench);
   makes.take_step(1, maker.bench);
   CHECK_THROWS_AS(makes.take_step(2, maker.bench), PrivacyError);

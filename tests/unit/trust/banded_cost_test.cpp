@@ -19,7 +19,7 @@ namespace {
 
 using Vector = std::vector<double>;
 
-/// The first coefficients of 1 / c.
+/// Returns the first coefficients of 1 / c.
 Vector inverse(const Vector& c, std::size_t terms) {
   Vector a(terms, 0.0);
   a[0] = 1.0;
@@ -28,7 +28,7 @@ Vector inverse(const Vector& c, std::size_t terms) {
   return a;
 }
 
-/// N_{t,t-j} = a_j sigma_t, or a_j sigma_{t-j}.
+/// Makes recipes with N_{t,t-j} = a_j sigma_t, or a_j sigma_{t-j} if `older`.
 CorrelatedRecipes recipes_of(const Vector& a, const Vector& sigma, bool older = false) {
   return CorrelatedRecipes::of(
       [&](std::uint64_t step) {
@@ -40,8 +40,8 @@ CorrelatedRecipes recipes_of(const Vector& a, const Vector& sigma, bool older = 
       sigma.size(), a.size() - 1);
 }
 
-/// The smallest singular value of C N, with c_j / sigma_t in column t of C, by inverse iteration: C
-/// N is lower triangular.
+/// Returns the smallest singular value of C N, with c_j / sigma_t in column t of C, by inverse
+/// iteration: C N is lower triangular.
 double least_singular_value(const CorrelatedRecipes& recipes, const Vector& c) {
   const std::size_t steps = recipes.steps();
   std::vector<Vector> noise(steps, Vector(steps, 0.0)), both = noise;
@@ -119,7 +119,7 @@ TEST_CASE("banded noise: C N is nowhere less than the noise that is charged",
         try {
           charged = core::banded_multipliers(recipes, kStrategy);
         } catch (const PrivacyError&) {
-          CHECK((older && by < 1.0));  // it may be too far from the inverse
+          CHECK((older && by < 1.0));  // N may be too far from the inverse
           continue;
         }
         const double least = least_singular_value(recipes, kStrategy);
@@ -140,7 +140,7 @@ TEST_CASE("banded noise: terms of the step's own sigma are charged alike at each
   const Vector found = core::banded_multipliers(recipes_of(a, sigma), kStrategy);
   for (std::size_t t = 0; t < sigma.size(); ++t)
     CHECK_THAT(found[t], WithinRel(share * sigma[t], 1e-12));
-  // With the sigma of older steps, the remaining noise is smaller and is charged as such.
+  // With older steps' sigmas, the remaining noise is smaller, which the charge takes into account.
   const auto older = recipes_of(a, falling(40, 0.95), true);
   CHECK(core::banded_multipliers(older, kStrategy)[0] < share * (1.0 - 1e-3));
 }

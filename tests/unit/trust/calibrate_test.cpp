@@ -92,8 +92,8 @@ TEST_CASE("an estimate finds the scale, and two proofs raise it", "[calibrate][p
 
 TEST_CASE("whatever the estimate says, the proof meets the target", "[calibrate][privacy]") {
   const auto proved = [](double scale) { return 1.0 / scale; };
-  // A first scale that is far too small, one without a slope, one that is too large, and proofs
-  // with jumps.
+  // A first scale that is far too small, a first scale without a slope, a first scale that is too
+  // large, and proofs with jumps.
   CHECK_THAT(proved_scale([](double scale) { return 1e-3 / scale; }, proved, 2.0),
              WithinRel(0.5, 1e-7));
   CHECK_THAT(proved_scale([](double scale) { return scale < 0.25 ? 1e9 : 1.0; }, proved, 2.0),

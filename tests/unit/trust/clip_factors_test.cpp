@@ -18,7 +18,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 using Gradient = std::vector<std::vector<float>>;  // one vector per group
 
-/// The core's argument for a rule: squared norms, surely not too small.
+/// Returns the core's argument for a rule: squared norms that are certainly not too small.
 std::vector<double> squared_norms(const Gradient& gradient) {
   std::vector<double> squares;
   for (const auto& group : gradient) {
@@ -29,7 +29,7 @@ std::vector<double> squared_norms(const Gradient& gradient) {
   return squares;
 }
 
-/// Measured in long double (64-bit mantissa), with the products as the sum computes them.
+/// Measures the norm in long double (64-bit mantissa), with the products as the sum computes them.
 long double contribution_norm(const Gradient& gradient, const std::vector<double>& factors) {
   long double squares = 0.0L;
   for (std::size_t group = 0; group < gradient.size(); ++group) {
@@ -109,7 +109,7 @@ TEST_CASE("a contribution never has a norm above the bound, whatever the rule sa
       const auto factors = clipped(*rule, squares, bound).factors;
       for (const double factor : factors) REQUIRE((factor >= 0.0 && std::isfinite(factor)));
       REQUIRE(contribution_norm(gradient, factors) <= bound);
-      // And not needlessly small, if the rule asks for the bound or for more.
+      // The contribution is not needlessly small either, if the rule requests the bound or more.
       if (rule == &flat || rule == &none) {
         REQUIRE((factors == ones || contribution_norm(gradient, factors) >= bound * (1 - 1e-12)));
       }
@@ -148,7 +148,7 @@ TEST_CASE("a vector that is made no longer than a bound is never above it, and h
   std::normal_distribution<double> normal;
   const auto factor_of = [](const std::vector<double>& vector, double bound) {
     core::LengthBound length(bound);
-    const std::size_t half = vector.size() / 2;  // it comes in two pieces
+    const std::size_t half = vector.size() / 2;  // in two pieces
     length.add(half, [&](std::size_t i) { return vector[i]; });
     length.add(vector.size() - half, [&](std::size_t i) { return vector[half + i]; });
     return length.factor();
@@ -178,7 +178,7 @@ TEST_CASE("a vector that is made no longer than a bound is never above it, and h
 }
 
 TEST_CASE("large gradients keep the bound: a million coordinates", "[clip][privacy]") {
-  const Gradient gradient{std::vector<float>(1'000'000, 0.1f)};  // float sums drift by 2.6e-4 here
+  const Gradient gradient{std::vector<float>(1'000'000, 0.1f)};  // here float sums drift by 2.6e-4
   const double squares = core::squared_norm_at_most(gradient[0]);
   const auto factors = clipped(flat_clipping(), {squares}, 1.0).factors;
   CHECK(contribution_norm(gradient, factors) <= 1.0L);

@@ -20,8 +20,8 @@ using namespace privgrad;
 
 namespace {
 
-/// The exact sum, made visible by the only possible way: a mechanism without noise and with divisor
-/// 1.
+/// Returns the exact sum, which only a mechanism without noise and with divisor 1 makes
+/// visible.
 std::vector<float> values_of(Bounded sum) {
   const auto aggregator = independent_noise(1.0);
   core::Mechanism mechanism(aggregator, core::RandomKey::from_seed(0), serial);
@@ -43,7 +43,7 @@ TEST_CASE("NaN and infinities count as zero, in the sum and in the norm", "[clip
 
 TEST_CASE("a bound whose sums single precision cannot hold is refused", "[clip][privacy]") {
   // Two contributions of 2e38 overflow, while one does not: no noise hides that. And 1e-44 is only
-  // a few units of the smallest number.
+  // a few times the smallest number.
   const EchoProgram program(1);
   const Dataset data = make_data(1, {2e38f, 2e38f}, {0, 0});
   for (const double bound : {3e38, 1e-44, 0.0, -1.0, std::numeric_limits<double>::quiet_NaN(),
@@ -58,7 +58,7 @@ TEST_CASE("a bound whose sums single precision cannot hold is refused", "[clip][
 
 TEST_CASE("a row that the backend leaves unwritten counts as zero", "[clip][privacy]") {
   // 600 rows of one parameter are chunks of 64 in eight lanes: the last 88 rows, which the program
-  // does not write, reuse memory in which others were written.
+  // does not write, reuse memory in which other rows were written.
   std::vector<float> features(600, 0.0f);
   std::fill_n(features.begin(), 512, 0.5f);
   const Dataset data = make_data(1, features, std::vector<float>(600, 0.0f));
@@ -96,7 +96,7 @@ TEST_CASE("beside a count, an example's gradient and its part of the count have 
     const Dataset data = make_data(2, {x, y}, {0});
     return values_of(clipped_sum(program, data, all_rows(data), 2.0, serial, 0.6));
   };
-  const auto clipped = summed(3, 4);  // of norm 5: (1.2, 1.6), and no member of those within
+  const auto clipped = summed(3, 4);  // norm 5 becomes (1.2, 1.6), and does not count as within
   CHECK_THAT(clipped[0], WithinRel(0.8 * 1.2, 1e-6));
   CHECK_THAT(clipped[1], WithinRel(0.8 * 1.6, 1e-6));
   CHECK_THAT(clipped[2], WithinRel(-0.6 * 2.0, 1e-6));

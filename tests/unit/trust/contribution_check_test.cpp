@@ -23,7 +23,7 @@ using Cells = std::vector<std::int64_t>;
 using Rows = std::vector<std::uint32_t>;
 constexpr std::size_t kTwoGroups = 2;
 
-/// With lengths below and above 1; every seventh is not finite.
+/// Returns examples with lengths below and above 1; every seventh is not finite.
 Dataset examples(std::size_t count) {
   std::vector<float> features, targets;
   for (std::size_t row = 0; row < count; ++row) {
@@ -51,7 +51,7 @@ ContributionCheck check_of(std::size_t place, std::size_t examples) {
   return check;
 }
 
-/// The sum of all examples, with a check of the one at `place`.
+/// Returns the sum of all examples, with a check of the example at `place`.
 Checked checked_sum(const Program& program, const Dataset& data, std::size_t place,
                     const Clipping& rule = flat_clipping(), double count_share = 0.0,
                     bool of_all = false) {
@@ -78,7 +78,7 @@ struct RowsMindNeighbours : Program {
   }
   Evaluation evaluate(const Batch&) const override { return {}; }
   EchoProgram echo{2 * kTwoGroups};
-  std::size_t minded = 0;  ///< The place in the batch whose row is another one.
+  std::size_t minded = 0;  ///< The place in the batch whose row is changed.
 };
 struct BreaksItsPromise final : RowsMindNeighbours, ReproducibleRows {};
 
@@ -122,7 +122,7 @@ TEST_CASE("a contribution that proves its program faulty is found, whichever it 
     INFO(words);
     const ExactEcho program(kTwoGroups, fault);
     for (std::size_t place = 0; place < data.rows(); ++place) {
-      if (place % 7 == 6) continue;  // not finite: it counts as zero, which is also its length
+      if (place % 7 == 6) continue;  // not finite: it counts as zero, with length zero
       CHECK_THROWS_AS(checked_sum(program, data, place), PluginError);
       CHECK_THROWS_WITH(checked_sum(program, data, place), ContainsSubstring("test/program: ") &&
                                                                ContainsSubstring(words) &&
@@ -135,7 +135,7 @@ TEST_CASE("a contribution that proves its program faulty is found, whichever it 
   found(Fault::certifies_other_alone, "another length in a pass of its own");
   found(Fault::norms_mind_neighbours, "other gradient norms in a pass of its own");
   found(Fault::adds_more, "a sum of cells is not that of its examples' cells");
-  // For those at least half as long as the bound: their cells, twice as large, show.
+  // Doubled cells are noticed in examples at least half as long as the bound.
   const ExactEcho lies(kTwoGroups, Fault::certifies_less);
   CHECK_THROWS_WITH(
       checked_sum(lies, data, 1),
@@ -168,7 +168,7 @@ TEST_CASE("a row that is another one beside others ends a run where its bits are
                       ContainsSubstring("test/program: an example has another gradient row alone"));
     CHECK_FALSE(checked_sum(program, data, 4).differs);
   }
-  // Without that promise, they may be rounded differently.
+  // Without the promise, rows may be rounded differently.
   CHECK(checked_sum(RowsMindNeighbours(), data, 0).differs);
   CHECK_FALSE(checked_sum(RowsMindNeighbours(), data, 1).differs);
 }
@@ -176,7 +176,7 @@ TEST_CASE("a row that is another one beside others ends a run where its bits are
 TEST_CASE("the examples that are looked at are computed together, each once", "[checks]") {
   ContributionCheck check{.place = 13, .program = "", .clipping = ""};
   check.others = {0, 1, 8, 9, 2, 13, 16};
-  // In a pass with the places 8 to 15, the drawn one is the sixth; the others are taken modulo 8.
+  // In a pass with the places 8 to 15, the drawn one is the sixth; the others are reduced modulo 8.
   CHECK(core::examples_of(check, 8, 8) == std::vector<std::size_t>{0, 1, 2, 5});
   CHECK(core::examples_of(check, 13, 1) == std::vector<std::size_t>{0});
 }
@@ -194,14 +194,14 @@ TEST_CASE("what is wrong with one of several examples is found, and with a pass 
         {.rule = flat_clipping(), .groups = groups, .clip_norm = 1.0, .count_share = 0.0}, serial,
         0, nullptr, PrivacyUnit::example, &check);
   };
-  // The drawn example is not finite and reveals nothing; the others do.
+  // The drawn example is not finite and reveals no difference, but the others do.
   ContributionCheck check{.place = 6, .program = "test/program", .clipping = "test/clipping"};
   check.others = {6, 6, 6, 6, 6, 6, 6};
   CHECK_NOTHROW(look(ExactEcho(kTwoGroups, Fault::certifies_one_off), check));
   check.others.back() = 3;
   CHECK_THROWS_WITH(look(ExactEcho(kTwoGroups, Fault::certifies_one_off), check),
                     ContainsSubstring("not as long as was certified"));
-  // Norms that change from call to call differ in the second pass over all, whichever example is
+  // Norms that change from call to call differ in the second pass over all examples, whichever is
   // checked.
   struct Forgets final : ExactEcho {
     Forgets() : ExactEcho(kTwoGroups) {}

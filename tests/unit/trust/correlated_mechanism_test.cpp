@@ -28,7 +28,7 @@ using core::Receipt;
 
 namespace {
 
-/// A bounded sum with these values, of norm at most `l2_bound`.
+/// Returns a bounded sum with these values, of norm at most `l2_bound`.
 Bounded sum_of(std::vector<float> values, double l2_bound) {
   const std::size_t size = values.size();
   const EchoProgram program(size);
@@ -44,7 +44,7 @@ Value::Object momentum_tree() {
           {"variance_reduction", Value(true), {}}};
 }
 
-/// The releases of a run's steps for zero sums, which are pure noise.
+/// Returns the releases of a run's steps for zero sums, which are pure noise.
 std::vector<std::vector<float>> noise_of(const CorrelatedRecipes& recipes, std::size_t size,
                                          RandomKey key, Executor& executor, double l2_bound) {
   CorrelatedMechanism mechanism(recipes, key, executor);
@@ -74,7 +74,7 @@ TEST_CASE("correlated noise is its nodes' normals, in the combination of the rec
     const auto released = noise_of(*recipes, kSize, key, serial, kBound);
     std::vector<std::vector<float>> normals(matrices.node.size(), std::vector<float>(kSize));
     for (std::size_t j = 0; j < normals.size(); ++j)
-      core::fill_normals(key, matrices.node[j], 0, normals[j]);
+      core::NormalStream(key, matrices.node[j]).fill(0, normals[j]);
     const double scale = momentum ? 0.1 : 1.0;
     for (std::size_t t = 0; t < kSteps; ++t) {
       double worst = 0.0;
@@ -84,7 +84,7 @@ TEST_CASE("correlated noise is its nodes' normals, in the combination of the rec
           z += matrices.noise[t][j] * double(normals[j][i]);
         worst = std::max(worst, std::fabs(released[t][i] - scale * kBound * z / 4.0));
       }
-      // Some float32 roundings of values up to about 20.
+      // Some float32 rounding errors of values up to about 20.
       CHECK(worst < 1e-5);
     }
   }
@@ -217,8 +217,8 @@ TEST_CASE("what is paid for decides which new noise a correlated step has, in ev
 }
 
 TEST_CASE("correlated releases do not drift over many steps", "[correlated]") {
-  // 2^17 steps with the same x under momentum 0.999: the sum is (1 - 0.999^t) x, and the noise that
-  // of at most 17 nodes.
+  // 2^17 steps with the same x under momentum 0.999: the sum is (1 - 0.999^t) x, with the noise of
+  // at most 17 nodes.
   constexpr std::uint64_t kSteps = std::uint64_t{1} << 17;
   const auto aggregator = tree(kSteps, Value::Object{{"momentum", Value(0.999), {}}}, 1e-3);
   const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);

@@ -48,7 +48,7 @@ std::vector<Value::Object> all_options() {
   return all;
 }
 
-/// Orders of `rows` examples over `steps` steps with batches of `batch`.
+/// Returns orders of `rows` examples over `steps` steps with batches of `batch`.
 std::vector<Participation> orders(std::uint64_t rows, std::uint64_t batch, std::uint64_t steps) {
   std::vector<Participation> all;
   for (const char* name : {"sequential", "shuffle"}) {
@@ -63,8 +63,8 @@ std::vector<Participation> orders(std::uint64_t rows, std::uint64_t batch, std::
   return all;
 }
 
-/// The largest change of the first `steps` releases by group g, by dense linear algebra: all its
-/// contributions are equal, which is the worst case if R has no negative entry.
+/// Returns the largest change of the first `steps` releases by group g, by dense linear algebra:
+/// all its contributions are equal, which is the worst case if R has no negative entry.
 double by_brute_force(const ReleaseMatrices& matrices, const Participation& order,
                       std::uint32_t group, std::size_t steps) {
   std::vector<double> u(steps, 0.0);
@@ -229,8 +229,8 @@ TEST_CASE("noise that is changed by one factor is not accounted again", "[correl
   REQUIRE(factor);
   CHECK_THAT(*factor, WithinRel(2.0, 1e-14));
   CHECK_FALSE(recipes(3.0, 0.9).noise_relative_to(recipes(1.5, 0.8)));
-  // If factors differ in their last digits, the smallest one is a lower bound for the scale of all
-  // noise.
+  // If factors differ in their last digits, the smallest factor is a lower bound on the scale of
+  // all noise.
   const auto nearly = [](double last) {
     return CorrelatedRecipes::of(
         [last](std::uint64_t step) {
@@ -306,8 +306,8 @@ TEST_CASE("independent noise is not correlated", "[correlated]") {
 
 // Tran and Cutkosky (2022), Algorithm 1, print 4 s sqrt(V) alpha G as the noise of every node,
 // where V is the number of nodes that an example can be in, for rho = 1 / (2 s^2) under
-// replace_one. Ours is m alpha G with rho = 2 (squared sensitivity for noise 1) / m^2. The expected
-// ratios come from an independent calculation with other permutations, hence the tolerance.
+// replace_one. Ours is m alpha G with rho = 2 (squared sensitivity for noise 1) / m^2. Expected
+// ratios are from an independent calculation with other permutations, hence the tolerance.
 TEST_CASE("exact accounting needs a fraction of the printed noise", "[correlated]") {
   struct Row {
     std::uint64_t rows, epochs;

@@ -31,7 +31,7 @@ std::vector<std::uint8_t> read(CounterCipher& cipher, std::uint64_t domain, std:
   return out;
 }
 
-/// By OpenSSL, one block at a time.
+/// Encrypts by OpenSSL, one block at a time.
 std::vector<std::uint8_t> encrypted_counters(std::span<const std::uint8_t, 16> key,
                                              std::uint64_t domain, std::uint64_t block,
                                              std::size_t size) {
@@ -71,7 +71,7 @@ TEST_CASE("AES instructions give the standard's blocks", "[cipher]") {
       "e89c399ff0f198c6d40a31db156cabfe");
   for (const AesVariant& variant : aes_variants()) {
     INFO(variant.instruction_set);
-    // Enough blocks that the code for the widest registers computes the expected four.
+    // Enough blocks for the code for the widest registers to compute the expected four.
     std::vector<std::uint8_t> out(1024);
     variant.counter_blocks(keys, 0xf0f1f2f3f4f5f6f7, 0xf8f9fafbfcfdfeff, out);
     CHECK(std::equal(expected.begin(), expected.end(), out.begin()));

@@ -13,7 +13,7 @@ using core::DataAccount;
 
 namespace {
 
-/// Its cost is 1 by SumFilter.
+/// By SumFilter, this event costs 1.
 const Event kOne = Event::gaussian(1.0);
 
 class AccountFile {
@@ -108,7 +108,7 @@ TEST_CASE("a reservation is settled once, for at most what it was", "[account][p
 }
 
 TEST_CASE("costs are compared at a delta that pays for none of them", "[account][privacy]") {
-  /// At the deltas of accounts every event is free, as a Renyi filter says for a small cost.
+  /// At the deltas of accounts every event is free, which a Renyi filter states for a small cost.
   class Lenient final : public Accountant {
    public:
     void start(Adjacency adjacency) override { sum_.start(adjacency); }
@@ -146,11 +146,11 @@ TEST_CASE("a reservation is given back as long as no ledger was opened on it",
   CHECK(DataAccount(file.path()).give_back(filter, first));
   CHECK(file.spent() == 1.0);
   CHECK(DataAccount(file.path()).entries().front().status == "given back");
-  // The run that was about to begin can no longer open a ledger on it.
+  // The run that was about to begin can no longer open a ledger on the reservation.
   CHECK_THROWS_WITH(late.begin(first, ""), ContainsSubstring("settled before"));
   CHECK_THROWS_WITH(late.give_back(filter, first), ContainsSubstring("settled before"));
   CHECK_THROWS_WITH(late.give_back(filter, "0123"), ContainsSubstring("no reservation 0123"));
-  // A process that read the account before another one opened its ledger notices this.
+  // A process that read the account before another process opened its ledger notices this.
   DataAccount early(file.path());
   late.begin(second, "");
   CHECK_FALSE(early.give_back(filter, second));
@@ -172,7 +172,7 @@ TEST_CASE("nothing comes back of a reservation whose run was resumed, whoever se
   const core::AccountEntry entry = DataAccount(file.path()).entries().front();
   CHECK(entry.resumed);
   CHECK(entry.status == "interrupted");
-  // The second process finds it settled, for the most that it can have released.
+  // The second process finds the reservation settled, for the most that it can have released.
   DataAccount(file.path()).settle(filter, id, kOne, "completed");
   CHECK(file.spent() == 2.0);
   CHECK(DataAccount(file.path()).entries().front().status == "interrupted");

@@ -36,7 +36,7 @@ using Cells = std::vector<std::int64_t>;
 using Rows = std::vector<std::uint32_t>;
 using Ends = std::vector<std::size_t>;
 
-/// The last chunk first: overwriting chunks that should have come before shows at once.
+/// Runs the last chunk first: overwriting chunks that should have come earlier shows at once.
 class BackwardsExecutor final : public Executor {
  public:
   void for_each_chunk(std::size_t chunks, const std::function<void(std::size_t)>& body) override {
@@ -104,13 +104,13 @@ Released release(BoundedOnGrid sum, Executor& executor) {
   return Mechanism(aggregator, kKey, executor).release(std::move(sum), payment.take(), 10.0);
 }
 
-/// Not Catch's ==, which prints both of two long vectors that differ.
+/// Used instead of Catch's ==, which prints two long vectors if they differ.
 bool same(const Released& released, const std::vector<float>& expected) {
   return std::equal(released.values().begin(), released.values().end(), expected.begin(),
                     expected.end());
 }
 
-/// From the definition, with whole numbers that were added up in advance.
+/// Computes the release from the definition, with whole numbers that were added up in advance.
 std::vector<float> expected_release(Cells cells) {
   const double sigma = 1.5 * static_cast<double>(kExactLevels);
   const unsigned shift = core::release_shift(sigma);
@@ -124,7 +124,7 @@ std::vector<float> expected_release(Cells cells) {
 }
 
 constexpr std::size_t kManyGroups = 70'000;
-/// Some are smaller than a chunk of noise, and none ends with one.
+/// Some pieces are smaller than a chunk of noise, and none ends where a chunk ends.
 const Ends kEnds{1, 30'001, 31'000, 60'000, 65'537, 140'000};
 
 }  // namespace
@@ -154,7 +154,7 @@ TEST_CASE("a release has the same bits whether its sum was added up before or co
   const Dataset data = examples(2 * kManyGroups, 11);
   for (const double share : {0.0, 0.3}) {  // an even number of elements, and an odd one
     const Setting setting{program, data, share};
-    for (const std::size_t count : {3u, 11u}) {  // one pass, and two
+    for (const std::size_t count : {3u, 11u}) {  // one pass, and two passes
       const Rows rows = first_rows(count);
       const auto expected = expected_release(core::cells_for_testing(setting.now(rows)));
       BackwardsExecutor backwards;
@@ -196,8 +196,8 @@ TEST_CASE("what was released stays as it is while its memory could be used again
   CHECK(same(fourth, expected(b)));
 }
 
-// A sum that was added up passes its memory, twice as large, to the release: after the last value
-// it contains bytes of sums without noise until they are overwritten.
+// A sum that was added up passes its memory, twice as large, to the release: behind the last value,
+// this memory contains bytes of sums without noise until they are overwritten.
 TEST_CASE("behind what is released lies nothing of the sum", "[exact][mechanism][privacy]") {
   const PiecewiseEcho program(kManyGroups, kEnds);
   const Dataset data = examples(2 * kManyGroups, 11);
@@ -262,7 +262,7 @@ TEST_CASE("pieces that are not those of the parameters are refused", "[exact]") 
 TEST_CASE("without pieces, or with some that no cache holds, a sum is added up as a whole",
           "[exact]") {
   for (const Ends& ends : {Ends{}, Ends{140'000}}) {
-    // A program that lies about its pieces is not asked for pieces.
+    // No pieces are requested from a program that lies about them.
     const PiecewiseEcho program(kManyGroups, ends, true);
     const Dataset data = examples(2 * kManyGroups, 3);
     const Setting setting{program, data};

@@ -32,7 +32,7 @@ std::vector<std::int64_t> draws(const RandomKey& key, std::uint64_t stream, std:
   return out;
 }
 
-/// The probability of each integer up to `most` on either side, from the definition.
+/// Returns the probability of each integer up to `most` on either side, from the definition.
 std::map<std::int64_t, double> probabilities(double sigma, std::int64_t most) {
   std::map<std::int64_t, double> p;
   double sum = 0.0;
@@ -44,7 +44,7 @@ std::map<std::int64_t, double> probabilities(double sigma, std::int64_t most) {
   return p;
 }
 
-/// Pearson's statistic of observed and expected counts, of equal length.
+/// Returns Pearson's statistic of observed and expected counts, of equal length.
 double chi_square(const std::vector<double>& counts, const std::vector<double>& expected) {
   double sum = 0.0;
   for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -53,8 +53,8 @@ double chi_square(const std::vector<double>& counts, const std::vector<double>& 
   return sum;
 }
 
-/// A chi-square variable with k degrees of freedom is above this with probability at most 1e-9
-/// (Laurent and Massart 2000, Lemma 1).
+/// Returns a limit that a chi-square variable with k degrees of freedom exceeds with probability at
+/// most 1e-9 (Laurent and Massart 2000, Lemma 1).
 double limit(std::size_t degrees) {
   const double k = static_cast<double>(degrees), x = std::log(1e9);
   return k + 2.0 * std::sqrt(k * x) + 2.0 * x;
@@ -224,7 +224,7 @@ TEST_CASE("a release with discrete noise is charged as zCDP", "[discrete][privac
     const auto event = privgrad::core::grid_release_event(levels, sigma, adjacency);
     return std::get<privgrad::ZcdpEvent>(event.kind()).rho;
   };
-  // (levels / sigma)^2 / 2, and four times that if one example replaces another.
+  // rho is (levels / sigma)^2 / 2, and four times as much if one example replaces another.
   for (const Adjacency adjacency : {Adjacency::zero_out, Adjacency::add_or_remove_one}) {
     CHECK_THAT(rho(1024, 2048, adjacency), WithinRel(0.125, 1e-15));
     CHECK(rho(1024, 2048, adjacency) >= 0.125);

@@ -139,7 +139,8 @@ TEST_CASE("hostile documents are refused, not followed down the stack", "[event_
   std::string deep;
   for (int i = 0; i < 100'000; ++i) deep += R"({"event":"composed","of":[)";
   CHECK_THROWS_AS(parse(deep), ConfigError);
-  // Lists where a text belongs: the parsed document would be copied and freed by recursion.
+  // Nested lists in the place of a text: the parsed document would be copied and freed by
+  // recursion.
   const std::string lists = std::string(300, '[') + std::string(300, ']');
   CHECK_THROWS_WITH(parse(R"({"event":"unsupported","reason":)" + lists + "}"),
                     ContainsSubstring("nested deeper than 192"));

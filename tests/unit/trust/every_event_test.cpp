@@ -1,5 +1,5 @@
-// What every kind of event must have. The kinds are taken from Event::Kind, so a kind that is added
-// is tested here without a change.
+// Requirements on every kind of event. The kinds come from Event::Kind, so an added kind is tested
+// here without a change.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -21,13 +21,14 @@ namespace {
 
 const Event kInside = Event::gaussian(1.0);
 
-/// Gives members values that are in every range; `changed` is the place of one that gets another.
+/// Gives members values inside every range; `changed` is the place of the only member that gets
+/// another value.
 class Filler {
  public:
   explicit Filler(int changed) : changed_(changed) {}
   void operator()(const char*, double& value) { value = is_changed() ? 1.0 : value + 0.5; }
   void operator()(const char*, std::int64_t& value) {
-    const bool changed = is_changed();  // the size of a subset comes after that of the whole
+    const bool changed = is_changed();  // the subset's size follows the size of the whole
     value = changed ? (place_ == 1 ? 5 : 1) : 4 - place_;
   }
   void operator()(const char*, std::string& value) { value = is_changed() ? "another" : "one"; }
@@ -46,7 +47,7 @@ class Filler {
 
 struct Example {
   Event event;
-  std::vector<Event> changed;  ///< In one member each.
+  std::vector<Event> changed;  ///< Each in one member.
 };
 
 template <class Kind>
@@ -74,7 +75,7 @@ const std::vector<Example>& examples() {
   return made;
 }
 
-/// The events that run another one on batches, found without sampling_of().
+/// Returns the events that run another event on batches, found without sampling_of().
 std::vector<Event> sampled_examples() {
   std::vector<Event> found;
   for (const auto& [event, changed] : examples()) {
@@ -136,7 +137,7 @@ TEST_CASE("every event that samples renews keys, has a law to be watched by, and
     const std::vector<core::Charge> charges{{0, kInside, event}};
     CHECK(core::rest_on_secret_draws(charges));
     CHECK(core::sampling_law(charges, 0).kind != core::SamplingLaw::Kind::any);
-    // At epsilon 0 a release on a batch that holds the example with probability q costs q times
+    // At epsilon 0, a release on a batch that contains the example with probability q costs q times
     // as much.
     CHECK_THAT(least_delta(event), WithinRel(sampling->rate * least_delta(kInside), 1e-6));
   }

@@ -39,7 +39,7 @@ namespace {
 
 using Cells = std::vector<std::int64_t>;
 
-/// The exact sum of one example with these values, which is at most `l2_bound` long.
+/// Returns the exact sum of one example with these values, which is at most `l2_bound` long.
 BoundedOnGrid exact_sum_of(std::vector<float> values, double l2_bound) {
   const std::size_t size = values.size();
   const EchoProgram program(size);
@@ -55,8 +55,8 @@ std::vector<float> example(std::size_t size, std::uint64_t step) {
   return x;
 }
 
-/// The releases by the definition (src/exact_part.hpp), with the data in long double: R_t = sum_i
-/// c_i R_i + round((D_t + Z_t) / 2^h).
+/// Returns the releases by the definition (src/exact_part.hpp), with the data in long double: R_t =
+/// sum_i c_i R_i + round((D_t + Z_t) / 2^h).
 /// \param fraction  cells are 2^fraction units of the noise's grid.
 std::vector<std::vector<double>> expected_releases(const CorrelatedRecipes& recipes,
                                                    const std::vector<Cells>& x,
@@ -94,7 +94,7 @@ std::vector<std::vector<double>> expected_releases(const CorrelatedRecipes& reci
   return releases;
 }
 
-/// A program whose sums are what the test writes.
+/// A program whose sums the test writes.
 class ScriptedCells final : public Program, public ExactClipping {
  public:
   explicit ScriptedCells(Cells cells) : cells_(std::move(cells)) {}
@@ -128,9 +128,9 @@ class ScriptedCells final : public Program, public ExactClipping {
 TEST_CASE("steps on a device need a program that makes them", "[exact]") {
   ScriptedCells program({1, 2, 3});
   CHECK(core::ResidentRun::ability(program) == nullptr);
-  CHECK_THROWS_AS(
-      core::ResidentRun(program, StepRule::Kind::descent, RandomKey::from_seed(1), "p", serial),
-      std::bad_cast);
+  CHECK_THROWS_AS(core::ResidentRun(program, Dataset(), StepRule::Kind::descent,
+                                    RandomKey::from_seed(1), "p", serial),
+                  std::bad_cast);
 }
 
 TEST_CASE("an exact release is one rounded Gaussian of its terms' joint variance",
@@ -199,7 +199,7 @@ TEST_CASE("exact noise has standard deviation multiplier * bound / divisor",
       mechanism.release(exact_sum_of(std::vector<float>(kSize, 0.0f), 4.0), payments.take(0), 10.0);
   double squares = 0.0;
   for (const float x : released.values()) squares += static_cast<double>(x) * x;
-  // Standard error of a standard deviation: 1 / sqrt(2 n); 6 of them: false alarm below 1e-8.
+  // A standard deviation has the standard error 1 / sqrt(2 n); six of them: false alarm below 1e-8.
   CHECK_THAT(std::sqrt(squares / kSize), WithinRel(0.6, 6.0 / std::sqrt(2.0 * kSize)));
 }
 
@@ -283,7 +283,7 @@ TEST_CASE("a correlated run takes no more examples a step than its sums have roo
 
 TEST_CASE("neighbours' exact releases differ by what the sums do, in whole cells",
           "[exact][mechanism][privacy]") {
-  const auto aggregator = independent_noise(1e-9);  // a standard deviation of 0.07 cells: no noise
+  const auto aggregator = independent_noise(1e-9);  // a deviation of 0.07 cells: no noise
   const auto release = [&](float x) {
     Mechanism mechanism(aggregator, RandomKey::from_seed(3), serial);
     Payments payments({Event::gaussian(1e-9)});
@@ -394,7 +394,7 @@ TEST_CASE("exact releases that fade, or share, follow the definition to one coar
           // The new part of a release is a whole number of public cells, and reveals nothing else
           // about the data.
           worst_whole = std::max(worst_whole, std::fabs(y - std::round(y)));
-          // And it equals the new data, with noise of the step's own standard deviation.
+          // The new part equals the new data, with noise of the step's own standard deviation.
           long double data = 0.0L;
           for (std::uint64_t u = 0; u <= t; ++u) {
             long double weight = 1.0L;
@@ -459,7 +459,7 @@ TEST_CASE("sums that leave 64 bits are released as if they had not, modulo what 
     }
   }
   CHECK(wrong == 0);
-  CHECK(largest > 0x1p62);  // they did wrap around
+  CHECK(largest > 0x1p62);  // the releases did wrap around
 }
 
 TEST_CASE("roundings of exact sums that fade are paid for with at most 1e-6 of the noise",

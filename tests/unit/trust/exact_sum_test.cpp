@@ -30,7 +30,7 @@ Rows all_of(const Dataset& data) {
   return rows;
 }
 
-/// Of all sizes from 1e-30 to 1e30; every seventh is not finite.
+/// Returns rows of all sizes from 1e-30 to 1e30; every seventh is not finite.
 Dataset rows_of_all_sizes(std::size_t width, std::size_t count) {
   std::mt19937 random(8);
   std::normal_distribution<float> normal;
@@ -66,7 +66,7 @@ Cells minus(Cells a, const Cells& b) {
   return a;
 }
 
-/// A program that computes rows, and one that computes cells.
+/// Calls body with a program that computes rows, and with one that computes cells.
 template <class Body>
 void for_both(std::size_t groups, const Body& body) {
   body(static_cast<const Program&>(EchoProgram(2 * groups)));
@@ -167,7 +167,7 @@ TEST_CASE("a clipped contribution is the gradient on the grid, to one cell", "[e
 }
 
 TEST_CASE("each group is clipped by its own length", "[exact][clip]") {
-  // A short first pair and a long second one: flat clipping keeps their ratio, whichever is first.
+  // A short first pair and a long second pair: flat clipping keeps their ratio, whichever is first.
   const Dataset data(ExampleShape{{4}, 0}, {0.0f, 0.5f, 0.0f, 12.0f}, {0.0f});
   const auto groups = pairs(2);
   const core::Clip clip{.rule = flat_clipping(), .groups = groups, .clip_norm = 1.0};
@@ -241,7 +241,7 @@ TEST_CASE("neighbours that are made to move a float32 sum move the exact one by 
       with += features[i];
       if (i > 0) without += features[i];
     }
-    CHECK(std::abs(with - without) > 2.0f);  // the construction works
+    CHECK(std::abs(with - without) > 2.0f);  // the data are as constructed
 
     const Dataset data(ExampleShape{{1}, 0}, std::move(features), std::vector<float>(count));
     const EchoProgram program(1);

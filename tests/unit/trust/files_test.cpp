@@ -19,12 +19,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// What this thread does to the disk, if a test wants to know.
+// The disk operations of this thread, if a test records them.
 thread_local std::vector<std::string>* disk_log = nullptr;
 
 }  // namespace
 
-/// The test's own, which replace the C library's.
+/// The test's own functions, which replace those of the C library.
 extern "C" int fsync(int descriptor) {
   struct stat info {};
   if (disk_log != nullptr && ::fstat(descriptor, &info) == 0) {

@@ -36,7 +36,7 @@ TEST_CASE("a product in 128 bits is rounded down, to the last unit", "[trust]") 
        wide(0xffe4911943a5394d, 0xf553227e49059c5f)},
       {0x1c90a9587403e430, wide(0xfff70298cb5c7427, 0x3f98e2774cbd87ad),
        wide(0xffeff3439cc3085d, 0x20f2db9d79e41878)},
-      // Just below a whole unit, just above one, and exactly one.
+      // Just below a whole unit, just above a unit, and exactly a unit.
       {0x1, wide(0, 0x0fffffffffffffff), wide(0, 0)},
       {0x1, wide(0, 0x1000000000000000), wide(0, 1)},
       {0x1, wide(~0ull, 0xefffffffffffffff), wide(~0ull, ~1ull)},

@@ -21,7 +21,7 @@ namespace privgrad {
 
 using Cells = std::vector<std::int64_t>;
 
-/// 64-bit words of all sizes and signs, including the ends of the range.
+/// Returns 64-bit words of all sizes and signs, including the ends of the range.
 inline Cells mixed_sums(std::size_t count, std::uint64_t seed) {
   Cells sums(count);
   core::CounterCipher(core::RandomKey::from_seed(seed))
@@ -36,10 +36,10 @@ inline Cells mixed_sums(std::size_t count, std::uint64_t seed) {
   return sums;
 }
 
-/// The definition in rounded_gaussian.hpp, implemented independently of the library: from the bits
-/// of the cipher, 32 and 29 and 320 more of each, in MPFR with 800 bits, rounded to nearest at each
-/// step. Correct if (sum + Z) / 2^shift is farther than sigma 2^-300 from all half-integers, which
-/// is always the case.
+/// The definition in rounded_gaussian.hpp, implemented independently of the library: from the
+/// cipher's bits, 32 and 29, and 320 further bits for each, in MPFR with 800 bits, rounded to
+/// nearest at each step. Correct if (sum + Z) / 2^shift is farther than sigma 2^-300 from all
+/// half-integers, which is always the case.
 class Definition {
  public:
   Definition(const core::RandomKey& key, std::uint64_t stream) : Definition({key, stream, 1}) {}
@@ -83,7 +83,7 @@ class Definition {
     return rounded(shift);
   }
 
-  /// For one term. The pair's number selects its further bits.
+  /// Rounds an element with one term. The pair's number selects its further bits.
   std::int64_t rounded(const core::RoundingAddress& address, double sigma, unsigned shift,
                        std::int64_t sum) {
     mpfr_set_si(&sum_, sum, MPFR_RNDN);
@@ -108,7 +108,7 @@ class Definition {
     return static_cast<std::int64_t>(k);
   }
 
-  /// sum_ += sigma zeta
+  /// Adds sigma zeta to sum_.
   void add(const core::RoundingAddress& address, double sigma, core::CounterCipher& cipher) {
     set_zeta(address, cipher);
     mpfr_mul_d(&u_, &u_, sigma, MPFR_RNDN);
@@ -130,7 +130,7 @@ class Definition {
     mpfr_div_2ui(x, x, static_cast<unsigned long>(bits), MPFR_RNDN);
   }
 
-  /// Stores the result in u_.
+  /// Sets zeta; the result is in u_.
   void set_zeta(const core::RoundingAddress& address, core::CounterCipher& cipher) {
     set(&u_, address.radius, 32, address.pair, 0, cipher);
     mpfr_log(&u_, &u_, MPFR_RNDN);
@@ -157,8 +157,8 @@ inline std::size_t differences(const Cells& a, const Cells& b) {
   return count;
 }
 
-/// Words that are random, all zeros, all ones, or next to the limits of what the first tiers leave
-/// undecided.
+/// Returns words that are random, all zeros, all ones, or next to the limits beyond which the first
+/// tiers leave elements undecided.
 inline std::vector<core::NormalWords> many_words(std::uint64_t random) {
   core::NormalWords zeros{}, ones, edges = random_words(1000);
   std::memset(&ones, 0xff, sizeof ones);

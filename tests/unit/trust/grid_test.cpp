@@ -33,14 +33,14 @@ std::vector<std::int32_t> rounded(const std::vector<float>& row, double factor, 
   return cells;
 }
 
-/// Exact check of the length.
+/// Checks the length exactly.
 bool is_within(const std::vector<std::int32_t>& cells, std::uint64_t levels) {
   Wide squares = 0;
   for (const std::int64_t cell : cells) squares += static_cast<Wide>(cell * cell);
   return squares <= static_cast<Wide>(levels) * levels;
 }
 
-/// The cells of one row, clipped flat as in a run.
+/// Returns the cells of one row, clipped flat as in a run.
 std::vector<std::int32_t> clipped_cells(const std::vector<float>& row, double clip_norm,
                                         std::uint64_t levels) {
   const auto groups = one_group(row.size());
@@ -61,7 +61,7 @@ class HostileRows {
     const float size = std::ldexp(1.0f, static_cast<int>(random_() % 80) - 40);
     for (float& x : row) {
       if (kind == 0) {
-        x = std::bit_cast<float>(static_cast<std::uint32_t>(random_()));  // anything at all
+        x = std::bit_cast<float>(static_cast<std::uint32_t>(random_()));  // any bits
       } else if (kind == 1) {
         x = std::bit_cast<float>(static_cast<std::uint32_t>(random_() % 0x00800000));  // denormal
       } else if (kind == 2) {
@@ -94,7 +94,7 @@ TEST_CASE("rounding to the grid goes towards zero", "[grid]") {
 
 TEST_CASE("all instruction sets make the same cells, and add them up alike", "[grid]") {
   // Rows of all sizes, some with values that are not finite; also the largest allowed cell and the
-  // first that is too long. Expected from the definition, one number after another.
+  // first that is too long. Expected values come from the definition, one number after another.
   constexpr double kLevels = 67108864.0, kScale = 3e7;
   HostileRows rows;
   std::vector<std::vector<float>> inputs{
@@ -147,7 +147,7 @@ TEST_CASE("all instruction sets make the same cells, and add them up alike", "[g
 
 TEST_CASE("whatever the factors, a contribution on the grid is within the bound, exactly",
           "[grid][privacy][long]") {
-  // Factors that the core would never use: the bound must not depend on them, or on any rounding.
+  // The core would never use these factors: the bound must not depend on them, or on rounding.
   HostileRows rows;
   const int count = trials(200'000, "contributions");
   for (int trial = 0; trial < count; ++trial) {
@@ -179,7 +179,7 @@ TEST_CASE("clipped as a run clips it, a contribution keeps all but the fraction 
     const std::uint64_t levels = 1 + rows.integer() % (kMostGridLevels >> rows.integer() % 28);
     const auto cells = clipped_cells(row, clip_norm, levels);
     REQUIRE(is_within(cells, levels));
-    // The exact cells, computed differently: in long double from the row.
+    // Computes the exact cells differently: in long double from the row.
     long double squares = 0.0L;
     for (const float x : row) squares += static_cast<long double>(x) * x;
     if (!std::isfinite(static_cast<double>(squares))) {

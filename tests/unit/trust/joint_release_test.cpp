@@ -23,7 +23,7 @@ using core::take_apart;
 
 namespace {
 
-/// The joint vector itself, through a mechanism without noise and with divisor 1.
+/// Returns the joint vector itself, by a mechanism without noise and with divisor 1.
 Released without_noise(Bounded sum) {
   const auto aggregator = independent_noise(1.0);
   const auto executor = core::make_executor(1);
@@ -54,7 +54,7 @@ TEST_CASE("the shares of a joint release fill the bound and never more", "[joint
     const long double z_delta =
         1.0L / std::sqrt(1.0L / (static_cast<long double>(z) * z) -
                          1.0L / (4.0L * static_cast<long double>(sigma_b) * sigma_b));
-    // The share is rounded down by less than a cell, 2^-26, so the count does not have less noise.
+    // The share is rounded down, by less than a cell, 2^-26, so the count has no less noise.
     const double cell = 0x1p-26;
     const double of_square = 2.0 * cell / static_cast<double>(a * a);
     REQUIRE_THAT(z / static_cast<double>(a),
@@ -83,7 +83,7 @@ TEST_CASE("one example moves the joint vector by the bound at most, and by no le
       CHECK(sum.l2_bound() == 1.0);
       CHECK(sum.size() == 4);
       const Released joint = without_noise(std::move(sum));
-      // Converted to floats: relative roundings of 6e-8.
+      // The conversion to floats has relative rounding errors of 6e-8.
       CHECK(norm_of(joint.values()) <= 1.0 + 1e-7);
       if (size > 1.0f) CHECK(norm_of(joint.values()) >= 1.0 - 1e-6);
       CHECK_THAT(joint.values()[3], WithinRel(size < 1.0f ? share : -share, 1e-6));
@@ -101,7 +101,7 @@ TEST_CASE("the parts are the clipped sum and the share of unclipped examples", "
   REQUIRE(parts.gradients.values().size() == 2);
   CHECK_THAT(parts.gradients.values()[0], WithinRel(0.9, 1e-6));
   CHECK_THAT(parts.gradients.values()[1], WithinRel(0.4, 1e-6));
-  // The divisor was 1: (2 - 2) / 2 + 1/2.
+  // With divisor 1, the result is (2 - 2) / 2 + 1/2.
   CHECK_THAT(parts.unclipped, WithinAbs(0.5, 1e-6));
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("the noise splits as the shares say", "[joint][privacy]") {
   // z_delta = (1/1.5^2 - 1/4^2)^(-1/2) = 1.618080
   const double z_delta = 1.6180797;
   CHECK_THAT(said, WithinRel(z_delta * kClipNorm / kDivisor, 1e-6));
-  // Six standard errors of a standard deviation, 1/sqrt(2 n): false alarm below 1e-8.
+  // Six standard errors of a standard deviation (1/sqrt(2 n)): false alarm below 1e-8.
   CHECK_THAT(std::sqrt(gradient_squares / (kSteps * kSize)),
              WithinRel(said, 6.0 / std::sqrt(2.0 * kSteps * kSize)));
   CHECK_THAT(std::sqrt(count_squares / kSteps),

@@ -23,14 +23,14 @@ LeastCost least_of(const Event& event, std::uint64_t count = 1,
 
 Event sampled(double q, double sigma) { return Event::poisson_sampled(q, Event::gaussian(sigma)); }
 
-/// Not above the expected value, and only slightly below.
+/// Checks that the value is not above the expected value, and only slightly below.
 void check_just_below(double got, double expected, double tolerance = 1e-7) {
   INFO("got " << got << ", expected " << expected);
   CHECK(got <= expected);
   CHECK(got >= expected * (1.0 - tolerance));
 }
 
-/// A built-in accountant, made in the same way as by the core.
+/// Returns a built-in accountant, made in the same way as by the core.
 ComponentPtr<Accountant> made_by_core(const char* name, Adjacency adjacency) {
   const Component& component = house().find<Accountant>(name);
   const Params defaults = Params::make(name, component.factory.info.params, Value(Value::Object{}));
@@ -42,8 +42,8 @@ ComponentPtr<Accountant> made_by_core(const char* name, Adjacency adjacency) {
 
 }  // namespace
 
-// Expected values: mpmath 1.4, 50 digits, the closed forms of Balle and Wang 2018 (Theorem 8) and
-// of its Poisson-sampled mixture, integrated numerically as a check.
+// Expected values: mpmath 1.4, 50 digits, the closed forms for the Gaussian (Balle and Wang 2018,
+// Theorem 8) and for its Poisson-sampled mixture, integrated numerically as a check.
 TEST_CASE("what one release spends at least is what it spends", "[least_cost][privacy]") {
   check_just_below(least_of(Event::gaussian(1.0)).delta(1.0), 0.12693673750664395);
   check_just_below(least_of(Event::gaussian(0.5)).delta(10.0), 9.9402028161181528e-06);
@@ -56,7 +56,8 @@ TEST_CASE("what one release spends at least is what it spends", "[least_cost][pr
                    2.7320092615461311e-09, 1e-6);
   check_just_below(least_of(Event::random_allocation(1, Event::gaussian(1.0))).delta(1.0),
                    0.12693673750664395);
-  // All examples are no sample, and one of 100 is a coin of probability 0.01.
+  // A batch of all examples is not a sample, and a batch of one in 100 is a coin of probability
+  // 0.01.
   check_just_below(least_of(Event::sampled_without_replacement(10, 10, Event::gaussian(2.0)), 1,
                             Adjacency::replace_one)
                        .delta(1.0),
@@ -66,7 +67,7 @@ TEST_CASE("what one release spends at least is what it spends", "[least_cost][pr
       0.0038292492254802623);
   check_just_below(least_of(Event::laplace(0.5)).delta(1.0), 0.39346934028736658);
   check_just_below(least_of(Event::zcdp(0.5)).delta(1.0), 0.12693673750664395);
-  // Far out, where e^epsilon exceeds doubles: mu = 50 at epsilon 1000 and 2000.
+  // For large epsilon, where e^epsilon exceeds doubles: mu = 50 at epsilon 1000 and 2000.
   check_just_below(least_of(Event::gaussian(0.02)).delta(1000.0), 0.99999968032650774);
   check_just_below(least_of(Event::gaussian(0.02)).delta(2000.0), 2.8202890555336322e-51, 1e-3);
 }
@@ -79,7 +80,7 @@ TEST_CASE("what is spent at least does not shrink by adding, and knows no sampli
   least.compose(Event::poisson_sampled(0.0, Event::non_private()), 1);
   least.compose(Event::gaussian(1.0), 0);
   CHECK(least.delta(0.0) == 0.0);
-  // 4 Gaussians with noise multiplier 2 equal one with 1.
+  // 4 Gaussians with noise multiplier 2 equal one Gaussian with 1.
   least.compose(Event::gaussian(2.0), 4);
   check_just_below(least.delta(1.0), 0.12693673750664395);
   for (int i = 1; i <= 100; ++i) {

@@ -23,7 +23,7 @@ using core::read_ledger;
 
 namespace {
 
-// Atomic: other tests of this program write ledgers on several threads.
+// Atomic, because other tests of this program write ledgers on several threads.
 std::atomic<int> flushes = 0;
 std::atomic<bool> flushing_fails = false;
 
@@ -106,7 +106,7 @@ TEST_CASE("the budget is a filter: what would exceed it is not paid for", "[ledg
   CHECK(book.ledger.exhausted());
   CHECK(book.ledger.spent().value == 3.0);
   CHECK(read_ledger(book.file).releases.size() == 3);
-  // A smaller charge afterwards is refused too, because the order of charges is that of the plan.
+  // A smaller charge afterwards is also refused, because the plan determines the order of charges.
   CHECK(book.ledger.charge(gaussians(3, 1, 1e6)).empty());
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("steps that cost nothing are charged without asking the accountant aga
   CHECK(book.accountant.asked() == asked);
   CHECK(book.ledger.spent().value == 1.0);
   CHECK(read_ledger(book.file).releases.back().epsilon == 1.0);
-  // Together with others that have a cost, it is composed.
+  // Together with charges that have a cost, it is composed.
   rest.push_back(gaussians(3, 1, 1.0).front());
   CHECK(book.ledger.charge(rest).size() == 3);
   CHECK(book.ledger.spent().value == 2.0);
@@ -156,7 +156,7 @@ TEST_CASE("an answer that cannot be one is not believed", "[ledger][privacy]") {
   CHECK_THROWS_AS(core::checked(answer(1.0, 1.1), "x"), PluginError);
   CHECK_THROWS_AS(core::checked(answer(1.0, std::nan("")), "x"), PluginError);
   CHECK(core::checked(answer(HUGE_VAL, 1.0), "x").value == HUGE_VAL);
-  // And the ledger uses that check: an accountant with negative cost buys nothing.
+  // The ledger uses that check: an accountant with negative cost buys nothing.
   Book book;
   book.accountant.compose(Event::gaussian(1.0), 1);
   book.accountant.refund(5.0);

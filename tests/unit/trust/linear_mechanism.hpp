@@ -23,23 +23,23 @@ class LinearMechanism {
     double value;
   };
 
-  /// Binary-tree aggregation (Dwork et al. 2010, Chan et al. 2011): one row of ones for each
-  /// complete aligned block of 2^b steps inside [0, completed_to). Blocks that reach beyond are
-  /// never finished and so never released.
+  /// Returns binary-tree aggregation (Dwork et al. 2010, Chan et al. 2011): one row of ones for
+  /// each complete aligned block of 2^b steps inside [0, completed_to). Blocks that reach beyond
+  /// completed_to are never finished, and so never released.
   /// \param completed_to  >= steps: further steps without data, which complete more blocks (tree
   ///   completion).
   static LinearMechanism tree(std::uint64_t steps, std::uint64_t completed_to);
   static LinearMechanism tree(std::uint64_t steps) { return tree(steps, steps); }
 
-  /// The lower-triangular Toeplitz matrix with this first column.
+  /// Returns the lower-triangular Toeplitz matrix with this first column.
   static LinearMechanism toeplitz(std::span<const double> first_column);
 
-  /// One after the other, with noise of their own: a tree with restarts.
+  /// The given mechanisms one after the other, each with its own noise: a tree with restarts.
   static LinearMechanism in_sequence(const std::vector<LinearMechanism>& parts);
 
   std::uint64_t steps() const { return columns_.size(); }
   std::uint64_t rows() const { return rows_; }
-  /// The rows that the data of one step enter.
+  /// Returns the rows that the data of one step enter.
   /// \param step  below steps().
   std::span<const Entry> column(std::uint64_t step) const { return columns_.at(step); }
 
@@ -89,14 +89,14 @@ inline LinearMechanism LinearMechanism::in_sequence(const std::vector<LinearMech
   return result;
 }
 
-/// The largest |C dx|^2 when one unit takes part in exactly these steps with a contribution of norm
-/// at most 1 in each: sum over rows of (sum over its steps of |C_rt|)^2.
+/// Returns the largest |C dx|^2 when one unit takes part in exactly these steps with a contribution
+/// of norm at most 1 in each: sum over rows of (sum over its steps of |C_rt|)^2.
 ///
-/// Proof: the row's change is a sum of vectors of norm |C_rt| at most. Where C has no negative
-/// entry the bound is met, by equal contributions. With noise sigma the whole release is one
-/// Gaussian mechanism of noise multiplier sigma over the root of this, also if x depends on earlier
-/// releases (Denisov, McMahan, Rush, Smith and Thakurta 2022, Theorem 2.1), which is zCDP with
-/// rho = this / (2 sigma^2). `replace_one` moves every contribution by up to 2: four times as much.
+/// Proof: the row's change is a sum of vectors of norm |C_rt| at most. If C has no negative entry,
+/// equal contributions attain the bound. With noise sigma the whole release is one Gaussian
+/// mechanism, with noise multiplier sigma over the root of this sum, even if x depends on earlier
+/// releases (Denisov, McMahan, Rush, Smith and Thakurta 2022, Theorem 2.1), which is zCDP with rho
+/// = this / (2 sigma^2). `replace_one` moves every contribution by up to 2: four times as much.
 ///
 /// \param participations  distinct steps.
 /// \returns a value with a relative error of at most 2^-51.
@@ -113,7 +113,7 @@ inline double squared_sensitivity(const LinearMechanism& mechanism,
   return static_cast<double>(sum);
 }
 
-/// The squared sensitivity to each group, for noise 1 on every row of the matrix.
+/// Returns the squared sensitivity to each group, for noise 1 on every row of the matrix.
 inline std::vector<double> squared_sensitivities(
     const LinearMechanism& mechanism, const privgrad::core::Participation& participation) {
   struct Place {

@@ -24,8 +24,8 @@ double of_steps(const LinearMechanism& mechanism, const Steps& steps) {
   return squared_sensitivity(mechanism, steps);
 }
 
-/// The worst example when each takes part once in every epoch of `batches`, always in the same
-/// batch.
+/// Returns the cost of the worst example if each takes part once per epoch of `batches`, always in
+/// the same batch.
 double worst_in_fixed_order(const LinearMechanism& mechanism, std::uint64_t batches) {
   double worst = 0.0;
   for (std::uint64_t first = 0; first < batches; ++first) {
@@ -68,7 +68,7 @@ double worst_of(std::span<const double> first_column, std::uint64_t most,
       .back();
 }
 
-/// Over every subset of at most 26 steps, by what each row of a dense matrix adds up to.
+/// Maximises over every subset of at most 26 steps, by the sum in each row of a dense matrix.
 double by_brute_force(const LinearMechanism& mechanism, std::uint64_t most,
                       std::uint64_t separation) {
   const std::uint64_t n = mechanism.steps();
@@ -101,13 +101,13 @@ void check_close(double got, double expected, double relative) {
 }  // namespace
 
 TEST_CASE("a tree releases the blocks that are complete, and no others", "[linear]") {
-  // 8 + 4 + 2 + 1 blocks; with 7 steps the last of each size but the smallest is never finished.
+  // 8 + 4 + 2 + 1 blocks; 7 steps never finish the last block of each size above 1.
   CHECK(LinearMechanism::tree(8).rows() == 15);
   CHECK(LinearMechanism::tree(7).rows() == 11);
   CHECK(LinearMechanism::tree(8).column(0).size() == 4);
   CHECK(LinearMechanism::tree(7).column(0).size() == 3);
   CHECK(LinearMechanism::tree(7).column(6).size() == 1);
-  // Steps without data complete them.
+  // Steps without data complete these blocks.
   CHECK(LinearMechanism::tree(7, 8).column(6).size() == 4);
   CHECK(LinearMechanism::tree(0).rows() == 0);
   CHECK_THROWS_AS(LinearMechanism::tree(8, 7), ConfigError);
@@ -120,9 +120,9 @@ TEST_CASE("sensitivity: what a unit's steps add up to in every row, by hand", "[
   CHECK(of_steps(tree, {0, 1}) == 10.0);        // two leaves, 2^2 in their pair, 2^2 in the root
   CHECK(of_steps(tree, {0, 2}) == 8.0);         // two leaves, two pairs, 2^2 in the root
   CHECK(of_steps(tree, {0, 1, 2, 3}) == 28.0);  // 4 + 2 * 4 + 16
-  // In trees of their own nothing adds up before it is squared.
+  // In separate trees, contributions do not add up before they are squared.
   CHECK(of_steps(LinearMechanism::in_sequence({tree, tree}), {0, 4}) == 6.0);
-  // Signs do not help: contributions can have them too.
+  // Signs do not help, because contributions can have signs, too.
   const std::vector<double> column{1.0, -1.0};
   CHECK(of_steps(LinearMechanism::toeplitz(column), {0, 1}) == 5.0);
 }
@@ -179,13 +179,13 @@ TEST_CASE("a decreasing Toeplitz matrix of many steps needs no matrix and no sea
   const double n = 1e5;
   check_close(worst_of(std::span(ones).first(1000), 1000, 0), 1000.0 * 1001.0 * 2001.0 / 6.0,
               1e-14);
-  // Ten times, 10^4 apart: blocks of 10^4 rows with the change 1, 2, ..., 10.
+  // Ten participations, 10^4 steps apart: blocks of 10^4 rows with the change 1, 2, ..., 10.
   check_close(worst_of(ones, 10, 9999), 0.1 * n * 385.0, 1e-14);
 }
 
 // Tran and Cutkosky (2022) discount the j-th use of an example in a node by (1-a)^(jN), which holds
-// for one fixed order of N examples. With a fresh permutation per epoch an example can be the last
-// of one epoch and the first of the next: then a node changes by nearly twice as much.
+// for one fixed order of N examples. With a fresh permutation per epoch, an example can be the last
+// in one epoch and the first in the next: then a node changes by nearly twice as much.
 TEST_CASE("momentum under fresh permutations: two uses can be neighbours", "[linear]") {
   constexpr double kA = 0.01;
   constexpr std::uint64_t kExamples = 100;

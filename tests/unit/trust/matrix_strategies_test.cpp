@@ -34,13 +34,13 @@ struct Case {
         workload(given.at("workload")) {}
   std::uint64_t spacing() const { return steps / participations; }
   double momentum() const { return workload == "momentum" ? 0.9 : 0.0; }
-  /// The weight of a step in the iterates.
+  /// Returns the weight of a step in the iterates.
   double weight(std::uint64_t step) const {
     return workload == "decay" ? 1.0 - static_cast<double>(step) / static_cast<double>(steps) : 1.0;
   }
 };
 
-/// A started aggregator, with noise multiplier 1.
+/// Returns a started aggregator, with noise multiplier 1.
 ComponentPtr<Aggregator> started(const Case& shape, Value::Object params) {
   params.push_back({"momentum", Value(shape.momentum()), {}});
   params.push_back({"participations", Value(static_cast<std::int64_t>(shape.participations)), {}});
@@ -81,7 +81,7 @@ struct Errors {
   double last = 0.0;     // the squared norm of the last row
 };
 
-/// Computed only from the recipes: the effect of each step's noise on all iterates, one step after
+/// Computes, only from the recipes, the effect of each step's noise on all iterates, one step after
 /// another.
 Errors errors_of(const Case& shape, const Aggregator& aggregator, std::uint64_t window) {
   std::vector<ReleaseRecipe> recipes;
@@ -106,8 +106,8 @@ Errors errors_of(const Case& shape, const Aggregator& aggregator, std::uint64_t 
   return errors;
 }
 
-/// Squared sensitivity to a row that takes part as given by the shape, in the way in which it would
-/// be charged.
+/// Returns the squared sensitivity, as it would be charged, to a row that takes part as the shape
+/// defines.
 double charged(const Case& shape, const Aggregator& aggregator) {
   std::vector<std::vector<std::uint32_t>> order(shape.steps);
   for (std::uint64_t i = 0; i < shape.participations; ++i) order[i * shape.spacing()] = {0};
@@ -132,7 +132,7 @@ Ratios ratios_of(const Case& shape, const Aggregator& aggregator) {
   return {std::sqrt(ours.squares / plain.squares * cost), std::sqrt(ours.last / plain.last * cost)};
 }
 
-/// Error times sensitivity as charged for a banded strategy, divided by that of independent noise.
+/// Returns error times charged sensitivity of a banded strategy, relative to independent noise.
 double banded_ratio(const Case& shape, const Aggregator& aggregator) {
   const ComponentPtr<Aggregator> independent = house().create<Aggregator>("gaussian", {});
   const std::vector<double> noise(shape.steps, 1.0);
@@ -155,7 +155,7 @@ TEST_CASE("matrix: error and charge of given coefficients are those of the refer
     // 5 * 10^7 products each: one of the long cases is enough.
     if (shape.steps > 1000 && given.at("bands") != 4) continue;
     INFO(given.dump());
-    if (given.at("strategy") == "cgd") continue;  // its coefficient is not given
+    if (given.at("strategy") == "cgd") continue;  // the file lacks its coefficient
     const Ratios found = ratios_of(shape, *started(given, true));
     CHECK_THAT(found.rmse, WithinRel(given.at("rmse").get<double>(), 1e-9));
     CHECK_THAT(found.last, WithinRel(given.at("last").get<double>(), 1e-9));
@@ -171,8 +171,8 @@ TEST_CASE("matrix: the strategies that it optimises are as good as the reference
     if (shape.steps > 1000 || given.at("strategy") == "bisr") continue;
     INFO(given.dump());
     const Ratios found = ratios_of(shape, *started(given, false));
-    // With two bands there is a single minimum; with more, either program may have found a worse
-    // one.
+    // With two bands there is a single minimum; with more bands, either program may have found a
+    // worse minimum.
     const bool is_unique = given.at("bands") == 2;
     CHECK(found.rmse <= given.at("rmse").get<double>() * (is_unique ? 1.0 + 1e-9 : 1.002));
   }

@@ -26,7 +26,7 @@ using core::release_events;
 
 namespace {
 
-/// A bounded sum of `size` zeros, whose release is pure noise.
+/// Returns a bounded sum of `size` zeros, whose release is pure noise.
 Bounded zeros(std::size_t size, double l2_bound) {
   const EchoProgram program(size);
   const Dataset data(ExampleShape{{size}, 0}, std::vector<float>(size, 0.0f), {0.0f});
@@ -45,7 +45,7 @@ TEST_CASE("noise has standard deviation multiplier * bound / divisor", "[mechani
   CHECK(released.noise_stddev() == expected);
   double squares = 0.0;
   for (const float x : released.values()) squares += static_cast<double>(x) * x;
-  // Standard error of a standard deviation: 1 / sqrt(2 n); 6 of them: false alarm below 1e-8.
+  // A standard deviation has the standard error 1 / sqrt(2 n); six of them: false alarm below 1e-8.
   CHECK_THAT(std::sqrt(squares / kSize), WithinRel(expected, 6.0 / std::sqrt(2.0 * kSize)));
 }
 
@@ -67,8 +67,8 @@ TEST_CASE("the noise of a release is its nodes' normals, on any number of thread
   });
   const RandomKey key = RandomKey::from_seed(10);
   std::vector<float> first(kSize), second(kSize);
-  core::fill_normals(key, 70, 0, first);
-  core::fill_normals(key, 7, 0, second);
+  core::NormalStream(key, 70).fill(0, first);
+  core::NormalStream(key, 7).fill(0, second);
   std::vector<float> expected(kSize);
   for (std::size_t i = 0; i < kSize; ++i)
     expected[i] = static_cast<float>(2.0 * (3.0 * first[i] + 4.0 * second[i]) / 10.0);
@@ -85,11 +85,11 @@ TEST_CASE("floating point never makes a release's noise smaller than what was pa
   // Expected from the definition: the smallest double that is at least bound * multiplier (a long
   // double holds the product of these numbers to more digits), and one rounding to float32, after
   // the noise is added, so that x is never rounded without noise. x almost cancels the noise, so
-  // that the last digit of its standard deviation is visible in the release.
+  // that the last digit of the noise's standard deviation is visible in the release.
   constexpr std::size_t kSize = 50;
   const RandomKey key = RandomKey::from_seed(11);
   std::vector<float> normals(kSize);
-  core::fill_normals(key, 0, 0, normals);
+  core::NormalStream(key, 0).fill(0, normals);
   const EchoProgram program(kSize);
   int rounded_up = 0, seen = 0;
   for (int i = 1; i <= 40; ++i) {
@@ -131,7 +131,7 @@ TEST_CASE("noise too small for a normal float keeps its precision until it is ad
   constexpr std::size_t kSize = 50;
   const RandomKey key = RandomKey::from_seed(12);
   std::vector<float> normals(kSize);
-  core::fill_normals(key, 0, 0, normals);
+  core::NormalStream(key, 0).fill(0, normals);
   Mechanism mechanism(aggregator, key, serial);
   Payments payments(1, 1e-16);
   const auto released = values(mechanism.release(zeros(kSize, 1e-20), payments.take(0), 1e4));
@@ -202,7 +202,7 @@ TEST_CASE("what is charged follows from the recipe", "[mechanism][privacy]") {
 }
 
 TEST_CASE("recipes without a proof are refused", "[mechanism][privacy]") {
-  // Each of them has a single defect, so that no other check can refuse it first.
+  // Each receipt has a single defect, so that no other check can refuse it first.
   const auto refused = [](const std::string& why,
                           std::function<void(std::uint64_t, ReleaseRecipe&)> spoil) {
     const ScriptedAggregator aggregator([spoil](std::uint64_t step) {

@@ -15,7 +15,6 @@
 #include "trust_support.hpp"
 
 using privgrad::core::CounterCipher;
-using privgrad::core::fill_normals;
 using privgrad::core::kNormalsPerChunk;
 using privgrad::core::make_executor;
 using privgrad::core::NormalStream;
@@ -28,11 +27,11 @@ namespace {
 std::vector<float> normals(const RandomKey& key, std::uint64_t stream, std::uint64_t first,
                            std::size_t count) {
   std::vector<float> out(count);
-  fill_normals(key, stream, first, out);
+  NormalStream(key, stream).fill(first, out);
   return out;
 }
 
-/// P(X > x), with its relative accuracy for x > 0.
+/// Returns P(X > x), with a small relative error for x > 0.
 double normal_tail(double x) { return 0.5 * std::erfc(x / std::numbers::sqrt2); }
 
 /// Counts of draws in equal classes of [-8, 8], and beyond.
@@ -64,7 +63,7 @@ struct Histogram {
 
 TEST_CASE("the counter cipher is AES-128 in counter mode", "[noise]") {
   // Keys are not readable, so this checks the structure; the known answers below, from an
-  // independent implementation, fix the cipher.
+  // independent implementation, determine the cipher.
   CounterCipher cipher(RandomKey::from_seed(1));
   std::vector<std::uint8_t> whole(16 * 1000), part(16 * 2), other(16 * 2);
   cipher.read(7, 0, whole);
@@ -84,7 +83,7 @@ TEST_CASE("noise is addressed by key, stream and position, not by history", "[no
   const RandomKey key = RandomKey::from_seed(1);
   const auto all = normals(key, 3, 0, 10'000);
   NormalStream stream(key, 3);
-  // Backwards, across the boundaries of chunks, single elements, whole chunks.
+  // Reads backwards, across the boundaries of chunks, single elements, and whole chunks.
   for (const auto& [first, count] : std::initializer_list<std::pair<std::size_t, std::size_t>>{
            {9000, 1000}, {1600, 100}, {1000, 48}, {1023, 2}, {0, 1}, {2048, 2048}, {5, 9000}}) {
     std::vector<float> part(count);
@@ -124,9 +123,9 @@ TEST_CASE("a draw is the exact noise of its place, to 2^-25 and a rounding of fl
 }
 
 TEST_CASE("floating-point and exact releases have no noise in common", "[noise][privacy]") {
-  // Under one key, for every stream of the first kind: the correlation with the same stream of the
-  // second kind, over 2^16 elements, is within 6 standard errors of 0. With common noise it would
-  // be 1.
+  // Under one key, every stream of the first kind has a correlation with the same stream of the
+  // second kind, over 2^16 elements, within 6 standard errors of 0. With common noise it would be
+  // 1.
   const RandomKey key = RandomKey::from_seed(26);
   constexpr std::size_t kCount = std::size_t{1} << 16;
   const std::vector<std::int64_t> nothing(kCount);
@@ -183,8 +182,8 @@ TEST_CASE("noise has the moments and the distribution of a standard normal", "[n
   CHECK(std::abs(cubes / n) < error * std::sqrt(15.0));
   CHECK(std::abs(fourths / n - 3.0) < error * std::sqrt(96.0));
 
-  // Kolmogorov-Smirnov at the 1025 edges of classes: the distance is at most that over all x, so
-  // Massart's bound holds: exceeded with a probability below 1e-9. Chi-square over the classes with
+  // Kolmogorov-Smirnov at the 1025 edges of classes: the distance is at most the one over all x, so
+  // Massart's bound holds: exceeded with probability below 1e-9. Chi-square over the classes with
   // an expected count of at least 100, within 6 standard deviations: false alarm below 1e-7.
   double below = 0.0, distance = 0.0, chi_square = 0.0;
   int cells = 0;
@@ -212,7 +211,7 @@ TEST_CASE("noise has tails: as many draws beyond 4 and 5 sigma as there should b
   Histogram histogram;
   std::vector<float> draws(kCount);
   for (std::uint64_t stream = 0; stream < 256; ++stream) {
-    fill_normals(RandomKey::from_seed(21), stream, 0, draws);
+    NormalStream(RandomKey::from_seed(21), stream).fill(0, draws);
     histogram.add(draws);
   }
   for (const double sigmas : {4.0, 5.0}) {
@@ -231,7 +230,7 @@ TEST_CASE("noise beyond 6 sigma, counted over 2^33 draws", "[noise][long]") {
   std::vector<float> draws(kCount);
   const int count = trials(1 << 15, "streams of 2^18 draws");
   for (int stream = 0; stream < count; ++stream) {
-    fill_normals(RandomKey::from_seed(23), static_cast<std::uint64_t>(stream), 0, draws);
+    NormalStream(RandomKey::from_seed(23), static_cast<std::uint64_t>(stream)).fill(0, draws);
     for (const double x : draws) beyond += std::abs(x) > 6.0;
   }
   const double expected = 2.0 * normal_tail(6.0) * count * static_cast<double>(kCount);
@@ -241,8 +240,8 @@ TEST_CASE("noise beyond 6 sigma, counted over 2^33 draws", "[noise][long]") {
 
 TEST_CASE("noise is uncorrelated over streams, keys and positions", "[noise]") {
   // Correlations of draws and of their squares over 2^20 products each, at 6 standard errors (1 and
-  // 2 per product of unit variance): false alarms below 1e-7 in total. Lags: neighbours, the two of
-  // a pair, chunks; streams that differ in one bit.
+  // 2 per product of unit variance): false alarms below 1e-7 in total. Lags are: neighbours, the
+  // two elements of a pair, chunks; and streams that differ in one bit.
   constexpr std::size_t kCount = std::size_t{1} << 20;
   const RandomKey key = RandomKey::from_seed(22);
   const auto base = normals(key, 0, 0, kCount + 4096);

@@ -25,8 +25,8 @@ ComponentPtr<Sampler> sampler(const char* name, Value::Object params, std::uint6
   return made;
 }
 
-/// The worst cost of an example if each takes part once in every epoch of `batches`, always in the
-/// same one.
+/// Returns the worst cost of an example if each takes part once in every epoch of `batches`, always
+/// in the same batch.
 double in_fixed_order(const LinearMechanism& mechanism, std::uint64_t batches) {
   const auto order = sampler("sequential", Value::Object{{"batch_size", Value(1), {}}}, batches,
                              mechanism.steps());
@@ -67,7 +67,7 @@ TEST_CASE("participation: by hand, on a tree of four steps", "[participation]") 
 
 TEST_CASE("participation: every example of permuted epochs, against its own set of steps",
           "[participation]") {
-  // squared_sensitivity() takes one example's steps and hashes rows; this iterates over rows.
+  // squared_sensitivity() hashes rows for one example's steps; the tested code iterates rows.
   constexpr std::uint64_t kRows = 30, kSteps = 4 * 8;  // epochs of 8 batches, the last one smaller
   const auto shuffle =
       sampler("shuffle", Value::Object{{"batch_size", Value(4), {}}}, kRows, kSteps);
@@ -91,7 +91,7 @@ TEST_CASE("participation: every example of permuted epochs, against its own set 
 }
 
 // DP-FTRL (Kairouz et al. 2021): 100 batches per epoch, noise 46.3, delta 1e-5; the authors' code
-// gives these epsilons. It releases all nodes.
+// gives these epsilons. DP-FTRL releases all nodes.
 TEST_CASE("participation: the known epsilons of multi-epoch trees", "[participation]") {
   const std::vector<std::uint64_t> restarts(5, 2000);
   CHECK_THAT(rdp_epsilon(in_fixed_order(trees({2000}, false), 100), 46.3), WithinRel(1.905, 2e-3));
@@ -164,7 +164,7 @@ TEST_CASE("orders without a proof are refused", "[participation][privacy]") {
                                      std::pair{"fixed_size", unamplified}}) {
     CHECK_THROWS_AS(groups_under(name, params, Adjacency::add_or_remove_one), PrivacyError);
   }
-  // Its coins are secret, and the amplification depends on that.
+  // The coins of poisson are secret, and the amplification depends on that.
   CHECK(groups_under("poisson", Value::Object{{"sample_rate", Value(0.1), {}}},
                      Adjacency::zero_out) == 0);
 }

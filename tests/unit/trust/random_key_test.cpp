@@ -8,8 +8,8 @@ using privgrad::core::make_random_source;
 using privgrad::core::RandomKey;
 
 TEST_CASE("a key's bytes are ChaCha20", "[noise]") {
-  // Keys are not readable, so this checks the structure: block b of a stream is the block after b
-  // blocks when reading from block 0, whatever the length of the reads.
+  // Keys are not readable, so this checks the structure: reading block b of a stream gives the same
+  // as reading on from block 0, whatever the length of the reads.
   const RandomKey key = RandomKey::from_seed(1);
   std::vector<std::uint8_t> whole(64 * 5), part(64 * 2);
   key.fill_bytes(7, 0, whole);

@@ -20,7 +20,7 @@ namespace {
 
 const nlohmann::json kFacts{{"name", "a test"}};
 
-/// With noise multiplier 1 each.
+/// The charges of `count` Gaussian releases from step `first` on, with noise multiplier 1 each.
 std::vector<Charge> gaussians(std::uint64_t first, std::size_t count) {
   std::vector<Charge> charges;
   for (std::size_t i = 0; i < count; ++i)
@@ -66,7 +66,7 @@ TEST_CASE("a ledger that is taken up again has paid for what it had paid for", "
   CHECK(ledger.releases() == 3);
   CHECK(ledger.spent().value == 3.0);
   CHECK(ledger.first_hash() == core::read_ledger(killed.file).first_hash);
-  // Unused receipts are handed out, once.
+  // Unused receipts are handed out once.
   std::vector<Receipt> in_hand = ledger.take_receipts_in_hand();
   REQUIRE(in_hand.size() == 2);
   CHECK(in_hand[0].step() == 1);
@@ -80,7 +80,7 @@ TEST_CASE("a ledger that is taken up again has paid for what it had paid for", "
 
 TEST_CASE("in hand are receipts of steps, also where something was paid for beside them",
           "[ledger][resume][privacy]") {
-  // Three steps at once, one of which was made before an estimate was charged and made.
+  // Three steps are charged together; one of them was made before an estimate was charged and made.
   const TempDir dir;
   const core::Budget budget{.target_epsilon = 10.0, .target_delta = 1e-5};
   CountingAccountant before, after;
@@ -117,7 +117,7 @@ TEST_CASE("charges behind the checkpoint are made again, and stand in the file o
   CHECK(contents.releases.back().epsilon == 6.0);
 }
 
-// 2e-5 is what processors may differ by (kOfProcessors).
+// Processors may differ by up to 2e-5 (kOfProcessors).
 TEST_CASE("the epsilon of another processor is taken if it differs by rounding, and else refused",
           "[ledger][resume][privacy]") {
   class Elsewhere final : public CountingAccountant {
@@ -163,7 +163,7 @@ TEST_CASE("charges behind the checkpoint are for the same noise, or nothing is c
   others[1].release = others[1].cost = Event::gaussian(2.0);
   CHECK_THROWS_AS(ledger.charge(others), PrivacyError);
   CHECK(killed.text() == before);
-  CHECK_THROWS_AS(ledger.charge(gaussians(2, 3)), IoError);  // it accepts nothing any more
+  CHECK_THROWS_AS(ledger.charge(gaussians(2, 3)), IoError);  // the ledger accepts nothing further
 }
 
 TEST_CASE("without a promise of the same bits, charges behind the checkpoint end it",
@@ -174,7 +174,7 @@ TEST_CASE("without a promise of the same bits, charges behind the checkpoint end
   CHECK(stopped.again(1, false).take_receipts_in_hand().size() == 1);
 }
 
-// What other processors may find is 2e-5 more; a filter's answer is the same everywhere.
+// Other processors may find an epsilon 2e-5 larger; a filter's answer is equal everywhere.
 TEST_CASE("the budget of a ledger that is taken up is wider by rounding, and a filter's is not",
           "[ledger][resume][privacy]") {
   class Filter final : public CountingAccountant {
@@ -198,7 +198,7 @@ TEST_CASE("the budget of a ledger that is taken up is wider by rounding, and a f
 }
 
 TEST_CASE("a block that was cut off while it was written is completed", "[ledger][resume]") {
-  // Killed at every byte of the block's lines: complete lines stay, and a truncated one is removed.
+  // Kills at every byte of the block's lines: complete lines stay, and a truncated line is removed.
   Killed whole(1, 4);
   const std::string text = whole.text();
   for (std::size_t size = whole.at.bytes; size <= text.size(); size += 97) {
@@ -210,7 +210,7 @@ TEST_CASE("a block that was cut off while it was written is completed", "[ledger
     CHECK(ledger.charge(gaussians(1, 4)).size() == 4);
     CHECK(killed.text() == text);
   }
-  // What a power failure may leave of a line.
+  // The possible remainders of a line after a power failure.
   Killed zeros(1, 0);
   write_file(zeros.file, zeros.text() + std::string(100, '\0'));
   auto ledger = zeros.again(0, true);
@@ -251,7 +251,7 @@ TEST_CASE("the key of a step tells nothing of an earlier one", "[resume][privacy
   }
   for (std::size_t i = 0; i < of_steps.size(); ++i) {
     for (std::size_t j = i + 1; j < of_steps.size(); ++j) CHECK(of_steps[i] != of_steps[j]);
-    // The state saved at a step gives that step and the next ones.
+    // The state saved at a step gives the keys of that step and of the next steps.
     core::StateReader in(saved[i], "saved");
     RunKeys again = RunKeys::restored(in, std::nullopt, "bound to");
     in.end();
@@ -262,7 +262,7 @@ TEST_CASE("the key of a step tells nothing of an earlier one", "[resume][privacy
   }
   // The saved state has the lasting key, one key of the chain, and a seal common to the whole
   // chain, but nothing of the previous key.
-  constexpr std::size_t kSeal = 8 + 32;  // with its length
+  constexpr std::size_t kSeal = 8 + 32;  // including its length
   const std::string chained = saved[0].substr(saved[0].size() - kSeal - 32, 32);
   for (std::size_t i = 1; i < saved.size(); ++i) {
     CHECK(saved[i].find(chained) == std::string::npos);

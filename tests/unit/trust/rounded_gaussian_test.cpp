@@ -41,7 +41,7 @@ namespace {
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
 
-/// Elements first, first + 1, ... of stream 7, released on these sums.
+/// Returns the elements first, first + 1, ... of stream 7, released on these sums.
 Cells released(const RandomKey& key, double sigma, unsigned shift, const Cells& sums,
                const RoundingWay& way = {}, std::uint64_t first = 0) {
   Cells out(sums.size());
@@ -53,14 +53,14 @@ std::int64_t plus(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
 
-/// A chi-square variable with k degrees of freedom is above this with probability at most 1e-9
-/// (Laurent and Massart 2000, Lemma 1).
+/// Returns a limit that a chi-square variable with k degrees of freedom exceeds with probability at
+/// most 1e-9 (Laurent and Massart 2000, Lemma 1).
 double chi_square_limit(std::size_t degrees) {
   const double k = static_cast<double>(degrees), x = std::log(1e9);
   return k + 2.0 * std::sqrt(k * x) + 2.0 * x;
 }
 
-/// P(round(N(0, sigma^2)) <= k).
+/// Returns P(round(N(0, sigma^2)) <= k).
 long double cumulative(std::int64_t k, long double sigma) {
   return 0.5L * std::erfc(-(static_cast<long double>(k) + 0.5L) /
                           (sigma * std::numbers::sqrt2_v<long double>));
@@ -120,8 +120,8 @@ TEST_CASE(
 }
 
 TEST_CASE("rounded: all tiers agree", "[noise][rounded][long]") {
-  // Each tier, as the first one, is compared with the next one on 2^17 elements (2^20), and with
-  // the last one alone on fewer (it takes 20 microseconds each).
+  // Each tier, used as the first tier, is compared with the next tier on 2^17 elements (2^20), and
+  // with the last tier alone on fewer (20 microseconds each).
   const RandomKey key = RandomKey::from_seed(42);
   const auto chunks = static_cast<std::size_t>(
       trials(10, "chunks of rounded normals by the last tier for each scale"));
@@ -145,9 +145,9 @@ TEST_CASE("rounded: all tiers agree", "[noise][rounded][long]") {
 }
 
 TEST_CASE("rounded: a tier passes on what it must, and little more", "[noise][rounded]") {
-  // A tier must pass on the pairs at the ends of u (2^-12 + 2^-18 of all) and all elements within
-  // the arithmetic's error of a half-integer: for the float tier at least sigma 2^-24. Upper limits
-  // from the header's bounds: 2 sigma 2^-24 (6.74 E r + 0.72), E r = 1.2533.
+  // A tier must leave undecided the pairs at the ends of u (2^-12 + 2^-18 of all) and all elements
+  // within the arithmetic's error of a half-integer: for the float tier at least sigma 2^-24. Upper
+  // limits from the header's bounds: 2 sigma 2^-24 (6.74 E r + 0.72), E r = 1.2533.
   const RandomKey key = RandomKey::from_seed(43);
   const Cells sums(std::size_t{1} << 20, 0);
   Cells out(sums.size());
@@ -165,9 +165,9 @@ TEST_CASE("rounded: a tier passes on what it must, and little more", "[noise][ro
 }
 
 TEST_CASE("rounded: the bounds of the float tier hold", "[noise][rounded][long]") {
-  // Radii of all words that are not passed on, and both functions of all 2^29 angles, compared with
-  // double precision at both edges of their cells. Every 1021st of them, unless all trials are
-  // requested; and radii of all words that only releases of one term pass on.
+  // Radii of all words that the tier decides, and both functions of all 2^29 angles, compared with
+  // double precision at both edges of their cells. Every 1021st of these, unless all trials are
+  // requested; and radii of all words left undecided only with one term.
   const bool all = trials(10, "tenths of the words of the float tier") == 10;
   const std::uint64_t stride = all ? 1 : 1021;
   double worst_radius = -1e9, worst_angle = 0.0;
@@ -217,7 +217,7 @@ TEST_CASE("rounded: the bounds of the float tier hold", "[noise][rounded][long]"
   CHECK(worst_coarse > core::kFloatCoarseRadiusOffset - 20.0);
   CHECK(worst_radius < core::kFloatRadiusOffset);
   CHECK(worst_angle * 0x1p24 < core::kFloatAngleError);
-  // otherwise the bounds are wider than necessary
+  // Otherwise the bounds are wider than necessary.
   CHECK(worst_radius > core::kFloatRadiusOffset - 0.2);
   CHECK(worst_angle * 0x1p24 > core::kFloatAngleError - 0.2);
 }
@@ -291,7 +291,7 @@ TEST_CASE("rounded: all instruction sets give the same bits", "[noise][rounded]"
 }
 
 TEST_CASE("rounded: pairs at the ends of u have exact elements, too", "[noise][rounded]") {
-  // Words near 0 and near 2^32, in the tiers for single elements; the other two must pass them on.
+  // Words near 0 and near 2^32, in the tiers for single elements; the others leave them undecided.
   const RandomKey key = RandomKey::from_seed(46);
   Definition definition(key, 7);
   CounterCipher cipher(key.derive("rounded normals 7"));
@@ -324,7 +324,7 @@ TEST_CASE("rounded: pairs at the ends of u have exact elements, too", "[noise][r
 }
 
 TEST_CASE("rounded: the last tier reads on until it knows", "[noise][rounded]") {
-  // A sigma beyond that of releases, 2^120, so that 96 bits leave 2^27 cells undecided. Expected
+  // A sigma beyond those of releases, 2^120, so that 96 bits leave 2^27 cells undecided. Expected
   // values from 381 bits; the result is modulo 2^64.
   const RandomKey key = RandomKey::from_seed(47);
   Definition definition(key, 7);
@@ -369,8 +369,8 @@ TEST_CASE("rounded: cells have the probabilities of a rounded Gaussian", "[noise
 }
 
 TEST_CASE("rounded: elements, streams and keys are uncorrelated", "[noise][rounded]") {
-  // Products of 2^20 pairs, and of their squares, within 6 standard errors: false alarm 2e-9 each.
-  // A lag of 512 is the distance from the cosine to the sine of a pair.
+  // Products of 2^20 pairs, and of their squares, are within 6 standard errors: false alarm 2e-9
+  // each. A lag of 512 is the distance from the cosine to the sine of a pair.
   constexpr std::size_t kCount = std::size_t{1} << 20;
   constexpr double kSigma = 1024.0;
   const RandomKey key = RandomKey::from_seed(49);
@@ -401,7 +401,7 @@ TEST_CASE("rounded: an element has an address: key, stream, position", "[noise][
   const Cells sums = mixed_sums(10'000, 8);
   const Cells all = released(key, 0x1p20, 11, sums);
   RoundedGaussianStream stream(key, 7);
-  // Backwards, across the boundaries of chunks, single elements, whole chunks, in place or not.
+  // Backwards, across chunk boundaries, by single elements and whole chunks, in place or not.
   bool in_place = false;
   for (const auto& [first, count] : std::initializer_list<std::pair<std::size_t, std::size_t>>{
            {9000, 1000}, {1600, 100}, {1000, 48}, {1023, 2}, {0, 1}, {2048, 2048}, {5, 9000}}) {

@@ -35,14 +35,14 @@ namespace {
 
 using Sigmas = std::vector<double>;
 
-/// The separate keys of the streams 0, 1, ... of a key.
+/// Returns the separate keys of the streams 0, 1, ... of a key.
 std::vector<RandomKey> keys_of(const RandomKey& key, std::size_t terms) {
   std::vector<RandomKey> keys;
   for (std::size_t j = 0; j < terms; ++j) keys.push_back(RoundedGaussianStream::own_key(key, j));
   return keys;
 }
 
-/// Elements first, first + 1, ... of the streams 0, 1, ..., released on these sums.
+/// Returns the elements first, first + 1, ... of the streams 0, 1, ..., released on these sums.
 Cells released_terms(const RandomKey& key, const Sigmas& sigmas, unsigned shift, const Cells& sums,
                      const RoundingWay& way = {}, std::uint64_t first = 0) {
   Cells out(sums.size());
@@ -51,8 +51,8 @@ Cells released_terms(const RandomKey& key, const Sigmas& sigmas, unsigned shift,
   return out;
 }
 
-/// Terms as in correlated noise: the first is the largest, others have both signs, and one of them
-/// is left out if there are enough.
+/// Returns sigmas as in correlated noise: the first is the largest, others have both signs, and one
+/// of them is left out if there are enough.
 Sigmas sigmas_of(std::size_t terms, double first) {
   Sigmas sigmas{first};
   for (std::size_t j = 1; j < terms; ++j)
@@ -73,7 +73,7 @@ class FloatTier {
  public:
   explicit FloatTier(std::vector<NormalWords> words) : words_(std::move(words)) {}
 
-  /// The decided elements, and those that are wrong for some values of the further bits.
+  /// Numbers of decided elements, and of wrong ones for some values of the further bits.
   struct Found {
     int decided = 0;
     int wrong = 0;
@@ -98,7 +98,7 @@ class FloatTier {
   }
 
  private:
-  /// The corners of the cells: all further bits 0, or 1, of all radii and of all angles.
+  /// Checks the corners of the cells: all further bits 0, or all 1, of radii and of angles.
   bool wrong(std::size_t i, bool sine, const RoundingScale& scale, std::int64_t sum,
              std::int32_t k) const {
     std::vector<core::RoundingAddress> terms;
@@ -173,8 +173,8 @@ TEST_CASE("rounded terms: next to a half, each element is rounded to its side",
           "[noise][rounded]") {
   // With K = round(Z) of a release in fine cells, the sum half - K + d puts sum + Z at distance d +
   // (Z - K) from a half: above for d >= 1, below for d <= -1. Each element can thus be put as near
-  // to a half as desired, with d from one fine cell on, where any error missing from a bound leads
-  // to the wrong side.
+  // to a half as desired, with d of at least one fine cell; there, any error missing from a bound
+  // leads to the wrong side.
   const RandomKey key = RandomKey::from_seed(69);
   std::uint64_t first = 0;
   for (const std::size_t terms : kTerms) {
@@ -204,7 +204,7 @@ TEST_CASE("rounded terms: next to a half, each element is rounded to its side",
 
 TEST_CASE("rounded terms: the float tier decides what is so for all further bits",
           "[noise][rounded]") {
-  // Words for which each pair has one or two of the radii that releases of one term pass on; sums
+  // Words for which each pair has one or two radii that releases of one term leave undecided; sums
   // in all positions of a coarse cell. A bound that ignores the width of these cells decides some
   // elements wrongly.
   constexpr unsigned kShift = 8;
@@ -324,7 +324,7 @@ TEST_CASE("rounded terms: ranges, order and threads change nothing", "[noise][ro
     stream.release(first, sigmas, 17, part, in_place ? part : out);
     if (in_place) out = part;
     CHECK(std::equal(out.begin(), out.end(), all.begin() + static_cast<std::ptrdiff_t>(first)));
-    // other sigmas leave no state behind
+    // Other sigmas leave no state behind.
     stream.release(first, sigmas_of(6, 3.0), 0, other, other);
   }
   for (const int threads : {1, 2}) {
@@ -341,8 +341,8 @@ TEST_CASE("rounded terms: ranges, order and threads change nothing", "[noise][ro
 
 TEST_CASE("rounded terms: without a sum it is the sum of sigma zeta", "[noise][rounded]") {
   // zeta of each stream separately, in steps of 2^-40. The least-squares estimates of the sigmas of
-  // a release in fine cells are within 6 standard errors of a rounding, and no element is off by
-  // more than a cell.
+  // a release in fine cells are within 6 standard errors (of a rounding error), and no element is
+  // off by more than a cell.
   constexpr std::size_t kCount = 8192;
   const RandomKey key = RandomKey::from_seed(66);
   for (const std::size_t terms : {std::size_t{2}, std::size_t{3}, std::size_t{8}}) {

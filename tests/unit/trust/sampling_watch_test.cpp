@@ -35,7 +35,7 @@ std::vector<Charge> charges_of(std::uint64_t steps, const Event& cost) {
 std::vector<Charge> coins(std::uint64_t steps, double rate) {
   return charges_of(steps, Event::poisson_sampled(rate, kRelease));
 }
-/// Every `epoch`-th step pays for the steps until the next.
+/// Returns charges in which every `epoch`-th step pays for the following steps of its epoch.
 std::vector<Charge> epochs(std::uint64_t steps, std::uint64_t epoch) {
   std::vector<Charge> charges = charges_of(steps, kRelease);
   for (Charge& charge : charges)
@@ -51,7 +51,7 @@ std::vector<Charge> cycles(std::uint64_t steps, std::uint64_t cycle, double rate
   return charges;
 }
 
-/// Rows drawn by their own coins.
+/// Returns rows that are drawn by their own coins.
 Rows by_coins(Random& random, std::size_t rows, double rate) {
   Rows batch;
   std::geometric_distribution<std::uint64_t> skip(rate);
@@ -113,7 +113,7 @@ TEST_CASE("the law of a step is the one that it was charged by", "[checks][sampl
     CHECK(law.first == step / 3 * 3);
     CHECK(law.last == std::min<std::uint64_t>(law.first + 2, 7));
   }
-  // A charge larger than each of the releases may cover all of them together.
+  // A charge larger than each single release may cover all of them together.
   auto together = shared;
   together[0].cost = Event::self_composed(3, kRelease);
   CHECK(core::sampling_law(together, 1).kind == Kind::any);
@@ -127,7 +127,7 @@ TEST_CASE("a sampled release that pays for several steps is for rows in cycles",
     CHECK(law.kind == SamplingLaw::Kind::poisson);
     CHECK(law.rate == 0.25);
     CHECK(law.first == step / 3 * 3);
-    CHECK(law.steps == 3);  // also for the last cycle, which is cut short
+    CHECK(law.steps == 3);  // also in the last cycle, which is cut short
   }
   CHECK(core::sampling_law(coins(3, 0.25), 1).steps == 1);
 }
@@ -145,7 +145,7 @@ TEST_CASE("a run ends where a row is drawn beside its own step of a cycle",
   };
   CHECK_FALSE(
       ends(charges, kWatchedRows, [&](auto step, Random& r) { return own(step, r, kOwnRate); }));
-  // All rows in the step of the next one; and one row in every step.
+  // Each row in the step of the next row; and one row in every step.
   CHECK(
       ends(charges, kWatchedRows, [&](auto step, Random& r) { return own(step, r, kOwnRate, 1); }));
   CHECK(ends(charges, kWatchedRows, [&](auto step, Random& r) {
@@ -158,7 +158,7 @@ TEST_CASE("a run ends where a row is drawn beside its own step of a cycle",
   watch.check(0, kWatchedRows, Rows{0, 4, 996});
   CHECK_THROWS_WITH(watch.check(1, kWatchedRows, Rows{1, 996}),
                     ContainsSubstring("another step of the cycle"));
-  // With other coins: more, fewer, one row always, one never, and the same ones again.
+  // Other coins: more, fewer, one row always, one row never, and the same rows again.
   CHECK(ends(charges, kWatchedRows, [&](auto step, Random& r) { return own(step, r, 0.25); }));
   CHECK(ends(charges, kWatchedRows, [&](auto step, Random& r) { return own(step, r, 0.15); }));
   CHECK(ends(charges, kWatchedRows, [&](auto step, Random& r) {
@@ -179,7 +179,7 @@ TEST_CASE("a run ends where a row is drawn beside its own step of a cycle",
 }
 
 TEST_CASE("samplers that keep to the law never end a run", "[checks][sampling][long]") {
-  // According to the bound, in all runs together with a probability of at most 10^4 2^-64 = 5e-16.
+  // By the bound, any run ends with a probability of at most 10^4 2^-64 = 5e-16.
   const int runs = trials(10'000, "runs of samplers that keep to their law");
   const auto poisson = coins(200, 0.05);
   const auto rare = coins(200, 0.001), nearly_all = coins(200, 0.97);
@@ -237,10 +237,10 @@ TEST_CASE("a long run by coins, whose rate is scheduled, is not ended", "[checks
   }));
 }
 
-// The basis of the false-alarm rate, tested at a rate that can be counted: 10 000 runs with a
-// correct law, each checked after each of its 300 steps, at alpha = 1/20. If the bound were
-// invalid, or valid only for a single check, more than a twentieth would be ended: 500, and 600
-// with a probability below 1e-5.
+// Tests the basis of the false-alarm rate at a rate that can be counted: 10 000 runs with a correct
+// law, each checked after each of its 300 steps, at alpha = 1/20. If the bound were invalid, or
+// valid only for a single check, more than a twentieth of the runs would be ended: 500; 600 have a
+// probability below 1e-5.
 TEST_CASE("a law that holds is refuted at any step of a run no more often than alpha",
           "[checks][sampling][statistics]") {
   Random random(5);
@@ -261,7 +261,7 @@ TEST_CASE("a law that holds is refuted at any step of a run no more often than a
 // E exp(lambda X) = (1 + q (exp(lambda) - 1))^n for the binomial distribution: 300 draws where 200
 // of 2000 were expected are refuted by the best lambda, which is near ln(3/2 9/8.5) = 0.46, with an
 // evidence near n KL(0.15 || 0.1) = 24.4: 0.5 gives 300 / 2 - 2000 ln(1 + 0.1 (e^0.5 - 1)) = 24.22,
-// minus ln 22 for the choice and 1 for roundings.
+// minus ln 22 for the choice and 1 for rounding.
 TEST_CASE("the evidence against a law is that of the best bet, less the choice",
           "[checks][sampling]") {
   CountLaw law;
@@ -350,13 +350,13 @@ TEST_CASE("what is charged once is drawn once", "[checks][sampling][privacy]") {
     return Rows{first, first + 1};
   };
   CHECK_FALSE(ends(charges, 8, [&](std::uint64_t step, Random&) { return batch_of(step); }));
-  for (const std::uint32_t row : {0u, 1u, 2u, 3u, 4u, 5u}) {  // those of the steps 8, 9 and 10
+  for (const std::uint32_t row : {0u, 1u, 2u, 3u, 4u, 5u}) {  // the rows of the steps 8, 9 and 10
     CAPTURE(row);
     CHECK(ends(charges, 8, [&](std::uint64_t step, Random&) {
       return step == 11 ? Rows{row, 6} : batch_of(step);
     }));
   }
-  // Charged in full: any batch is allowed.
+  // Steps are charged in full, so any batch is allowed.
   CHECK_FALSE(ends(charges_of(50, kRelease), 8, [](auto, Random&) { return Rows{0, 1, 2}; }));
 }
 
@@ -555,7 +555,7 @@ TEST_CASE("a watch that goes on in the middle of an epoch knows who had a step",
   const auto made = restored(charges, text);
   made->check(2, 4, Rows{0, 1});
   CHECK_THROWS_WITH(made->check(3, 4, Rows{}), ContainsSubstring("a row is in no batch"));
-  // Belongs to another run: its step 0 begins no such epoch, or it has no row 4.
+  // The text belongs to another run, whose step 0 begins no such epoch, or which has no row 4.
   CHECK_THROWS_AS(restored(allocated(8, 1), text), IoError);
   CHECK_THROWS_AS(restored(coins(8, 0.25), text), IoError);
   // Nothing is saved about a finished epoch, because the rows' steps are then irrelevant.

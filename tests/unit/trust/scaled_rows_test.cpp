@@ -82,7 +82,7 @@ TEST_CASE("scaled rows are (g - shift) / scale, and what is not finite stays so"
         std::vector<float>{2, 6, 0, 0, 0, kMost, 0, 0, -kMost});
   CHECK(rows[9] == kInfinity);
   CHECK(std::isnan(rows[11]));
-  // A program that only knows norms of gradients cannot be used for scaled ones.
+  // A program that knows only the norms of gradients cannot be used for scaled gradients.
   const ExactEcho exact(2);
   const std::vector<float> zeros(4, 0.0f), ones(4, 1.0f);
   const auto of_exact = core::scaled_rows(exact, {zeros, ones});
@@ -146,7 +146,7 @@ TEST_CASE("a release of scaled rows stands for scale * release + shift") {
   CHECK(values(made) == std::vector<float>{7, 0, std::numeric_limits<float>::max()});
   CHECK(made.is_finite());
   const std::vector<float> small{3.0f, 4.0f, 5.0f};
-  // The square root of (9 + 16 + 25) / 3.
+  // Expected: the square root of (9 + 16 + 25) / 3.
   CHECK_THAT(
       core::unscaled(core::released_for_testing({0, 0, 0}, 0.5), {shift, small}).noise_stddev(),
       WithinRel(0.5 * std::sqrt(50.0 / 3.0), 1e-14));

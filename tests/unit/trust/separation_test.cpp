@@ -19,7 +19,7 @@ using core::SeparationWatch;
 
 namespace {
 
-/// N = A with its columns or rows multiplied by these; a_0 = 1.
+/// Returns N = A with its columns or rows multiplied by the sigmas; a_0 = 1.
 Matrix noising(const std::vector<double>& a, const std::vector<double>& sigma, bool by_columns) {
   const std::size_t steps = sigma.size();
   Matrix n(steps, std::vector<double>(steps, 0.0));
@@ -41,7 +41,7 @@ CorrelatedRecipes recipes_of(const Matrix& n, std::uint64_t window) {
       n.size(), window);
 }
 
-/// The column of C = N^-1 for a step's data.
+/// Returns the column of C = N^-1 for a step's data.
 std::vector<double> column_of_inverse(const Matrix& n, std::size_t step) {
   std::vector<double> column(n.size(), 0.0);
   for (std::size_t row = step; row < n.size(); ++row) {
@@ -52,8 +52,8 @@ std::vector<double> column_of_inverse(const Matrix& n, std::size_t step) {
   return column;
 }
 
-/// The largest change of C X by any client, over all rounds allowed by the rule and all directions
-/// in each, found by trying them, for the first `rows` rows.
+/// Returns the largest change of the first `rows` rows of C X by any client, found by trying all
+/// rounds that the rule allows, and all directions in each round.
 double worst_of_all(const Matrix& n, const Separation& rule, std::size_t rows) {
   Matrix columns;
   for (std::size_t t = 0; t < n.size(); ++t) columns.push_back(column_of_inverse(n, t));
@@ -86,7 +86,7 @@ constexpr std::size_t kManySteps = 1000;
 
 const std::vector<Separation> kRules = {{1, 0}, {2, 0}, {3, 0}, {2, 1}, {9, 1}, {3, 2}, {9, 3}};
 
-/// Coefficients of up to three earlier steps.
+/// Returns coefficients for up to three earlier steps.
 std::vector<double> random_coefficients(std::mt19937& random, double least, double most) {
   std::uniform_real_distribution<double> uniform(least, most);
   std::vector<double> a{1.0};
@@ -127,8 +127,8 @@ TEST_CASE("clients who come whenever they may are charged for the worst rounds t
 }
 
 TEST_CASE("the column that does not increase is the least one", "[separation]") {
-  // c = 1, 0.5, 0.85, ... rises: u = 1, 0.85, 0.85, and a client in steps 0 and 1 changes it by 1,
-  // 1.85, 1.7.
+  // c = 1, 0.5, 0.85, ... rises, so u = 1, 0.85, 0.85, and a client in steps 0 and 1 changes the
+  // rows by 1, 1.85, 1.7.
   const Matrix n = noising({1.0, -0.5, -0.6}, {1.0, 1.0, 1.0}, true);
   const double expected = 1.0 + 1.85 * 1.85 + 1.7 * 1.7;
   CHECK_THAT(separated_cost(recipes_of(n, 2), {2, 0}).worst_after.back(),
@@ -153,14 +153,14 @@ TEST_CASE("noise that changes over the rounds, and of both signs, is charged no 
                     << " between");
       const double charged = separated_cost(recipes_of(n, a.size() - 1), rule).worst_after.back();
       CHECK(charged >= worst_of_all(n, rule, sigma.size()) * (1.0 - 1e-14));
-      // As if every step had the smallest noise, or less.
+      // Charges as if every step had the smallest noise, or less.
       const double of_least =
           separated_cost(recipes_of(alike, a.size() - 1), rule).worst_after.back();
       CHECK(charged <= of_least * (1.0 + 1e-11));
       as_least += charged >= of_least * (1.0 - 1e-11) ? 1 : 0;
     }
   }
-  CHECK(as_least > 300);  // of 420
+  CHECK(as_least > 300);  // out of 420
 }
 
 TEST_CASE("noise of another shape in each round is charged no less than it costs", "[separation]") {
@@ -201,7 +201,7 @@ TEST_CASE("many rounds: what is charged is right to the digits, and what has no 
   };
   CHECK_THAT(refusal({1.0, -3.0}), ContainsSubstring("no finite cost is proved"));
   CHECK_THAT(refusal({1.0, -3.0}, 420),
-             ContainsSubstring("no finite cost is proved"));  // of squares
+             ContainsSubstring("no finite cost is proved"));  // a sum of squares overflows
   CHECK_THAT(refusal({1.0, 3.0, -4.0}), ContainsSubstring("no finite cost is proved"));
   const auto without = CorrelatedRecipes::of(
       [](std::uint64_t step) {

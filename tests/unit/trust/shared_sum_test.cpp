@@ -52,8 +52,8 @@ TEST_CASE("a row that comes again in another share, where no sum would show it, 
 
 TEST_CASE("a process looks at its part of the rows, whatever batches are drawn") {
   // Rows 0, 7, 14, ... of 7000, and likewise their neighbours: batches that cover the data set
-  // evenly, as samplers draw them. Shares then end within one gap of the batch from where the parts
-  // of the data set end.
+  // evenly, as samplers draw them. The ends of the shares are then within one gap of the batch from
+  // the ends of the data set's parts.
   for (std::uint32_t shift = 0; shift < 7; ++shift) {
     Rows batch(1000);
     for (std::uint32_t i = 0; i < 1000; ++i) batch[i] = 7 * i + shift;

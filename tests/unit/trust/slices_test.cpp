@@ -1,5 +1,5 @@
-// Sums made by several processes together, each of which releases a slice: the same bits as from
-// one process.
+// Sums that several processes make together, each releasing a slice: the same bits as from one
+// process.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -62,8 +62,8 @@ Rows batch() {
   return rows;
 }
 
-/// A program that adds up at once, one with pieces that do not end with a chunk of noise, and one
-/// with a single piece, which leaves most processes without a slice.
+/// Returns a program that adds up at once, a program with pieces that do not end with a chunk of
+/// noise, and a program with a single piece, which leaves most processes without a slice.
 std::vector<std::unique_ptr<Program>> programs() {
   std::vector<std::unique_ptr<Program>> all;
   all.push_back(std::make_unique<ExactEcho>(kGroups));
@@ -73,7 +73,7 @@ std::vector<std::unique_ptr<Program>> programs() {
   return all;
 }
 
-/// The sum of the process's share of the batch.
+/// Returns the sum of the process's share of the batch.
 BoundedOnGrid share_of_sum(const Program& program, const Dataset& data, const Cluster& cluster,
                            double count_share, Executor& executor, core::SumMemory& memory) {
   const auto groups = groups_of(program);
@@ -84,7 +84,7 @@ BoundedOnGrid share_of_sum(const Program& program, const Dataset& data, const Cl
   return core::deferred_exact_sum(program, data, share, clip, executor, 0, memory);
 }
 
-/// The sum computed by a single process.
+/// Returns the sum computed by a single process.
 BoundedOnGrid whole_sum(const Program& program, const Dataset& data, double count_share) {
   const auto groups = groups_of(program);
   return core::exact_sum(
@@ -188,14 +188,14 @@ TEST_CASE("noise that was paid for fits its own sum, and no other", "[exact][mec
   const auto aggregator = independent_noise(1.5);
   Payments payments(std::vector<Event>{Event::gaussian(1.5), Event::gaussian(1.5)});
   Mechanism mechanism(aggregator, RandomKey::from_seed(40), serial);
-  // A contribution of twice the length with the same noise: half of the charged noise.
+  // A contribution of twice the length with the same noise has half of the charged noise.
   const PaidNoise noise = mechanism.pay_for_noise(1.5, payments.take(0), 10.0);
   CHECK_THROWS_AS(noise.release(whole_sum(program, data, 0.0), 0, serial), PrivacyError);
   // The step is used up, whichever process makes its release.
   Payments again(std::vector<Event>{Event::gaussian(1.5)});
   CHECK_THROWS_WITH(mechanism.pay_for_noise(3.0, again.take(0), 10.0),
                     "step 0 was released before; its noise must not be used again");
-  // The charge must match the release: a receipt for more noise than that of the recipe is refused.
+  // The charge must match the release: a receipt for more noise than in the recipe is refused.
   Payments other(std::vector<Event>{Event::gaussian(9.0), Event::gaussian(9.0)});
   (void)other.take(0);
   CHECK_THROWS_WITH(mechanism.pay_for_noise(3.0, other.take(1), 10.0),
@@ -216,16 +216,16 @@ struct Tree {
   std::vector<core::CorrelatedPart> parts;
 };
 
-/// The receipt of a process that was told that a step is charged.
+/// Returns the receipt of a process that was notified of a charged step.
 core::Receipt told(const Tree& tree, std::uint64_t step) {
   const Event release = Event::gaussian(tree.parts.front().recipes.own_multiplier(step));
   const core::Charge charge{step, release, release};
   return std::move(core::PaidElsewhere::receipts({&charge, 1}).front());
 }
 
-/// The releases of steps [first, last), by this many processes.
+/// Makes the releases of steps [first, last) by this many processes.
 /// \param state  the state from which to continue; "": from the beginning.
-/// \returns also the state after them, as process 0 has it.
+/// \returns the releases, and the state that process 0 saves after them.
 std::pair<std::vector<std::vector<float>>, std::string> released(
     const Tree& tree, std::size_t processes, std::uint64_t first, std::uint64_t last,
     const std::string& state, Payments& payments) {
@@ -278,7 +278,7 @@ TEST_CASE("correlated releases in slices have the bits of one process's, and so 
     Payments payments(tree.parts.front().recipes);
     const auto [expected, expected_state] = released(tree, 1, 0, Tree::kSteps, "", payments);
     for (const std::size_t processes : {2u, 3u, 8u}) {
-      // Interrupted after seven steps, and continued by another number of processes.
+      // The run is interrupted after seven steps, and continued by another number of processes.
       Payments some(tree.parts.front().recipes);
       const auto [first, state] = released(tree, processes, 0, 7, "", some);
       const auto [then, end] = released(tree, 9 - processes, 7, Tree::kSteps, state, some);

@@ -30,7 +30,7 @@ std::vector<std::int64_t> sum_of(const core::ContributionOf& of_row, const Datas
   return core::cells_for_testing(core::statistic_sum(of_row, data, size, bound, executor, check));
 }
 
-/// Writes what no bound expects: far too long values, values that are not finite, or nothing at
+/// Writes values that no bound expects: far too long, not finite, or nothing at
 /// all.
 void hostile(std::span<const float> features, std::span<float> out) {
   const auto kind = static_cast<int>(features[0]);
@@ -57,7 +57,7 @@ class Kept : public Contribution {
   std::vector<float> numbers_;
 };
 
-/// As hostile().
+/// Returns what hostile() writes.
 std::vector<float> whole_of(std::span<const float> features, std::size_t size) {
   if (features[0] == 0.0f) return {};
   std::vector<float> made(size);
@@ -65,7 +65,7 @@ std::vector<float> whole_of(std::span<const float> features, std::size_t size) {
   return made;
 }
 
-/// Another contribution the second time.
+/// Makes a different contribution the second time.
 class Grows final : public Kept {
  public:
   using Kept::Kept;
@@ -136,7 +136,7 @@ TEST_CASE("a row counts for its class once, and for no class if its target is no
   const auto counts_of = [&](const std::vector<float>& targets) {
     return core::cells_for_testing(core::class_sum(targets, 3, executor));
   };
-  // Within the bound whatever the roundings: one cell less.
+  // One cell less, to be within the bound whatever the rounding.
   constexpr auto kOne = static_cast<std::int64_t>(kExactLevels) - 1;
   CHECK(counts_of({0.0f, 2.0f, 2.0f, -0.0f, 1.0f, 2.0f}) ==
         std::vector<std::int64_t>{2 * kOne, kOne, 3 * kOne});
@@ -146,7 +146,7 @@ TEST_CASE("a row counts for its class once, and for no class if its target is no
     CAPTURE(unfit);
     CHECK(counts_of({1.0f, unfit}) == std::vector<std::int64_t>{0, kOne, 0});
   }
-  // If it is replaced by a row of another class, two numbers change: exactly sqrt(2) bounds.
+  // If it is replaced by a row of another class, two numbers change, by exactly sqrt(2) bounds.
   const auto before = counts_of({0.0f, 1.0f}), after = counts_of({0.0f, 2.0f});
   Wide squares = 0;
   for (std::size_t i = 0; i < before.size(); ++i) {
@@ -157,7 +157,7 @@ TEST_CASE("a row counts for its class once, and for no class if its target is no
 }
 
 TEST_CASE("long contributions are added piece by piece, and the sum is the same", "[statistic]") {
-  // Not a multiple of pieces or of eight; 70 examples are not a multiple of blocks.
+  // The size is no multiple of a piece or of eight, and 70 examples are no multiple of a block.
   constexpr std::size_t kSize = core::kLongContribution + 4099;
   std::vector<float> features;
   for (std::size_t row = 0; row < 70; ++row) {

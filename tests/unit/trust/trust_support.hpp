@@ -29,7 +29,7 @@ inline std::vector<float> values(const privgrad::Released& released) {
   return {released.values().begin(), released.values().end()};
 }
 
-/// The aggregator `tree` at one noise multiplier, started.
+/// Returns the aggregator `tree`, started with one noise multiplier.
 inline privgrad::ComponentPtr<privgrad::Aggregator> tree(std::uint64_t steps,
                                                          privgrad::Value::Object params,
                                                          double multiplier) {

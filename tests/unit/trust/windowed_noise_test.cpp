@@ -1,4 +1,4 @@
-// Releases that subtract noise of the last steps: what they may name, and what they cost.
+// Releases that subtract noise of the last steps: the noise that they may name, and their cost.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -33,7 +33,7 @@ namespace {
 using Members = std::vector<std::uint32_t>;
 using Recipe = std::function<ReleaseRecipe(std::uint64_t)>;
 
-/// N_{t,t-j} = a_j sigma_{t-j}.
+/// Returns the recipe with N_{t,t-j} = a_j sigma_{t-j}.
 Recipe banded(std::vector<double> a, std::vector<double> sigma) {
   return [a = std::move(a), sigma = std::move(sigma)](std::uint64_t step) {
     ReleaseRecipe recipe;
@@ -43,7 +43,7 @@ Recipe banded(std::vector<double> a, std::vector<double> sigma) {
   };
 }
 
-/// C = N^-1, by forward substitution.
+/// Returns C = N^-1, by forward substitution.
 Matrix inverse(const Matrix& n) {
   const std::size_t size = n.size();
   Matrix c(size, std::vector<double>(size, 0.0));
@@ -65,7 +65,7 @@ Matrix noising_matrix(const Recipe& recipe, std::uint64_t steps) {
   return n;
 }
 
-/// ||C sum of signs e_t||^2 over the first `rows` rows.
+/// Returns ||C sum_t sign_t e_t||^2 over the first `rows` rows.
 double moved(const Matrix& c, const std::vector<std::size_t>& steps,
              const std::vector<double>& signs, std::size_t rows) {
   double sum = 0.0;
@@ -81,7 +81,7 @@ double aligned(const Matrix& c, const std::vector<std::size_t>& steps, std::size
   return moved(c, steps, std::vector<double>(steps.size(), 1.0), rows);
 }
 
-/// The worst of all signs.
+/// Returns the change by the worst of all signs.
 double worst_of_signs(const Matrix& c, const std::vector<std::size_t>& steps) {
   double worst = 0.0;
   for (std::size_t bits = 0; bits < std::size_t{1} << steps.size(); ++bits) {
@@ -92,7 +92,7 @@ double worst_of_signs(const Matrix& c, const std::vector<std::size_t>& steps) {
   return worst;
 }
 
-/// Random steps of some groups.
+/// Returns random steps of some groups.
 std::vector<Members> random_order(std::uint32_t groups, std::size_t steps, std::mt19937& random) {
   std::vector<Members> order(steps);
   for (Members& members : order) {
@@ -120,7 +120,7 @@ std::string refusal(const Recipe& recipe, std::uint64_t steps, std::uint64_t win
   return "";
 }
 
-/// The exact sum of one example that is too short to be clipped, different in each step.
+/// Returns the exact sum of one example that is too short to be clipped, different in each step.
 BoundedOnGrid sum_of_step(std::uint64_t step, std::size_t size, std::size_t first = 0) {
   std::vector<float> x(size);
   for (std::size_t i = 0; i < size; ++i)
@@ -130,14 +130,14 @@ BoundedOnGrid sum_of_step(std::uint64_t step, std::size_t size, std::size_t firs
   return exact_sum(program, data, std::vector<std::uint32_t>{0}, 2.0, serial);
 }
 
-/// The sum of no example, in floating point.
+/// Returns the sum of no examples, in floating point.
 Bounded floating_sum(std::size_t size) {
   const EchoProgram program(size);
   const Dataset data(ExampleShape{{size}, 0}, std::vector<float>(size, 0.0f), {0.0f});
   return clipped_sum(program, data, {}, 2.0, serial);
 }
 
-/// Cannot give recipes: a mechanism with a window does not ask for them.
+/// Returns an aggregator without recipes: a mechanism with a window does not request them.
 ScriptedAggregator silent() {
   return ScriptedAggregator([](std::uint64_t) -> ReleaseRecipe { throw Error("was asked"); });
 }
@@ -146,7 +146,7 @@ CorrelatedRecipes fading_recipes() {
   return CorrelatedRecipes::of(banded({1, -0.5, -0.25}, {1.5, 1.4, 1.3, 1.2, 1.1}), 5, 2);
 }
 
-/// Releases of the steps [first, end).
+/// Returns the releases of the steps [first, end).
 std::vector<std::vector<float>> releases(Mechanism& mechanism, Payments& payments,
                                          std::uint64_t first, std::uint64_t end, std::size_t size) {
   std::vector<std::vector<float>> all;
@@ -187,9 +187,9 @@ TEST_CASE("a release has noise of its own, and the very noise of the steps befor
     double furthest = 0.0;
     for (std::size_t i = 0; i < kSize; ++i)
       furthest = std::max(furthest, std::fabs(released[step][i] - expected[i] * width));
-    // Half a coarse cell, one cell for each stream, and a float's roundings.
+    // The tolerance: half a coarse cell, one cell for each stream, and a float's rounding error.
     CHECK(furthest < 0.51 * coarse);
-    CHECK(furthest > 0.4 * coarse);  // it is rounded
+    CHECK(furthest > 0.4 * coarse);  // the release is rounded
   }
 }
 
@@ -208,7 +208,7 @@ TEST_CASE("noise that is taken back is the same bits on any number of threads, a
     Payments own(recipes);
     CHECK(releases(mechanism, own, 0, 4, kSize) == expected);
   }
-  // As for processes: one is charged, and tells the others.
+  // As with processes: one is charged, and notifies the others.
   Mechanism first(aggregator, key, serial, &recipes);
   Payments own(recipes);
   for (std::uint64_t step = 0; step < 4; ++step) {
@@ -276,22 +276,22 @@ TEST_CASE("copies of a state with other older noise have no new noise in common"
     copies.push_back(std::move(released));
   }
   CHECK(copies[0] == copies[2]);
-  // a_1 = -0.5: the remainder of the second releases' difference is that of their own noise.
+  // a_1 = -0.5: the second releases still differ by the difference of their own noise.
   double squares = 0.0;
   for (std::size_t i = 0; i < kSize; ++i) {
     const double own = double(copies[0][1][i]) - double(copies[1][1][i]) +
                        0.5 * (double(copies[0][0][i]) - double(copies[1][0][i]));
     squares += own * own;
   }
-  // For two independent vectors; 6 standard errors.
+  // For two independent vectors; the tolerance is 6 standard errors.
   const double expected = std::sqrt(2.0) * 1.4 * 2.0 / 10.0;
   CHECK_THAT(std::sqrt(squares / kSize), WithinRel(expected, 6.0 / std::sqrt(2.0 * kSize)));
 }
 
 TEST_CASE("copies of a state that take back another share of it have no new noise in common",
           "[correlated][matrix][mechanism][resume][privacy]") {
-  // Charged alike. With a single new vector, two shares of the older one could be subtracted from
-  // each other.
+  // Both are charged alike. With a single new vector, two shares of the older vector could be
+  // subtracted from each other.
   constexpr std::size_t kSize = 1000;
   const auto aggregator = silent();
   std::vector<std::vector<std::vector<float>>> copies;
@@ -309,7 +309,7 @@ TEST_CASE("copies of a state that take back another share of it have no new nois
   double squares = 0.0;
   for (std::size_t i = 0; i < kSize; ++i) {
     const double data = double(cells[i]) * 2.0 / double(kExactLevels) / 10.0;
-    // a_1 separately, times its noise
+    // The term of a_1: a_1 times its noise.
     const double older = -0.25 * (double(copies[0][0][i]) - data);
     const double own = double(copies[0][1][i]) - double(copies[1][1][i]) - older;
     squares += own * own;
@@ -453,7 +453,7 @@ TEST_CASE("the cost of noise that is taken back scales with one factor of all of
   const auto once = recipes({1, 2, 3, 4});
   CHECK(recipes({3, 6, 9, 12}).noise_relative_to(once) == 3.0);
   CHECK_FALSE(recipes({3, 6, 9, 13}).noise_relative_to(once));
-  // The diagonal alone does not show it.
+  // The diagonal alone does not show the dependence.
   CHECK_FALSE(
       CorrelatedRecipes::of(banded({1, -0.5, -0.2}, {1, 2, 3, 4}), 4, 2).noise_relative_to(once));
 }

@@ -29,7 +29,7 @@ std::string line(int step, double clip_norm, double clipped) {
          ",\"clipped_fraction\":" + format_number(clipped) + "}\n";
 }
 
-/// The problem of these lines of metrics.jsonl, in a run whose first clip norm is 2.
+/// Returns the problem of these lines of metrics.jsonl, in a run whose first clip norm is 2.
 std::string problem_of(const std::string& lines, bool adapts = true) {
   core::Manifest manifest = counted();
   manifest.clipping = in_manifest<Clipping, Growing>("growing", "clipping");
@@ -62,7 +62,7 @@ TEST_CASE("only consecutive steps can be compared", "[answers_again]") {
 }
 
 TEST_CASE("a clip norm stays within what sums can have", "[answers_again]") {
-  // A step that would make it negative leaves the smallest one.
+  // A step that would make the clip norm negative leaves the smallest clip norm.
   CHECK(problem_of(line(1, core::kSmallestClipNorm, 2.5)).empty());
   CHECK_FALSE(problem_of(line(1, -1.0, 2.5)).empty());
 }

@@ -50,7 +50,7 @@ TEST_CASE("only answers of accountants may differ as processors do", "[compariso
     CHECK(differs(key, 1.0 + 2.1e-5));
   }
   for (const char* key : {"delta", "noise_multiplier", "value"}) CHECK(differs(key, 1.0 + 1e-8));
-  // The point of a membership test follows from an answer.
+  // The point of a membership test follows from an accountant's answer.
   const Json derived{{"found_at_most", 0.5}, {"delta", 1e-5}, {"wrongly_accused", 0.05}};
   Json said = derived;
   said["delta"] = 1e-5 * (1.0 + 1e-5);
@@ -58,7 +58,7 @@ TEST_CASE("only answers of accountants may differ as processors do", "[compariso
   CHECK(first_difference(said, derived).empty());
   said["wrongly_accused"] = 0.05 * (1.0 + 1e-5);
   CHECK(first_difference(said, derived) == "wrongly_accused");
-  // A lower number is an answer only beside its bound.
+  // A `lower` counts as an answer only next to its bound.
   CHECK(first_difference({{"lower", 2.00001}}, {{"lower", 2.0}}) == "lower");
 }
 

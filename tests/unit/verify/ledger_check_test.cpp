@@ -16,9 +16,9 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// A run of four steps with noise 2, which cost a quarter each, with a statistic before them, which
-/// costs 1, and a report of the accuracy behind the second step and at the end, a quarter each: 2.5
-/// in all, of a budget of 3.
+/// A run of four steps with noise 2, which cost a quarter each; a statistic before them, which
+/// costs 1; and reports of the accuracy after the second step and at the end, which cost a quarter
+/// each. The cost is 2.5 of a budget of 3.
 struct CheckedRun {
   core::Manifest manifest = counted();
   Plan plan;
@@ -44,7 +44,7 @@ struct CheckedRun {
     ledger.contents.facts = facts;
   }
 
-  /// Writes the lines of the ledger, each release paid for by itself.
+  /// Writes the lines of the ledger, and pays for each release separately.
   void write(const std::string& status, std::uint64_t steps_done) {
     double total = 0.0;
     ledger.contents.releases.clear();
@@ -81,7 +81,7 @@ CheckedRun completed() {
   return run;
 }
 
-/// The problem of the completed run after a change of its ledger's lines.
+/// Returns the problem of the completed run after a change of its ledger's lines.
 std::string problem_of(const std::function<void(CheckedRun&)>& change) {
   CheckedRun run = completed();
   change(run);
@@ -90,7 +90,7 @@ std::string problem_of(const std::function<void(CheckedRun&)>& change) {
   return run.problems.empty() ? "" : run.problems.front();
 }
 
-/// The same after a change of what was paid, with totals that fit it.
+/// The same after a change of the paid releases, with totals that fit them.
 std::string problem_of_paid(const std::function<void(std::vector<Charge>&)>& change) {
   return problem_of([&](CheckedRun& run) {
     change(run.paid);
@@ -115,14 +115,15 @@ TEST_CASE("a ledger of the planned charges is recomputed to its total", "[ledger
 
 TEST_CASE("a release that the plan has not there is found, by its line",
           "[ledger_check][privacy]") {
-  // Steps before the statistic that they may follow from, or before a report.
+  // Steps come before the statistic on which they may depend, or before a report.
   CHECK(problem_of_paid([](auto& paid) { paid.erase(paid.begin()); }) ==
         "ledger.jsonl:2: is a release that is not planned");
   CHECK(problem_of_paid([](auto& paid) { paid.erase(paid.begin() + 3); }) ==
         "ledger.jsonl:5: is a release that is not planned");
   CHECK(problem_of_paid([](auto& paid) { std::swap(paid[0], paid[1]); }) ==
         "ledger.jsonl:2: is a release that is not planned");
-  // A report before its step, a second last report, and a step behind the last report.
+  // A report comes before its step, there are two last reports, or a step follows the last
+  // report.
   CHECK(problem_of_paid([](auto& paid) { std::swap(paid[2], paid[3]); }) ==
         "ledger.jsonl:4: is a release that is not planned");
   CHECK(problem_of_paid([](auto& paid) { paid.push_back(paid.back()); }) ==
@@ -187,7 +188,7 @@ TEST_CASE("another delta, bound or first line is found", "[ledger_check]") {
   CHECK(problem_of([](CheckedRun& run) { run.facts["target_delta"] = 1e-6; }) ==
         "ledger.jsonl:1: has another 'target_delta' than manifest.yaml and facts.json");
   CHECK_FALSE(problem_of([](CheckedRun& run) { run.facts["adjacency"] = "zero_out"; }).empty());
-  // Another version of the program is no contradiction.
+  // A different version of the program is no contradiction.
   CHECK(problem_of([](CheckedRun& run) { run.facts["privgrad"] = "9.9"; }).empty());
 }
 
@@ -209,7 +210,7 @@ TEST_CASE("a last line that does not follow from the lines before it is found",
 }
 
 TEST_CASE("a run stops early only at a report that can have ended it", "[ledger_check]") {
-  // With a report behind every second of eight steps and a patience of 1, the second report can end
+  // With a report after every second of eight steps and a patience of 1, the second report can end
   // the run.
   const auto stopped = [](std::uint64_t every, std::uint64_t patience) {
     CheckedRun run;
@@ -231,9 +232,9 @@ TEST_CASE("a run stops early only at a report that can have ended it", "[ledger_
     return run.problems.empty();
   };
   CHECK(stopped(2, 1));
-  CHECK_FALSE(stopped(2, 2));  // a third report would be the first that can
+  CHECK_FALSE(stopped(2, 2));  // only a third report could end the run
   CHECK_FALSE(stopped(2, 0));
-  CHECK_FALSE(stopped(3, 1));  // no report is due behind the fourth step
+  CHECK_FALSE(stopped(3, 1));  // no report is due after the fourth step
 }
 
 TEST_CASE("without a plan the events are believed, and added up", "[ledger_check]") {
@@ -251,7 +252,8 @@ TEST_CASE("without a plan the events are believed, and added up", "[ledger_check
 
 TEST_CASE("steps with adaptive noise follow the measurements that are due before them",
           "[ledger_check][privacy]") {
-  // A measurement with noise 4 behind every second step; the noise of steps is what the line says.
+  // A measurement with noise 4 follows every second step; the ledger's line gives the noise of
+  // steps.
   const auto checked = [](const std::function<void(std::vector<Charge>&)>& change,
                           const std::optional<Event>& last = {}) {
     CheckedRun run;

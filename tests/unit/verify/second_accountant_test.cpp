@@ -12,7 +12,7 @@ using core::Verification;
 
 namespace {
 
-/// Accountants that can be made: "named" is the manifest's.
+/// Returns the available accountants: "named" is the manifest's.
 Catalog accountants(std::vector<Factory> others) {
   Catalog catalog;
   others.push_back(offer<Accountant, Counting<BoundKind::upper>>("named"));
@@ -22,7 +22,7 @@ Catalog accountants(std::vector<Factory> others) {
   return catalog;
 }
 
-/// Asks about two releases with noise 1, which the named accountant said cost `named`.
+/// Verifies two releases with noise 1, whose cost was `named` by the named accountant.
 Verification asked(const Catalog& catalog, double named = 2.0, bool are_bounds = false,
                    bool must_be_filter = false, std::vector<Charged> others = {}) {
   core::Manifest manifest = counted();
@@ -45,7 +45,7 @@ const auto kEndless = offer<Accountant, Multiplying<0>>("endless");
 
 TEST_CASE("the second answer is the tightest finite proof of another accountant",
           "[second_accountant]") {
-  // "guessing" only estimates, "endless" proves nothing finite, and "doubling" proves 4.
+  // "guessing" only estimates, "endless" proves no finite bound, and "doubling" proves 4.
   const Verification result = asked(accountants({kGuessing, kEndless, kDoubling, kExact}), 4.0);
   CHECK(result.problems.empty());
   CHECK(result.notes.empty());

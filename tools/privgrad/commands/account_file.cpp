@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "accountant_call.hpp"
+#include "command.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
 #include "privgrad/manifest/manifest.hpp"
-#include "privgrad/trust/checked_answer.hpp"
 #include "privgrad/trust/data_account.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/files.hpp"
@@ -56,17 +56,14 @@ int open_account(const Arguments& arguments) {
                  number_in("target-epsilon", arguments.text("target-epsilon"), {0.0, HUGE_VAL}),
              .target_delta = number_in("target-delta", arguments.text("target-delta"), {0.0, 1.0}),
              .accountant = core::to_yaml(call.resolved())});
-  if (!arguments.has("json")) {
-    print("opened " + file.string() +
-          "; name it in manifests: privacy: {account: " + file.string() + "}\n");
-  } else {
-    print_json({{"opened", DataAccount(file).first_hash()}});
-  }
+  print_answer(arguments, {{"opened", DataAccount(file).first_hash()}},
+               "opened " + file.string() +
+                   "; name it in manifests: privacy: {account: " + file.string() + "}\n");
   return 0;
 }
 
-/// The largest zCDP cost that the account can still pay, to a relative 1e-12. It expresses the rest
-/// of the budget as a number that adds up over runs. 0 if nothing is left.
+/// Returns the largest zCDP cost that the account can still pay, to a relative 1e-12. It expresses
+/// the rest of the budget as a number that adds up over runs; 0 if nothing is left.
 double left_rho(const DataAccount& account, Accountant& filter) {
   const auto fits = [&](double rho) {
     return account.spent(filter, Event::zcdp(rho)).value <= account.terms().target_epsilon;
@@ -142,7 +139,7 @@ std::string account_page(const Json& account) {
   return text + "\n" + table.text(0);
 }
 
-/// The part of its reservation that a run has spent: the total of its ledger if the run cannot have
+/// Returns the part of a run's reservation that is spent: its ledger's total if the run cannot have
 /// continued elsewhere, otherwise the whole reservation.
 Event spent_by(const fs::path& directory, const AccountEntry& entry) {
   const fs::path file = directory / "ledger.jsonl";
@@ -175,8 +172,8 @@ Event spent_by(const fs::path& directory, const AccountEntry& entry) {
 
 void close_reservation(DataAccount& account, Accountant& filter, const Arguments& arguments) {
   const std::string& id = arguments.text("close");
-  const auto entry = std::find_if(account.entries().begin(), account.entries().end(),
-                                  [&](const AccountEntry& one) { return one.id == id; });
+  const auto entry = std::ranges::find_if(account.entries(),
+                                          [&](const AccountEntry& one) { return one.id == id; });
   if (entry == account.entries().end())
     throw UsageError("--close is '" + id + "', and there is no such reservation");
   const bool has_ledger =
@@ -198,11 +195,7 @@ int show_account(const Arguments& arguments) {
   const auto filter = call.after(Event::nothing());
   if (arguments.has("close")) close_reservation(account, *filter, arguments);
   const Json shown = account_json({account, *filter}, call.name());
-  if (arguments.has("json")) {
-    print_json(shown);
-  } else {
-    print(account_page(shown));
-  }
+  print_answer(arguments, shown, account_page(shown));
   return 0;
 }
 

@@ -9,16 +9,16 @@
 
 namespace privgrad::tool {
 
-/// The options --accountant and --adjacency.
+/// Returns the options --accountant and --adjacency.
 Option accountant_option();
 Option adjacency_option();
 
-/// The value of --adjacency, or its default.
+/// Returns the value of --adjacency, or its default.
 Adjacency adjacency_of(const Arguments& arguments);
 
 using api::AccountantCall;
 
-/// The accountant that --accountant and --adjacency select.
+/// Returns the accountant that --accountant and --adjacency select.
 /// \throws ConfigError for an unknown accountant, parameters that do not fit it, or no adjacency.
 AccountantCall accountant_call(const Arguments& arguments, const Catalog& catalog);
 

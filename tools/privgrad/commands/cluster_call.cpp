@@ -23,8 +23,8 @@ namespace privgrad::tool {
 namespace {
 
 constexpr auto kGrace = std::chrono::seconds(2);
-/// The delay between the reports of successive processes. The first process that reports ends the
-/// others, which takes some time.
+/// The delay between the reports of successive processes. The first process that reports also ends
+/// the others, which takes some time.
 constexpr auto kTurn = std::chrono::seconds(3);
 
 struct Asked {
@@ -59,7 +59,7 @@ Asked asked_cluster(const std::string& text) {
   return asked;
 }
 
-/// A missing plugin was not built, or one of its libraries is missing.
+/// If the plugin is missing, it was not built, or it lacks a library.
 const Component& find_cluster(const Catalog& catalog, const std::string& kind) {
   try {
     return catalog.find<Cluster>(kind);
@@ -76,14 +76,14 @@ RequestedCluster of_several(ComponentPtr<Cluster> cluster, const Component& comp
   return {.cluster = std::move(cluster), .plugin = component.plugin};
 }
 
-/// The number in an environment variable; 0 if the variable is not set.
+/// Returns the number in an environment variable; 0 if the variable is not set.
 std::size_t launcher_says(const char* variable) {
   const char* text = std::getenv(variable);
   return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
 }
 
-/// The number of processes that the launcher has started together, including this one: Open MPI,
-/// MPICH and others with PMI, Slurm; 1 without a launcher.
+/// Returns the number of processes that the launcher has started together, including this one: Open
+/// MPI, MPICH and others with PMI, Slurm; 1 without a launcher.
 std::size_t launched_together() {
   std::size_t most = 1;
   for (const char* variable :

@@ -1,4 +1,4 @@
-// The option --cluster: the processes that share a run, and their common exit if one of them fails.
+// The option --cluster: the processes that share a run, and their joint exit if one fails.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace privgrad::tool {
 
-/// --cluster, for subcommands that can share their work among several processes.
+/// Returns --cluster, for subcommands that can share their work among several processes.
 Option cluster_option();
 
 /// The processes that share a run, and the plugin whose code adds up their sums.
@@ -26,10 +26,10 @@ struct RequestedCluster {
 /// \throws ConfigError
 void check_launched(const RequestedCluster& processes);
 
-/// Makes the cluster that --cluster names, with its parameters. Every plugin found may provide it,
-/// because lock files do not cover the plugins that carry numbers between processes.
-/// \returns nothing without the option or if there is only one process, which then runs as if the
-///   option had not been given.
+/// Makes the cluster that --cluster names, with its parameters. Any plugin found may provide it,
+/// because lock files do not cover plugins that carry numbers between processes. \returns nothing
+/// without the option, or if there is only one process: it runs as if the option had not been
+/// given.
 /// \throws ConfigError if the kind is missing; the message names the package to install.
 RequestedCluster requested_cluster(const Arguments& arguments);
 

@@ -1,7 +1,6 @@
 #include <nlohmann/json.hpp>
 
 #include <optional>
-#include <system_error>
 
 #include "command.hpp"
 #include "feature_cache_call.hpp"
@@ -22,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// A plan with the estimated time of each of its runs.
+/// Returns a plan with the estimated time of each of its runs.
 Json planned(const core::StudyPlan& plan, const std::vector<double>& seconds) {
   Json json = core::to_json(plan);
   for (std::size_t a = 0; a < seconds.size(); ++a)
@@ -80,7 +79,7 @@ int finish_shard(const Shard& shard, const core::StudyPlan& plan,
   return 0;
 }
 
-/// A shard's runs are fixed before any run ends.
+/// Refuses studies that need several rounds: a shard's runs are fixed before any run ends.
 void check_one_round(const core::Study& study) {
   if (!study.search && !study.seed_rule) return;
   throw ConfigError(study.file.string() +
@@ -141,6 +140,7 @@ Command ablate_command() {
                        {"json", "",
                         "Print the results (with --dry-run, the plan) as JSON and nothing else on "
                         "standard output."},
+                       policy_option(),
                        plugin_dir_option(),
                        quiet_option()},
            .details =

@@ -23,7 +23,7 @@ std::string read_event_text(const std::string& file) {
   return core::read_whole(file, core::kMostEventBytes);
 }
 
-/// The value of a numeric option, checked against its range; nothing if it was not given.
+/// Returns the value of a numeric option, checked against its range; nothing if it was not given.
 std::optional<double> given(const Arguments& arguments, const char* option, double high,
                             bool include_low = false) {
   if (!arguments.has(option)) return std::nullopt;
@@ -61,7 +61,7 @@ int show_curve(const Arguments& arguments, const Event& event) {
   return 0;
 }
 
-/// Explains why delta 0, which users give who expect a pure guarantee, is refused.
+/// Explains why delta 0 is refused, which users request if they expect a pure guarantee.
 void refuse_no_delta(const Arguments& arguments) {
   if (!arguments.has("delta") || number_in("delta", arguments.text("delta"),
                                            {.low = 0.0, .high = 1.0, .with_low = true}) > 0.0)

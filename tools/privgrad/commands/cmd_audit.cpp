@@ -109,13 +109,10 @@ int audit_manifest(const Arguments& arguments, const core::AuditOptions& options
   core::Manifest manifest =
       core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
   const core::AuditResult result = core::audit(make_shown_plan(manifest, arguments), options);
-  if (arguments.has("json")) {
-    print_json(core::to_json(result));
-  } else {
-    print(page_of(manifest.name, result,
-                  "Private rows were used and nothing was charged: nothing of this is for "
-                  "release.\n"));
-  }
+  print_answer(arguments, core::to_json(result),
+               page_of(manifest.name, result,
+                       "Private rows were used and nothing was charged: nothing of this is for "
+                       "release.\n"));
   return conclude(result);
 }
 
@@ -125,13 +122,10 @@ int audit_directory(const Arguments& arguments, const core::AuditOptions& option
   const core::RecordDirectory directory{fs::path(arguments.operand(0))};
   const host::PluginHost host = load_plugins(arguments);
   const core::RunAudit made = api::audit_directory(directory, host.catalog(), options);
-  if (arguments.has("json")) {
-    print_json(made.record);
-  } else {
-    print(page_of(directory.path().string(), made.result,
-                  "No data was read: " + (directory.path() / "audit.json").string() +
-                      " may be handed on with the run.\n"));
-  }
+  print_answer(arguments, made.record,
+               page_of(directory.path().string(), made.result,
+                       "No data was read: " + (directory.path() / "audit.json").string() +
+                           " may be handed on with the run.\n"));
   return conclude(made.result);
 }
 
@@ -173,6 +167,7 @@ Command audit_command() {
                        {"threads", "N",
                         "Threads to compute with; default all. The result does not depend on it."},
                        {"json", "", "Print one JSON document."},
+                       policy_option(),
                        plugin_dir_option()},
            .details =
                "Data sets that differ in one canary are neighbours under the manifest's adjacency. "

@@ -12,6 +12,7 @@
 #include "command.hpp"
 #include "output.hpp"
 #include "privgrad/manifest/manifest.hpp"
+#include "privgrad/names.hpp"
 #include "privgrad/theorems/norm_bound.hpp"
 #include "privgrad/theorems/utility_bound.hpp"
 #include "privgrad/trust/event_json.hpp"
@@ -35,8 +36,8 @@ class Numbers {
     return arguments_.has(option);
   }
 
-  /// \throws UsageError for an option that was given although the answer does not depend on it;
-  ///   otherwise the user would believe that it had been used.
+  /// \throws UsageError for a given option on which the answer does not depend; otherwise the user
+  ///   would believe that the option had been used.
   void refuse_unused(const std::vector<Option>& options) const {
     for (const Option& option : options) {
       if (std::string_view(option.name) == "json" || !arguments_.has(option.name)) continue;
@@ -61,7 +62,7 @@ class Numbers {
                      {.low = 0.0, .high = kLargest, .with_low = true});
   }
 
-  /// R, either given or converted from (epsilon, delta) as the paper does.
+  /// Returns R, either given or converted from (epsilon, delta) as the paper does.
   double budget() const {
     if (has("budget")) return above_zero("budget");
     if (!has("target-epsilon") || !has("target-delta")) {
@@ -71,7 +72,7 @@ class Numbers {
     return 2.0 * core::rho_for(above_zero("target-epsilon"), in("target-delta", 0.0, 1.0));
   }
 
-  /// alpha, either given or computed from the quantities that define it.
+  /// Returns alpha, either given or computed from the quantities that define it.
   /// \param runs  the number of runs that share the budget.
   double alpha(double runs = 1.0) const {
     if (has("alpha")) return runs * above_zero("alpha");
@@ -104,7 +105,7 @@ class Numbers {
 
 Json number(double value) { return core::json_number(value); }
 
-/// The bound for one schedule, at the given number of steps or at the best number.
+/// Returns the bound for one schedule, at the given number of steps or at the best number.
 template <class Bound>
 Json answer(const Bound& bound, BudgetSplit split, std::optional<std::uint64_t> steps) {
   const core::BestSteps at = steps ? core::BestSteps{*steps, bound.bound(*steps, split)}
@@ -327,15 +328,11 @@ constexpr Kind kKinds[] = {{"descent", descent},
 
 const Kind& kind_named(const std::string& name) {
   std::vector<std::string> names;
-  std::string all;
   for (const Kind& kind : kKinds) {
     if (name == kind.name) return kind;
     names.emplace_back(kind.name);
-    all += (all.empty() ? "" : ", ") + names.back();
   }
-  const std::string nearest = nearest_name(name, names);
-  throw UsageError("there is no bound '" + name + "'" +
-                   (nearest.empty() ? "; there are " + all : "; did you mean '" + nearest + "'?"));
+  throw UsageError("there is no bound '" + name + "'" + nearest_or_all(name, names));
 }
 
 std::string text_of(const Json& value) {
@@ -397,11 +394,7 @@ int do_bound(const Arguments& arguments) {
   numbers.refuse_unused(bound_command().usage.options);
   json["kind"] = kind.name;
   if (json.contains("schedules")) json["premise"] = kPremise;
-  if (arguments.has("json")) {
-    print_json(json);
-  } else {
-    print(page_of(json));
-  }
+  print_answer(arguments, json, page_of(json));
   return 0;
 }
 

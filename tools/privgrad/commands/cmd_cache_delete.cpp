@@ -10,11 +10,8 @@ namespace {
 int do_cache_delete(const Arguments& arguments) {
   const std::filesystem::path folder = feature_folder(arguments, "dir");
   const std::vector<core::KeptFeatures> removed = core::delete_features(folder);
-  if (arguments.has("json")) {
-    print_json(features_json(folder, removed));
-  } else {
-    print("removed " + features_words(removed) + ", from " + folder.string() + "\n");
-  }
+  print_answer(arguments, features_json(folder, removed),
+               "removed " + features_words(removed) + ", from " + folder.string() + "\n");
   return 0;
 }
 

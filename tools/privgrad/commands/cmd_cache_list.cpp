@@ -25,11 +25,7 @@ std::string list_text(const std::filesystem::path& folder,
 int do_cache_list(const Arguments& arguments) {
   const std::filesystem::path folder = feature_folder(arguments, "dir");
   const std::vector<core::KeptFeatures> kept = core::list_features(folder);
-  if (arguments.has("json")) {
-    print_json(features_json(folder, kept));
-  } else {
-    print(list_text(folder, kept));
-  }
+  print_answer(arguments, features_json(folder, kept), list_text(folder, kept));
   return 0;
 }
 

@@ -75,11 +75,7 @@ int do_calibrate(const Arguments& arguments) {
     return {std::move(call), std::move(made)};
   };
   const auto [call, made] = asked();
-  if (arguments.has("json")) {
-    print_json(api::to_json(call, made));
-  } else {
-    print(text_of(call, made));
-  }
+  print_answer(arguments, api::to_json(call, made), text_of(call, made));
   return 0;
 }
 

@@ -27,11 +27,11 @@ constexpr const char* kPrivate =
     "These are facts about the examples, histograms included: for private examples they are "
     "private.";
 
-/// A data source and its parameters, as a manifest would hold them.
+/// A data source and its parameters, as in a manifest.
 struct WantedSource {
   std::string kind;
   Value params{Value::Object{}};
-  /// The folder that must contain all its files; empty: they may lie anywhere.
+  /// The folder that must contain all its files; empty: the files may be anywhere.
   fs::path folder = {};
 };
 
@@ -53,8 +53,7 @@ std::string first_bytes(const fs::path& file) {
 
 bool is_table_name(const std::string& name) {
   const auto endings = {".csv", ".csv.gz", ".csv.zst", ".tsv", ".tsv.gz", ".tsv.zst", ".txt"};
-  return std::any_of(endings.begin(), endings.end(),
-                     [&](const char* ending) { return name.ends_with(ending); });
+  return std::ranges::any_of(endings, [&](const char* ending) { return name.ends_with(ending); });
 }
 
 /// Whether an operand that does not exist is meant as a file, and not as the name of a data set.
@@ -63,12 +62,12 @@ bool means_file(const std::string& what) {
          what.ends_with(".npz") || what.ends_with(".gz") || what.find("-ubyte") != what.npos;
 }
 
-/// Whether it is a .npz archive of NumPy.
+/// Whether the file is a .npz archive of NumPy.
 bool is_archive(const fs::path& file) {
   return first_bytes(file).starts_with("PK\3\4") || file.extension() == ".npz";
 }
 
-/// The kind of source, recognised by the first bytes of the file; by the file name for gzip files
+/// Returns the kind of source, recognised by the file's first bytes, or by its name for gzip files
 /// and for tables, which have no characteristic first bytes.
 std::string kind_of(const fs::path& file) {
   const std::string bytes = first_bytes(file);
@@ -87,7 +86,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 /// IDX keeps images and labels in two files whose names differ in this word and in the number of
-/// dimensions. \returns the path of the other file of the pair; empty if it does not exist.
+/// dimensions. \returns the path of the other file; empty if it does not exist.
 fs::path partner(const fs::path& file, const std::string& own, const std::string& other) {
   const std::string renamed = replaced(file.filename().string(), own, other);
   if (renamed.empty()) return {};
@@ -170,7 +169,7 @@ WantedSource wanted_source(const std::string& what, const Value& given) {
   return {"dataset", object("name", Value(what)), {}};
 }
 
-/// The parameters given by --set KEY=VALUE, applied to the top level of the data source.
+/// Returns the parameters given by --set KEY=VALUE, applied to the top level of the data source.
 Value given_params(const std::vector<std::string>& settings) {
   Value params{Value::Object{}};
   for (const std::string& setting : settings) {
@@ -221,8 +220,8 @@ Description describe(const Catalog& catalog, const WantedSource& wanted) {
   return d;
 }
 
-/// A table without declared columns usually holds more than numbers, so it is described with the
-/// columns that a draft would declare.
+/// Describes a table without declared columns, which usually has more than numbers, by the columns
+/// that a draft would declare.
 Description describe_or_draft(const Catalog& catalog, const WantedSource& wanted) {
   try {
     return describe(catalog, wanted);
@@ -367,11 +366,7 @@ int do_data_describe(const Arguments& arguments) {
   }
   if (arguments.has("suggest")) return suggest(host.catalog(), wanted, arguments.has("json"));
   const Description description = describe_or_draft(host.catalog(), wanted);
-  if (arguments.has("json")) {
-    print_json(to_json(what, description));
-  } else {
-    print(page(what, description));
-  }
+  print_answer(arguments, to_json(what, description), page(what, description));
   return 0;
 }
 

@@ -6,8 +6,8 @@
 namespace privgrad::tool {
 namespace {
 
-/// A separate program downloads, because libcurl depends on some thirty libraries, which would
-/// delay the start of every other command by 35 ms.
+/// Returns a separate program downloads, because libcurl depends on some thirty libraries, which
+/// would delay the start of every other command by 35 ms.
 int do_data_fetch(const Arguments& arguments) {
   // Reports a wrong call before anything is started.
   find_dataset(known_datasets(), arguments.operand(0));

@@ -1,6 +1,5 @@
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <system_error>
 
 #include "command.hpp"
 #include "data_source_call.hpp"
@@ -20,7 +19,7 @@ struct Here {
   std::string folder;
 };
 
-/// One line of the list. Either `here` is set, or `missing` says why not.
+/// One line of the list. Either `here` is set, or `missing` has the reason.
 struct Row {
   const KnownDataset* dataset;
   std::optional<Here> here;
@@ -45,7 +44,7 @@ std::string rows_text(std::uint64_t train, std::uint64_t test) {
   return std::to_string(train) + " + " + std::to_string(test);
 }
 
-/// A user's own folder may hold fewer files than were published; the list then shows the numbers.
+/// Adds the numbers of examples if a user's own folder has fewer files than were published.
 std::string place(const Row& row) {
   if (!row.here) return "no";
   const bool all = row.here->train_rows == row.dataset->train_rows &&
@@ -105,11 +104,7 @@ int do_data_list(const Arguments& arguments) {
   std::vector<Row> rows;
   rows.reserve(datasets.size());
   for (const KnownDataset& dataset : datasets) rows.push_back(look(host.catalog(), dataset));
-  if (arguments.has("json")) {
-    print_json(list_json(rows));
-  } else {
-    print(list_text(rows));
-  }
+  print_answer(arguments, list_json(rows), list_text(rows));
   return 0;
 }
 

@@ -1,4 +1,3 @@
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
@@ -75,11 +74,8 @@ int do_evaluate(const Arguments& arguments) {
   }
   tell_if_private(call, "these are metrics");
   if (result.contains("remark")) complain("note", result.at("remark").get<std::string>());
-  if (arguments.has("json")) {
-    print_json(result);
-  } else {
-    print(metrics_table(result) + classes_table(result) + confusion_table(result));
-  }
+  print_answer(arguments, result,
+               metrics_table(result) + classes_table(result) + confusion_table(result));
   return 0;
 }
 

@@ -41,11 +41,7 @@ int do_falsify(const Arguments& arguments) {
     options.steps =
         static_cast<std::uint64_t>(whole_number("steps", arguments.text("steps"), 1, 1'000'000));
   const core::Falsified result = core::falsify(plan, options);
-  if (arguments.has("json")) {
-    print_json(core::to_json(result));
-  } else {
-    print(page(result));
-  }
+  print_answer(arguments, core::to_json(result), page(result));
   return result.differences.empty() ? 0 : kRefused;
 }
 
@@ -61,6 +57,7 @@ Command falsify_command() {
                 .options = {set_option(),
                             {"steps", "N", "Compare at most the first N steps (default 16)."},
                             {"json", "", "Print what was found, and what was compared, as JSON."},
+                            policy_option(),
                             plugin_dir_option()},
                 .details =
                     "Deterministic, without statistics: every released number is recomputed "

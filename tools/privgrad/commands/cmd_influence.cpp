@@ -2,7 +2,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <system_error>
 
 #include "accountant_call.hpp"
 #include "command.hpp"
@@ -46,7 +45,7 @@ std::vector<double> factors_of(const std::string& text) {
   std::istringstream in(text);
   for (std::string item; std::getline(in, item, ',');) {
     const double factor = number_in("factors", item, {1.0, 1e6});
-    if (std::find(factors.begin(), factors.end(), factor) != factors.end())
+    if (std::ranges::find(factors, factor) != factors.end())
       throw UsageError("--factors has " + item + " twice");
     factors.push_back(factor);
   }
@@ -91,8 +90,8 @@ Value parsed_auxiliary(const std::string& text) {
       "--auxiliary is not a data source in YAML, as in '{kind: synthetic, rows: 1000}'");
 }
 
-/// Public data of the shape and number that the model sees: unit Gaussians around one mean per
-/// class, or a linear response. These rows stand for private rows that have already been
+/// Returns public data with the shape and number of the model's inputs: unit Gaussians around one
+/// mean per class, or a linear response. These rows represent private rows that are already
 /// transformed, so only transforms that set a scale are kept, and they are fitted on the public
 /// rows.
 Value auxiliary_data(const core::Manifest& manifest, const core::Plan& plan) {
@@ -130,10 +129,10 @@ std::vector<core::ManifestChange> data_changes(const Call& call, const Arguments
   return {{"data", std::move(data), "--auxiliary"}};
 }
 
-/// The warning if noise hides the differences between the estimates; otherwise "".
+/// Returns the warning if noise hides the differences between the estimates; otherwise "".
 std::string noise_of(const Json& record) { return record.value("within_noise", ""); }
 
-/// The answer, in the format of influence.json.
+/// Returns the answer, in the format of influence.json.
 Json record_of(const Call& call, const core::Manifest& manifest, std::uint64_t steps,
                const std::vector<double>& noise, const std::vector<InfluenceEstimate>& estimates) {
   Json rows = Json::array();
@@ -207,9 +206,7 @@ std::string page_of(const Json& record, const fs::path& table) {
 /// because a schedule would then divide the budget by chance.
 void write_table(const fs::path& table, const Json& record) {
   if (noise_of(record).empty()) return core::write_atomically(table, table_of(record));
-  std::error_code failure;
-  fs::remove(table, failure);
-  if (failure) throw IoError(table.string() + ": cannot be removed: " + failure.message());
+  core::remove_file(table);
 }
 
 int finish(const Call& call, const Json& record, const Arguments& arguments) {
@@ -224,15 +221,11 @@ int finish(const Call& call, const Json& record, const Arguments& arguments) {
   }
   if (const std::string noise = noise_of(record); !noise.empty())
     complain("warning", noise + "; no schedule was written");
-  if (arguments.has("json")) {
-    print_json(record);
-  } else {
-    print(page_of(record, table));
-  }
+  print_answer(arguments, record, page_of(record, table));
   return 0;
 }
 
-/// The exact influence of a quadratic loss, for every step.
+/// Returns the exact influence of a quadratic loss, for every step.
 int by_hessian(const Call& call, const Arguments& arguments, const core::Manifest& manifest,
                const core::Plan& plan, const Catalog& catalog) {
   const core::Manifest changed =
@@ -243,9 +236,7 @@ int by_hessian(const Call& call, const Arguments& arguments, const core::Manifes
       core::quadratic_influence(core::quadratic_descent_of(on_data));
   std::vector<InfluenceEstimate> estimates;
   for (std::uint64_t t = 0; t < influence.size(); ++t) estimates.push_back({t, influence[t], 0.0});
-  std::error_code failure;
-  fs::create_directories(call.directory, failure);
-  if (failure) throw IoError(call.directory.string() + ": cannot be made: " + failure.message());
+  core::make_directories(call.directory);
   return finish(call, record_of(call, manifest, plan.steps(), plan.noise_multiplier, estimates),
                 arguments);
 }
@@ -319,6 +310,7 @@ Command influence_command() {
                        jobs_option(),
                        cache_option(),
                        {"json", "", "Print influence.json on standard output."},
+                       policy_option(),
                        plugin_dir_option(),
                        quiet_option()},
            .details =

@@ -1,9 +1,7 @@
 #include <filesystem>
-#include <system_error>
 
 #include "command.hpp"
 #include "man_page.hpp"
-#include "privgrad/error.hpp"
 #include "privgrad/trust/files.hpp"
 
 namespace privgrad::tool {
@@ -13,9 +11,7 @@ namespace fs = std::filesystem;
 
 int do_man(const Arguments& arguments) {
   const fs::path folder = arguments.operand(0);
-  std::error_code failure;
-  fs::create_directories(folder, failure);
-  if (failure) throw IoError(folder.string() + ": cannot be made: " + failure.message());
+  core::make_directories(folder);
   core::write_atomically(folder / "privgrad.1", man_page(commands()));
   for (const Command& command : commands())
     core::write_atomically(folder / (man_name(command.usage) + ".1"), man_page(command.usage));

@@ -1,6 +1,4 @@
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>

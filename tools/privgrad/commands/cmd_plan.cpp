@@ -41,6 +41,7 @@ Command plan_command() {
                 .options = {set_option(),
                             cache_option(),
                             {"json", "", "Print the plan as JSON, every step's noise included."},
+                            policy_option(),
                             plugin_dir_option()},
                 .examples = {"privgrad plan examples/manifests/quickstart.yaml",
                              "privgrad plan m.yaml --set privacy.target_epsilon=1 --json"}},

@@ -12,11 +12,7 @@ namespace {
 int do_plugins_describe(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
   const Component& component = api::find_component(host.catalog(), arguments.operand(0));
-  if (arguments.has("json")) {
-    print_json(api::description_json(component));
-  } else {
-    print(core::component_text(component));
-  }
+  print_answer(arguments, api::description_json(component), core::component_text(component));
   return 0;
 }
 

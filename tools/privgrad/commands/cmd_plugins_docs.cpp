@@ -1,6 +1,5 @@
 #include <filesystem>
 #include <map>
-#include <system_error>
 
 #include "command.hpp"
 #include "loading_in_child.hpp"
@@ -38,9 +37,7 @@ std::string index_page(const Index& index) {
 int write_pages(const Arguments& arguments, const host::RefusedFiles& refused) {
   const host::PluginHost host = load_every_plugin(arguments, refused);
   const fs::path folder = arguments.operand(0);
-  std::error_code failure;
-  fs::create_directories(folder, failure);
-  if (failure) throw IoError(folder.string() + ": cannot be made: " + failure.message());
+  core::make_directories(folder);
   Index index;
   for (const Component& component : host.catalog().components()) {
     const std::string& kind = component.factory.kind;

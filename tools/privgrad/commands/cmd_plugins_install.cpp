@@ -20,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Makes a private copy of the plugin, which nobody else can change. All later checks read this
-/// copy.
+/// Makes a private copy of the plugin that nobody else can change. All later checks read
+/// it.
 void copy_plugin(const fs::path& plugin, const fs::path& staged) {
   constexpr std::size_t kMostBytes = std::size_t{1} << 30;
   core::write_atomically(staged, core::read_whole(plugin, kMostBytes));
@@ -33,7 +33,7 @@ void copy_plugin(const fs::path& plugin, const fs::path& staged) {
 std::optional<std::string> signer_of(const std::string& plugin, const fs::path& staged,
                                      const std::optional<std::string>& wanted) {
   const fs::path file = signature_of(plugin);
-  std::error_code too_long;  // so long a name means that no signature exists
+  std::error_code too_long;  // a name that is too long has no signature
   if (!fs::exists(file, too_long)) {
     if (!wanted) return std::nullopt;
     throw PluginError(file.string() + ": is missing; --signer asks for a signature");
@@ -99,7 +99,7 @@ std::string components_of(const Catalog& catalog, const PluginIdentity& plugin) 
   return names;
 }
 
-/// One line for each bare name that belongs to another plugin.
+/// Returns one line for each bare name that belongs to another plugin.
 std::string taken_names(const Catalog& catalog, const PluginIdentity& plugin) {
   std::string lines;
   for (const Component* component : catalog.loaded()) {
@@ -114,7 +114,7 @@ std::string taken_names(const Catalog& catalog, const PluginIdentity& plugin) {
   return lines;
 }
 
-/// \returns all claims, with those to the bare names that the plugin provides now.
+/// \returns all claims, including claims to the bare names that the plugin now provides.
 std::vector<host::ClaimedName> with_names_of(const PluginIdentity& plugin, const Catalog& catalog) {
   std::vector<host::ClaimedName> claims = host::read_claims(host::user_plugin_directory());
   std::erase_if(claims, [&](const auto& claim) { return claim.plugin == plugin.name; });

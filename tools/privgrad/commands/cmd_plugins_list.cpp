@@ -41,11 +41,7 @@ std::string list_text(const host::PluginHost& host) {
 int do_plugins_list(const Arguments& arguments) {
   return load_in_child([&](const host::RefusedFiles& refused) {
     const host::PluginHost host = load_every_plugin(arguments, refused);
-    if (arguments.has("json")) {
-      print_json(api::list_json(host.catalog()));
-    } else {
-      print(list_text(host));
-    }
+    print_answer(arguments, api::list_json(host.catalog()), list_text(host));
     return 0;
   });
 }

@@ -2,7 +2,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <map>
 #include <system_error>
@@ -11,6 +10,7 @@
 #include "companion.hpp"
 #include "component_kinds.hpp"
 #include "output.hpp"
+#include "privgrad/names.hpp"
 #include "privgrad/trust/files.hpp"
 
 namespace privgrad::tool {
@@ -23,10 +23,10 @@ constexpr std::string_view kCommon = "common";
 bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// The name becomes part of file names, C++ identifiers and CMake targets.
+/// Checks a name that becomes part of file names, C++ identifiers and CMake targets.
 void check_name(const std::string& what, const std::string& name, std::string_view also_allowed) {
   constexpr std::size_t kLongest = 31;  // a plugin's note holds 63 characters for "VENDOR.NAME"
-  const bool plain = std::all_of(name.begin(), name.end(), [&](char c) {
+  const bool plain = std::ranges::all_of(name, [&](char c) {
     return is_letter(c) || is_digit(c) || also_allowed.find(c) != also_allowed.npos;
   });
   if (name.empty() || name.size() > kLongest || !is_letter(name.front()) || !plain) {
@@ -37,18 +37,14 @@ void check_name(const std::string& what, const std::string& name, std::string_vi
 }
 
 bool is_kind(const std::string& word) {
-  return std::find(kComponentKinds.begin(), kComponentKinds.end(), word) != kComponentKinds.end();
+  return std::ranges::find(kComponentKinds, word) != kComponentKinds.end();
 }
 
 void check_kind(const std::string& kind) {
   if (is_kind(kind)) return;
   const std::vector<std::string> kinds(kComponentKinds.begin(), kComponentKinds.end());
-  const std::string nearest = nearest_name(kind, kinds);
-  std::string all;
-  for (const std::string& name : kinds) all += (all.empty() ? "" : ", ") + name;
-  throw UsageError("KIND is '" + kind + "', " +
-                   (nearest.empty() ? "" : "did you mean '" + nearest + "'? ") + "there are " +
-                   all);
+  throw UsageError("KIND is '" + kind + "', allowed are " + listed(kinds) +
+                   did_you_mean(kind, kinds));
 }
 
 std::string pascal_case(const std::string& name) {
@@ -101,7 +97,7 @@ std::map<fs::path, std::string> instantiate(const fs::path& from, const Tokens& 
   return files;
 }
 
-/// 0777, reduced by the umask.
+/// Returns 0777, reduced by the umask.
 fs::perms usual_permissions() {
   const mode_t mask = ::umask(0);
   ::umask(mask);
@@ -133,7 +129,7 @@ void write_folder(const fs::path& folder, const std::map<fs::path, std::string>&
       fs::create_directories((unfinished / file).parent_path());
       core::write_atomically(unfinished / file, content);
     }
-    fs::permissions(unfinished, usual_permissions());  // mkdtemp: for the owner only
+    fs::permissions(unfinished, usual_permissions());  // mkdtemp gave only the owner access
     fs::rename(unfinished, folder);
   } catch (...) {
     std::error_code ignored;
@@ -146,7 +142,7 @@ struct NewComponent {
   std::string kind, name;
 };
 
-/// Reads KIND NAME as one component, and NAME KIND... or NAME KIND/NAME... as one for each kind.
+/// Reads KIND NAME as one component, and NAME KIND... or NAME KIND/NAME... as one per kind.
 /// \returns the plugin's name, and its components.
 std::pair<std::string, std::vector<NewComponent>> wanted(const Arguments& arguments) {
   const std::string& first = arguments.operand(0);
@@ -183,7 +179,7 @@ int do_plugins_new(const Arguments& arguments) {
   const std::string vendor = arguments.has("vendor") ? arguments.text("vendor") : "example";
   check_name("--vendor", vendor, "_-");
   std::string space = vendor + "_" + plugin;
-  std::replace(space.begin(), space.end(), '-', '_');
+  std::ranges::replace(space, '-', '_');
   Tokens tokens{{"@PLUGIN@", plugin},
                 {"@ROOM@", components.size() == 1 ? components.front().kind + "s" : "suites"},
                 {"@VENDOR@", vendor},
@@ -199,8 +195,10 @@ int do_plugins_new(const Arguments& arguments) {
     of_one.insert({{"@NAME@", one.name}, {"@CLASS@", type}, {"@KIND@", one.kind}});
     files.merge(instantiate(source / one.kind, of_one));
     includes += "#include \"" + one.name + ".hpp\"\n";
-    lines += "  registrar.add<privgrad::" + pascal_case(one.kind) + ", " + type + ">(" + type +
-             "::declaration());\n";
+    lines.append("  registrar.add<privgrad::")
+        .append(pascal_case(one.kind) + ", ")
+        .append(type + ">(")
+        .append(type + "::declaration());\n");
     const std::string id = one.kind + "/" + one.name;
     names += (names.empty() ? "" : ", ") + id;
     list += (list.empty() ? "\"" : "\n                \" ") + id + "\"";

@@ -5,8 +5,8 @@
 #include "loading_in_child.hpp"
 #include "output.hpp"
 #include "plugin_change.hpp"
-#include "privgrad/error.hpp"
 #include "privgrad/host/search_path.hpp"
+#include "privgrad/names.hpp"
 #include "privgrad/params.hpp"
 
 namespace privgrad::tool {
@@ -39,10 +39,8 @@ std::vector<Installed> installed_plugins(const Catalog& catalog) {
 [[noreturn]] void fail_unknown(const std::string& given, const std::vector<Installed>& all) {
   std::vector<std::string> names;
   for (const Installed& one : all) names.insert(names.end(), one.names.begin(), one.names.end());
-  const std::string nearest = nearest_name(given, names);
   throw UsageError("'" + given + "' is not a KIND/NAME in " +
-                   host::user_plugin_directory().string() +
-                   (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+                   host::user_plugin_directory().string() + did_you_mean(given, names));
 }
 
 /// \returns all claims except those of the plugin in this file.
@@ -64,8 +62,8 @@ int do_plugins_remove(const Arguments& arguments) {
   const int code = load_in_child([&](const host::RefusedFiles& refused) {
     const host::PluginHost host = host::find_plugins({.refused = refused});
     const std::vector<Installed> all = installed_plugins(host.catalog());
-    const auto found = std::find_if(
-        all.begin(), all.end(), [&](const Installed& one) { return one.names.contains(given); });
+    const auto found =
+        std::ranges::find_if(all, [&](const Installed& one) { return one.names.contains(given); });
     if (found == all.end()) fail_unknown(given, all);
     change.remove(found->file, without_names_of(found->file, host.catalog()));
     std::string names;

@@ -23,7 +23,7 @@ using core::Predictions;
 
 constexpr std::size_t kShownRows = 50;
 
-/// Probabilities if the loss defines them, otherwise the model's outputs.
+/// Returns probabilities if the loss defines them, otherwise the model's outputs.
 std::vector<double> numbers_of(const Predictions& predictions, std::size_t row) {
   if (predictions.has_probabilities()) return predictions.probabilities(row);
   const auto values = predictions.of(row);
@@ -36,7 +36,7 @@ Json numbers_json(const Predictions& predictions, std::size_t row) {
   return list;
 }
 
-/// For a regression, one number per example.
+/// Returns one number for a regression, otherwise a list.
 Json value_json(const Predictions& predictions, std::size_t row) {
   Json list = numbers_json(predictions, row);
   return predictions.classes == 0 && list.size() == 1 ? list[0] : list;
@@ -81,7 +81,7 @@ std::string json_lines(const Predictions& predictions, const std::vector<std::st
   return text;
 }
 
-/// A CSV cell, quoted as RFC 4180 requires.
+/// Returns a cell of a CSV file, quoted as RFC 4180 requires.
 std::string csv_cell(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == text.npos) return text;
   std::string quoted = "\"";
@@ -110,7 +110,7 @@ std::string csv_head(const Predictions& predictions, const std::vector<std::stri
   for (std::string& name : columns(predictions, classes)) names.push_back(std::move(name));
   std::string text;
   for (const std::string& name : names) {
-    if (std::count(names.begin(), names.end(), name) > 1) {
+    if (std::ranges::count(names, name) > 1) {
       throw ConfigError("--keep: the file would have two columns '" + core::shown_line(name) +
                         "', one of them kept; write .jsonl");
     }
@@ -136,8 +136,8 @@ std::string csv(const Predictions& predictions, const std::vector<std::string>& 
   return text;
 }
 
-/// Version 1.0 of NumPy's format: [rows, classes] of probabilities, or [rows, outputs] of values,
-/// float64.
+/// Writes version 1.0 of NumPy's format: [rows, classes] of probabilities, or [rows, outputs] of
+/// values, float64.
 std::string npy(const Predictions& predictions, const std::vector<std::string>&,
                 const std::vector<KeptColumn>&) {
   static_assert(std::endian::native == std::endian::little, "the header says '<f8'");

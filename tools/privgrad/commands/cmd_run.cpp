@@ -16,6 +16,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/federated/any_run.hpp"
 #include "privgrad/host/lock_file.hpp"
+#include "privgrad/plan/policy.hpp"
 #include "privgrad/train/resumed_plan.hpp"
 #include "progress.hpp"
 #include "result_page.hpp"
@@ -37,8 +38,8 @@ std::optional<host::LockFile> requested_lock(const Arguments& arguments) {
   return host::read_lock_file(named.empty() ? beside : fs::path(named));
 }
 
-/// The directory's name is stored in the summary, which is JSON. A name that is not UTF-8 is
-/// reported before training.
+/// Reports a directory name that is not UTF-8 before training, because the summary, which is JSON,
+/// stores it.
 void check_utf8(const std::string& option, const std::string& directory) {
   try {
     (void)nlohmann::json(directory).dump();
@@ -77,7 +78,7 @@ core::RunResult train_in_directory(const core::Plan& plan, core::RunOptions opti
   return train(plan, std::move(options), quiet);
 }
 
-/// The remedy for losses and parameters that are not finite.
+/// Returns the remedy for losses and parameters that are not finite.
 std::string remedy(const core::Plan& plan) {
   const std::size_t vocabulary = vocabulary_of(plan.setting->whole);
   if (vocabulary == 0) return "lower schedules.learning_rate";
@@ -121,7 +122,7 @@ int conclude(const core::Plan& plan, const core::RunResult& result, const Argume
       complain("error", "no client's model ever arrived in " + reached +
                             "; the model is the initial one, and the clients' charges stand");
       return 1;
-    case core::RunStatus::unfinished:  // a run never returns this status
+    case core::RunStatus::unfinished:  // runs never return this status
       break;
     case core::RunStatus::diverged:
       complain("error",
@@ -163,15 +164,16 @@ int show(const core::Plan& plan, const core::RunResult& result, const Arguments&
 }
 
 /// Makes sure that the plugin that carries private sums between processes has passed its tests or
-/// has been allowed explicitly.
+/// has been allowed explicitly, and that the site allows it.
 /// \throws PrivacyError
 void check_tested(const core::Manifest& manifest, const RequestedCluster& processes) {
   if (processes.plugin == nullptr) return;
   if (const auto why = core::why_refused(manifest, *processes.plugin)) throw PrivacyError(*why);
+  core::obey_policies(*processes.plugin);
 }
 
-/// The work of every process but process 0. These processes ignore stop signals: process 0 ends
-/// them.
+/// Does the work of every process except process 0. These processes ignore stop signals: process 0
+/// ends them.
 int work(const core::Manifest& manifest, const core::RunOptions& options) {
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);
@@ -193,7 +195,7 @@ int do_resume(const Arguments& arguments) {
   options.directory = arguments.text("resume");
   options.resume = true;
   options.finish = arguments.has("finish");
-  // The process was killed, or the disk was full, between the summary and the page.
+  // In this case the process was killed, or the disk was full, between the summary and the page.
   if (fs::exists(options.directory / "summary.json") &&
       !fs::exists(options.directory / "report.html"))
     write_result_page(options.directory, "run");
@@ -288,6 +290,7 @@ Command run_command() {
                 {"finish", "",
                  "With --resume: end the run where it was interrupted, with the model so far."},
                 {"json", "", "Print the summary as JSON and nothing else on standard output."},
+                policy_option(),
                 plugin_dir_option(),
                 {.name = "locked",
                  .value = "FILE",

@@ -70,18 +70,15 @@ std::string text_of(const core::Verification& result) {
 }
 
 void refuse_what_runs_only_have(const Arguments& arguments) {
-  for (const char* option : {"data", "opening", "trusted", "sign", "client", "audit"}) {
+  for (const char* option :
+       {"data", "opening", "trusted", "sign", "client", "client-dir", "audit"}) {
     if (arguments.has(option))
       throw UsageError("--" + std::string(option) + " is for runs, and this is a study");
   }
 }
 
 int print_result(const api::Verified& verified, const Arguments& arguments) {
-  if (arguments.has("json")) {
-    print_json(api::to_json(verified));
-  } else {
-    print(text_of(verified.result));
-  }
+  print_answer(arguments, api::to_json(verified), text_of(verified.result));
   return verified.result.verified() ? 0 : kNotVerified;
 }
 
@@ -94,8 +91,10 @@ api::VerifyRequest request_of(const Arguments& arguments) {
   if (arguments.has("opening") && !arguments.has("data"))
     throw UsageError("--opening FILE opens what --data compares; give both");
   const Target target = target_of(arguments);
+  const std::vector<std::string> clients = arguments.texts("client-dir");
   return {.directory = target.directory,
           .client = target.client,
+          .clients = {clients.begin(), clients.end()},
           .data = arguments.has("data"),
           .audit = arguments.has("audit"),
           .opening = file("opening"),
@@ -128,6 +127,11 @@ Command verify_command() {
            .options = {{"client", "N",
                         "For a run with a ledger for each client: check the guarantee of client N; "
                         "DIR/ledgers/client-N.jsonl means the same."},
+                       {.name = "client-dir",
+                        .value = "DIR",
+                        .doc = "For the server of a run whose clients were separate programs: the "
+                               "directory of a client, to verify with the server's.",
+                        .repeatable = true},
                        {"data", "",
                         "Read the training data, and compare it with the ledger's commitment."},
                        {"audit", "",

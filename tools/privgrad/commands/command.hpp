@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "arguments.hpp"
+#include "output.hpp"
 #include "privgrad/host/plugin_host.hpp"
 
 namespace privgrad::tool {
@@ -14,7 +15,14 @@ struct Command {
   int (*run)(const Arguments&) = nullptr;  ///< \returns the exit code; failures are thrown.
 };
 
-/// Each is defined in its own file cmd_*.cpp.
+/// Prints a command's answer: the document with --json, otherwise the text.
+inline void print_answer(const Arguments& arguments, const nlohmann::json& document,
+                         std::string_view text) {
+  if (arguments.has("json")) return print_json(document);
+  print(text);
+}
+
+/// Each command is defined in its own file cmd_*.cpp.
 Command run_command();
 Command plan_command();
 Command ablate_command();
@@ -44,12 +52,13 @@ Command schema_command();
 Command data_list_command();
 Command data_fetch_command();
 Command data_describe_command();
+Command policy_check_command();
 Command cache_list_command();
 Command cache_delete_command();
 Command completion_command();
 Command man_command();
 
-/// All subcommands, in the order in which help lists them.
+/// Returns all subcommands, in the order in which help lists them.
 const std::vector<Command>& commands();
 
 }  // namespace privgrad::tool

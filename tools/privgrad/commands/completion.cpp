@@ -1,8 +1,5 @@
 #include "completion.hpp"
 
-#include <algorithm>
-#include <map>
-
 #include "component_kinds.hpp"
 #include "known_datasets.hpp"
 
@@ -100,7 +97,7 @@ std::string datasets() {
   return offer_words(names);
 }
 
-/// The completion for a value that help calls `meta`; "" if nothing can be suggested.
+/// Returns the completion for a value that help calls `meta`; "" if nothing can be suggested.
 std::string offer(const std::string& meta) {
   if (meta == "KIND/NAME") return "_privgrad_words $(_privgrad_components '')";
   if (meta.find("KIND") != meta.npos)
@@ -122,7 +119,7 @@ std::string offer(const Option& option) {
 /// Whether the option takes its value from the next word.
 bool takes_word(const Option& option) { return !option.value.empty() && !option.implied; }
 
-/// The first words, in the order of help, each with the possible second words.
+/// Returns the first words, in the order of help, each with the possible second words.
 std::vector<std::pair<std::string, std::vector<std::string>>> groups(
     const std::vector<Command>& commands) {
   std::vector<std::pair<std::string, std::vector<std::string>>> out;

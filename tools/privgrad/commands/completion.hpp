@@ -8,8 +8,8 @@
 
 namespace privgrad::tool {
 
-/// \returns a script that completes the program's command line. It is made from the tables that
-///   also parse the command line.
+/// \returns a script that completes the program's command line. The tables that parse the command
+///   line also make the script.
 std::string bash_completion(const std::vector<Command>& commands);
 std::string zsh_completion(const std::vector<Command>& commands);
 

@@ -1,7 +1,6 @@
 // Opens a data source by its kind and parameters, without a manifest.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>

@@ -5,10 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "export_usage.hpp"
 #include "plugins.hpp"
 #include "privgrad/api/model_place.hpp"
 #include "privgrad/digest/sha256.hpp"
@@ -36,7 +34,7 @@ void check_has_folder(const core::ModelFile& model) {
       model.model.name);
 }
 
-/// The section model.weights of the run, which says where the model's tensors came from.
+/// Returns the section model.weights of the run, which records where the model's tensors came from.
 core::WeightsUse weights_of(const fs::path& file, const Catalog& catalog) {
   const fs::path manifest = fs::absolute(file).parent_path() / "manifest.yaml";
   const std::string text = core::read_whole(manifest, core::kMaxYamlBytes);
@@ -48,7 +46,7 @@ core::WeightsUse weights_of(const fs::path& file, const Catalog& catalog) {
   return *weights;
 }
 
-/// The file from which the run began.
+/// Reads the file from which the run began. \throws IoError if it has changed since.
 std::string bytes_of(const core::ModelFile& model, const fs::path& file) {
   std::string bytes = core::read_whole(file, kMostWeights);
   const auto recorded = model.metadata.find("initial_weights");
@@ -57,8 +55,8 @@ std::string bytes_of(const core::ModelFile& model, const fs::path& file) {
   return bytes;
 }
 
-/// The output layer, if the folder's model does not have it: the last node's tensors.
-/// \param lacking  the blocks that the folder's file does not have.
+/// Returns the output layer's tensors if the folder's model lacks it; otherwise "".
+/// \param lacking  the blocks that the folder's file lacks.
 std::string output_layer(const core::ModelFile& model, const std::vector<std::size_t>& lacking) {
   const Network& whole = model.network;
   const std::vector<ParameterBlock> blocks = parameter_blocks(whole);
@@ -78,10 +76,10 @@ struct BegunModel {
   core::WeightsUse weights;
   std::string bytes;
   std::vector<TensorSource> sources;
-  std::map<std::string, std::string> files;  ///< The model's (Model::files()).
+  std::map<std::string, std::string> files;  ///< The model's files (Model::files()).
 };
 
-/// The files from which the model's network follows.
+/// Returns the files that determine the model's network.
 std::map<std::string, std::string> files_of(const Model& component, const fs::path& run_dir) {
   std::map<std::string, std::string> files = component.files();
   if (files.empty()) return files;
@@ -94,7 +92,7 @@ std::map<std::string, std::string> files_of(const Model& component, const fs::pa
   return files;
 }
 
-/// \param check  throws if the model is of another kind than is asked for.
+/// \param check  throws if the model is not of the requested kind.
 BegunModel read_begun(const Arguments& arguments, void (*check)(const core::ModelFile&)) {
   const fs::path file = api::model_file_of(arguments.operand(0));
   api::check_is_over(file);

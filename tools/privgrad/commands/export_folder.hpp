@@ -1,4 +1,4 @@
-// Writes a trained model as the weights from which it was begun: a public model's folder, or a
+// Writes a trained model in the form of its initial weights: a public model's folder, or a
 // state_dict.
 #pragma once
 
@@ -7,13 +7,13 @@
 namespace privgrad::tool {
 
 /// `export --format huggingface`.
-/// \throws ConfigError for a model that was not begun from such a folder; IoError if a file cannot
-///   be read or written, or the folder's weights are no longer those of the run; PrivacyError as
-///   api::check_is_over().
+/// \throws ConfigError for a model whose training did not begin from such a folder; IoError if a
+///   file cannot be read or written, or the folder's weights have changed since the run;
+///   PrivacyError as api::check_is_over().
 void export_folder(const Arguments& arguments);
 
 /// `export --format state_dict`: the file of model.weights with the trained values, in its order.
-/// \throws ConfigError for a model that was not begun from a file, and otherwise as above.
+/// \throws ConfigError for a model that did not begin from a file, otherwise as above.
 void export_state_dict(const Arguments& arguments);
 
 }  // namespace privgrad::tool

@@ -7,11 +7,11 @@
 
 namespace privgrad::tool {
 
-/// The syntax of `export`. Two programs use it: privgrad explains and checks the call, and the
-/// companion program writes the file.
+/// Returns the syntax of `export`. Two programs use it: privgrad explains and checks the call, and
+/// the companion program writes the file.
 Usage export_usage();
 
-/// \throws UsageError if the call asks for an unknown format or names no output file.
+/// \throws UsageError if the call requests an unknown format or names no output file.
 void check_export_call(const Arguments& arguments);
 
 /// \returns "onnx", which the companion program writes, "huggingface" or "state_dict".

@@ -12,31 +12,31 @@
 
 namespace privgrad::tool {
 
-/// --cache, for every subcommand that makes runs.
+/// Returns --cache, for every subcommand that makes runs.
 Option cache_option();
 
-/// --dir, for the subcommands about stored features.
+/// Returns --dir, for the subcommands about stored features.
 Option cache_folder_option();
 
-/// The folder that the option names, or the user's cache folder (XDG Base Directory Specification).
+/// Returns the named folder, or the user's cache folder (XDG Base Directory Specification).
 /// \param option  "cache" or "dir"; if it is not given, or has no value: the user's cache folder.
 /// \returns an absolute path.
 /// \throws UsageError if there is no such folder.
 std::filesystem::path feature_folder(const Arguments& arguments, const std::string& option);
 
-/// The feature cache of a run. Its notes go to standard error.
-/// \returns null without --cache.
+/// Returns the feature cache of a run. Its notes go to standard error. \returns null without
+/// --cache.
 std::unique_ptr<const core::FeatureCache> requested_cache(const Arguments& arguments);
 
-/// "3 files, 12.3 MB".
+/// Returns text like "3 files, 12.3 MB".
 std::string features_words(std::span<const core::KeptFeatures> kept);
 
-/// {"folder", "bytes", "features": [{"rows", "row_size", "bytes", "used"}]}; rows and row_size are
-/// null if a file does not contain them.
+/// Returns {"folder", "bytes", "features": [{"rows", "row_size", "bytes", "used"}]}; rows and
+/// row_size are null if the file lacks them.
 nlohmann::json features_json(const std::filesystem::path& folder,
                              std::span<const core::KeptFeatures> kept);
 
-/// "2026-01-31 12:34", in UTC.
+/// Returns text like "2026-01-31 12:34", in UTC.
 std::string time_words(std::time_t time);
 
 }  // namespace privgrad::tool

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "privgrad/error.hpp"
+#include "privgrad/names.hpp"
 #include "privgrad/params.hpp"
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/json_problem.hpp"
@@ -138,9 +139,8 @@ class Reader {
     f.name = plain_name(json.at("name"));
     f.bytes = whole(json.at("bytes"));
     f.sha256 = json.at("sha256").get<std::string>();
-    const bool is_hex = std::all_of(f.sha256.begin(), f.sha256.end(), [](char c) {
-      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-    });
+    const bool is_hex = std::ranges::all_of(
+        f.sha256, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
     if (f.sha256.size() != 64 || !is_hex) {
       fail("sha256 of '" + f.name + "' is not 64 lower-case hex digits");
     }
@@ -157,7 +157,7 @@ class Reader {
     fail(json.dump() + " is not a number of rows, bytes or classes");
   }
 
-  /// A file or folder name without a path, so that nothing is written outside its folder.
+  /// Returns a file or folder name without a path, so that no write leaves its folder.
   std::string plain_name(const Json& json) const {
     auto name = json.get<std::string>();
     if (name.empty() || name.front() == '.' || name.find('/') != name.npos ||
@@ -211,15 +211,11 @@ std::vector<KnownDataset> known_datasets() {
 const KnownDataset& find_dataset(const std::vector<KnownDataset>& datasets,
                                  const std::string& name) {
   std::vector<std::string> names;
-  std::string all;
   for (const KnownDataset& dataset : datasets) {
     if (dataset.name == name) return dataset;
     names.push_back(dataset.name);
-    all += (all.empty() ? "" : ", ") + dataset.name;
   }
-  const std::string nearest = nearest_name(name, names);
-  throw ConfigError("no data set '" + name + "' can be fetched" +
-                    (nearest.empty() ? "; there are " + all : "; did you mean '" + nearest + "'?"));
+  throw ConfigError("no data set '" + name + "' can be fetched" + nearest_or_all(name, names));
 }
 
 }  // namespace privgrad::tool

@@ -10,7 +10,7 @@
 
 namespace privgrad::tool {
 
-/// A file that is downloaded.
+/// A file to download.
 struct DatasetFile {
   std::string name;
   std::uint64_t bytes = 0;
@@ -37,8 +37,8 @@ struct KnownDataset {
   std::uint64_t bytes() const;  ///< The total size of all downloads.
 };
 
-/// The data sets that this program knows, or, if the environment variable PRIVGRAD_DATASETS names a
-/// file of the same JSON format, the data sets of that file.
+/// Returns the data sets that this program knows, or, if the environment variable PRIVGRAD_DATASETS
+/// names a file of the same JSON format, the data sets of that file.
 /// \throws IoError, ConfigError that names the file and the mistake in it.
 std::vector<KnownDataset> known_datasets();
 

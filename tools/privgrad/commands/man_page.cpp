@@ -9,8 +9,8 @@
 namespace privgrad::tool {
 namespace {
 
-/// A line of text that roff shows unchanged: without escapes or requests, and with dashes that can
-/// be copied.
+/// Returns a line of text that roff shows unchanged: without escapes or requests, and with dashes
+/// that can be copied.
 std::string shown(std::string_view line) {
   std::string text = line.starts_with('.') || line.starts_with('\'') ? "\\&" : "";
   for (const char c : line) {
@@ -35,7 +35,7 @@ void each_line(std::string_view text, const Body& body) {
   }
 }
 
-/// An empty line begins a paragraph; indented lines keep their line breaks.
+/// Formats text: an empty line begins a paragraph; indented lines keep their line breaks.
 std::string paragraphs(std::string_view text) {
   std::string page;
   each_line(text, [&](std::string_view line) {
@@ -51,11 +51,11 @@ std::string paragraphs(std::string_view text) {
 }
 
 std::string head(const std::string& name, std::string summary) {
-  std::replace(summary.begin(), summary.end(), '\n', ' ');
+  std::ranges::replace(summary, '\n', ' ');
   summary.resize(std::min(summary.find_first_of(".:"), summary.size()));
   std::string title = name;
-  std::transform(title.begin(), title.end(), title.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  std::ranges::transform(title, title.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   const std::string version = PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
       PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH);
   return ".TH " + shown(title) + " 1 \"\" \"PrivGrad " + version + "\" PrivGrad\n.SH NAME\n" +
@@ -66,7 +66,7 @@ std::string head(const std::string& name, std::string summary) {
 
 std::string man_name(const Usage& usage) {
   std::string name = "privgrad-" + usage.name;
-  std::replace(name.begin(), name.end(), ' ', '-');
+  std::ranges::replace(name, ' ', '-');
   return name;
 }
 

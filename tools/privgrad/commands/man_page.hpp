@@ -8,13 +8,13 @@
 
 namespace privgrad::tool {
 
-/// The manual page of a command in the macros of man(7), with the content of its --help.
+/// Returns the manual page of a command in the macros of man(7), with the content of its --help.
 std::string man_page(const Usage& usage);
 
-/// The page privgrad(1), with one line for each command.
+/// Returns the page privgrad(1), with one line for each command.
 std::string man_page(const std::vector<Command>& all);
 
-/// "privgrad-plugins-list" for "plugins list".
+/// Returns "privgrad-plugins-list" for "plugins list".
 std::string man_name(const Usage& usage);
 
 }  // namespace privgrad::tool

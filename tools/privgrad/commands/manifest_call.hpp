@@ -6,7 +6,7 @@
 
 namespace privgrad::tool {
 
-/// --set KEY=VALUE, which overrides a key of the manifest.
+/// Returns --set KEY=VALUE, which overrides a key of the manifest.
 Option set_option();
 
 }  // namespace privgrad::tool

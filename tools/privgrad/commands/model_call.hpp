@@ -16,7 +16,7 @@ namespace privgrad::tool {
 
 using api::ModelCall;
 
-/// --data, --split, --threads, --json, --plugin-dir and --quiet.
+/// Returns --data, --split, --threads, --json, --plugin-dir and --quiet.
 std::vector<Option> model_call_options();
 
 /// Reads the model and the rows: the rows of --data, or the test rows of the run.
@@ -25,11 +25,11 @@ std::vector<Option> model_call_options();
 ModelCall open_model_call(const Arguments& arguments, const Catalog& catalog,
                           std::vector<std::string> keep = {});
 
-/// Shows on a terminal the number of rows that are done.
+/// Shows on a terminal the number of processed rows.
 /// \param status  must outlive the result.
 std::function<void(std::size_t)> row_display(const ModelCall& call, StatusLine& status, bool quiet);
 
-/// Says on standard error which rows were used, if those rows are private.
+/// Prints on standard error which rows were used, if the rows are private.
 void tell_if_private(const ModelCall& call, const std::string& what);
 
 }  // namespace privgrad::tool

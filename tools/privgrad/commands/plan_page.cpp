@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "manifest_call.hpp"
 #include "output.hpp"
 #include "privgrad/manifest/manifest_problems.hpp"
 #include "privgrad/manifest/utf8.hpp"
+#include "privgrad/names.hpp"
 #include "privgrad/plan/allocation_price.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/influence_facts.hpp"
@@ -50,7 +50,7 @@ std::string influence_text(const core::Plan& plan) {
   return text + "; uniform noise of this guarantee has " + short_number(facts->uniform, 5) + "\n";
 }
 
-/// The rule of adaptive noise, and the facts that are known in advance.
+/// Describes the rule of adaptive noise, and the facts known in advance.
 std::string adaptive_text(const core::Plan& plan) {
   if (!plan.noise_adapts) return "";
   const core::AdaptiveNoisePlan& adapts = *plan.noise_adapts;
@@ -74,7 +74,7 @@ std::string schedules_section(const core::Plan& plan) {
   Table table({Align::left, Align::right, Align::right, Align::right, Align::right, Align::left});
   table.add({"", "first", "min", "max", "last", ""});
   const auto add = [&](const char* slot, const std::vector<double>& values) {
-    const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    const auto [low, high] = std::ranges::minmax_element(values);
     table.add({slot, short_number(values.front(), 5), short_number(*low, 5), short_number(*high, 5),
                short_number(values.back(), 5), sparkline(values, kCurveWidth, speaks_utf8())});
   };
@@ -89,17 +89,11 @@ std::string schedules_section(const core::Plan& plan) {
   return section("schedules", table) + adaptive_text(plan) + influence_text(plan);
 }
 
-std::string in_a_row(const std::vector<std::string>& names) {
-  std::string all;
-  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
-  return all;
-}
-
-/// The number of names, and the first of them, because there may be hundreds.
+/// Returns the number of names, and the first names, because there may be hundreds.
 std::string some_of(const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 6;
   const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMost));
-  std::string text = std::to_string(names.size()) + ": " + in_a_row({names.begin(), end});
+  std::string text = std::to_string(names.size()) + ": " + listed({names.begin(), end});
   if (names.size() > kMost) text += " and " + std::to_string(names.size() - kMost) + " more";
   return text;
 }
@@ -111,10 +105,10 @@ std::string trained_text(const core::Plan& plan) {
   return some_of(names);
 }
 
-/// The number of examples of a step that are in memory at once.
+/// Returns the number of examples of a step that are in memory at once.
 std::string pass_text(const core::Plan& plan) {
   const core::PassFacts& pass = plan.setting->pass;
-  const double batch = *std::max_element(plan.batch_size.begin(), plan.batch_size.end());
+  const double batch = *std::ranges::max_element(plan.batch_size);
   const auto passes = std::ceil(batch / static_cast<double>(pass.rows));
   std::string text = "at most " + std::to_string(pass.rows) + " examples at once";
   if (pass.bytes > 0) text += ", in about " + std::to_string((pass.bytes >> 20) + 1) + " MiB";
@@ -122,7 +116,7 @@ std::string pass_text(const core::Plan& plan) {
          " for a batch of " + short_number(batch, 6);
 }
 
-/// The initial weights of the model, tensor by tensor, with a note on frozen tensors.
+/// Adds the initial weights of the model, tensor by tensor, with a note on frozen tensors.
 void add_weights(const core::Plan& plan, Table& table) {
   const core::Setting& setting = *plan.setting;
   if (!setting.weights) return;
@@ -201,7 +195,7 @@ std::string federated_section(const core::Plan& plan) {
   std::string iterations = "chosen during the run";
   if (!federated.is_adaptive()) {
     const auto& all = federated.local_iterations;
-    const auto [low, high] = std::minmax_element(all.begin(), all.end());
+    const auto [low, high] = std::ranges::minmax_element(all);
     iterations =
         std::to_string(*low) + (*low == *high ? " in every round" : " to " + std::to_string(*high));
   } else if (!federated.estimates) {
@@ -230,7 +224,7 @@ std::string federated_section(const core::Plan& plan) {
   return text;
 }
 
-/// The cost of the order of the batches for an example.
+/// Describes what the order of the batches costs an example: steps and rho.
 std::string participation_text(const core::Plan& plan) {
   const core::RhoOfExamples rho = plan.rho_of_examples();
   if (const auto& rule = plan.public_order()->separation) {
@@ -245,7 +239,7 @@ std::string participation_text(const core::Plan& plan) {
          ", for the order that was drawn";
 }
 
-/// The statistics that transforms learn before the first step.
+/// Returns the statistics that transforms learn before the first step.
 std::string statistics_section(const core::Plan& plan) {
   if (plan.statistics.empty() && !plan.report) return "";
   Table table({Align::left, Align::left, Align::right, Align::right, Align::right, Align::right});
@@ -298,7 +292,7 @@ std::string privacy_section(const core::Plan& plan) {
   return section("privacy", table);
 }
 
-/// The facts for which the author of the manifest vouches.
+/// Returns the facts for which the author of the manifest vouches.
 std::string declared_section(const core::Plan& plan) {
   constexpr std::size_t kLongest = 240;
   Table table({Align::left, Align::left});
@@ -323,12 +317,12 @@ std::string accountants_section(const core::Plan& plan) {
 std::string sparkline(std::span<const double> values, std::size_t width, bool utf8) {
   static constexpr std::array<std::string_view, 8> kBlocks{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   static constexpr std::array<std::string_view, 8> kAscii{"_", ".", "-", "~", "=", "+", "*", "#"};
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const auto [low, high] = std::ranges::minmax_element(values);
   if (values.empty() || *low == *high) return "";
   const std::size_t columns = std::min(width, values.size());
   std::string line;
   for (std::size_t column = 0; column < columns; ++column) {
-    // The first column shows the first value and the last column the last value.
+    // The first column shows the first value, the last column shows the last value.
     const std::size_t at =
         columns == 1 ? 0 : (column * (values.size() - 1) + (columns - 1) / 2) / (columns - 1);
     const double height = (values[at] - *low) / (*high - *low);

@@ -11,14 +11,13 @@
 #include <cerrno>
 #include <csignal>
 #include <system_error>
-#include <utility>
 
 #include "output.hpp"
+#include "privgrad/digest/trusted_path.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/host/search_path.hpp"
 #include "privgrad/host/sha256.hpp"
 #include "privgrad/host/test_record.hpp"
-#include "privgrad/host/trust.hpp"
 #include "privgrad/trust/files.hpp"
 
 namespace privgrad::tool {
@@ -29,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr const char* kFolder = ".install-";
 constexpr const char* kPlugin = "plugin.privgrad.so";
 constexpr const char* kReplaced = "replaced.privgrad.so";
-// All claims to names, which take effect if kPlugin was moved out of the folder, or into it.
+// All claims to names. They take effect if kPlugin was moved out of the folder, or into it.
 constexpr const char* kNamesInstalled = "names.installed";
 constexpr const char* kNamesRemoved = "names.removed";
 
@@ -75,7 +74,7 @@ void settle_folder(const fs::path& folder) {
 void make_own_folder(const fs::path& folder) {
   fs::create_directories(folder);
   try {
-    host::resolve_trusted(folder);
+    core::resolve_trusted(folder);
   } catch (const PluginError& problem) {
     throw PluginError(folder.string() + ": " + problem.what());
   }
@@ -114,7 +113,7 @@ PluginChange::PluginChange() {
     end_ = ends[1];
     return;
   }
-  ::setsid();  // signals to the terminal's or the parent's process group do not reach the child
+  ::setsid();  // signals to the process group of the terminal or the parent do not reach the child
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_IGN);
   ::close(ends[1]);
   char nothing = 0;
@@ -151,14 +150,14 @@ void PluginChange::install(const fs::path& target, const std::string& sha256,
   core::write_atomically(folder / kNamesInstalled, host::claims_text(names));
   const fs::path record = staged_.string() + ".tested.json";
   if (fs::exists(record))
-    fs::rename(record, record_of(sha256));  // otherwise the suite has already moved it there
+    fs::rename(record, record_of(sha256));  // otherwise the suite has moved it already
   fs::rename(staged_, target);
 }
 
 void PluginChange::remove(const fs::path& installed, const std::vector<host::ClaimedName>& names) {
   core::write_atomically(staged_.parent_path() / kNamesRemoved, host::claims_text(names));
   fs::rename(installed, staged_);
-  std::error_code too_long;  // so long a name means that no record exists
+  std::error_code too_long;  // a name that is too long has no record
   fs::remove(installed.string() + ".tested.json", too_long);
 }
 

@@ -21,13 +21,13 @@ class PluginChange {
  public:
   /// \throws IoError if the folders cannot be made; PluginError if others may write to them.
   PluginChange();
-  /// Does what finish() does, without its error.
+  /// Does the same as finish(), but throws nothing.
   ~PluginChange();
   PluginChange(const PluginChange&) = delete;
   PluginChange& operator=(const PluginChange&) = delete;
 
-  /// The place for the file to install and, beside it, the record of its test: in a folder that is
-  /// on the file system of the installed plugins, and in which no command looks for plugins.
+  /// Returns the place for the file to install and, beside it, the record of its test: a folder on
+  /// the file system of the installed plugins, in which no command looks for plugins.
   const std::filesystem::path& staged() const { return staged_; }
 
   /// Installs staged() as `target`.

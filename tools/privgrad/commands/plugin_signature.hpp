@@ -1,4 +1,4 @@
-// Signatures of plugin files: with FILE.sig an author states that a file is the author's.
+// Signatures of plugin files: by FILE.sig, an author claims a file as the author's own.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace privgrad::tool {
 
-/// FILE.sig.
+/// Returns the path FILE.sig.
 std::filesystem::path signature_of(const std::filesystem::path& plugin);
 
 /// \returns the text of a signature of that file, made with that key.

@@ -51,8 +51,7 @@ void check_plugin_file(const std::string& given) {
     throw IoError(given + ": " + (failure ? failure.message() : "there is no such file"));
   }
   const std::string name = std::filesystem::path(given).filename().string();
-  const bool is_plain =
-      std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  const bool is_plain = std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
   if (!is_plain || !name.ends_with(".privgrad.so")) {
     throw UsageError(given +
                      ": not named like a plugin; expected NAME.privgrad.so in printable ASCII");

@@ -5,8 +5,8 @@
 
 namespace privgrad::tool {
 
-/// The syntax of `plugins test`. Two programs use it: privgrad explains and checks the call, and
-/// the companion program examines the plugin.
+/// Returns the syntax of `plugins test`. Two programs use it: privgrad explains and checks the
+/// call, and the companion program examines the plugin.
 Usage plugins_test_usage();
 
 /// \throws IoError if there is no such file; UsageError if it is not named like a plugin.

@@ -11,15 +11,15 @@ namespace privgrad::tool {
 /// \throws IoError
 void print_run_report(const core::Plan& plan, const core::RunResult& result);
 
-/// Warns on standard error if the guarantee promises little.
+/// Warns on standard error if the guarantee is weak.
 void warn_of(const core::Plan& plan);
 
-/// All results that were computed from private rows without being charged, as one line; "nothing"
+/// Lists in one line all results that were computed from private rows without a charge; "nothing"
 /// if there are none.
 std::string unaccounted_text(const core::Plan& plan);
 
-/// "4.0000 (upper bound by zcdp)". The printed value is never below the true one, however many
-/// digits are shown.
+/// Returns text like "4.0000 (upper bound by zcdp)". The printed value is never below the true one,
+/// however many digits are shown.
 std::string epsilon_text(const core::AccountantReport& report);
 
 }  // namespace privgrad::tool

@@ -10,7 +10,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// On a terminal one line that is rewritten; elsewhere one line for each quarter of the rows.
+/// Shows one rewritten line on a terminal; elsewhere one line for each quarter of the rows.
 class ReadingDisplay {
  public:
   explicit ReadingDisplay(bool quiet) : status_(quiet) {}

@@ -1,6 +1,5 @@
 #include "study_calls.hpp"
 
-#include <cstring>
 #include <system_error>
 
 #include "feature_cache_call.hpp"
@@ -11,7 +10,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// The options that the call of the study passes on to every run.
+/// Adds the options that the call of the study passes on to every run.
 void add_common_options(ChildCall& call, const Arguments& arguments) {
   if (arguments.has("cache"))
     call.words.push_back("--cache=" + feature_folder(arguments, "cache").string());

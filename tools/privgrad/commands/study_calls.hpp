@@ -1,10 +1,8 @@
 // The runs of a study as child processes: their files, command lines and results.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "arguments.hpp"
 #include "child_runs.hpp"
@@ -17,7 +15,7 @@ namespace privgrad::tool {
 
 using api::OpenRun;
 
-/// "uniform+sgd seed 3".
+/// Returns text like "uniform+sgd seed 3".
 std::string run_name(const core::StudyPlan& plan, const OpenRun& run);
 
 /// The input files of one run of a study, and the directory for its output.
@@ -28,7 +26,7 @@ struct RunPlace {
 RunPlace place_in(const core::StudyDirectory& directory, const core::StudyPlan& plan,
                   const OpenRun& run);
 
-/// The options for core::can_be_resumed() and core::discard_state().
+/// Returns the options for core::can_be_resumed() and core::discard_state().
 core::RunOptions options_at(const RunPlace& place);
 
 /// Deletes the private state of a run that will not be resumed, provided that the state belongs to
@@ -36,14 +34,14 @@ core::RunOptions options_at(const RunPlace& place);
 /// deleted is reported.
 void discard_run(const RunPlace& place);
 
-/// The call that makes a run: an interrupted run is continued; any other run begins in an empty
-/// directory. Reads the options --cache and --plugin-dir.
+/// Returns the call that makes a run: an interrupted run is continued; any other run begins in an
+/// empty directory. Reads the options --cache and --plugin-dir.
 ChildCall call_for(const RunPlace& place, const OpenRun& run, const Arguments& arguments);
 
-/// "test_accuracy 0.9512 in 1.2 s".
+/// Returns text like "test_accuracy 0.9512 in 1.2 s".
 std::string outcome_text(const core::StudyPlan& plan, const core::RunRecord& record);
 
-/// One line that says why a run failed.
+/// Returns one line with the reason why a run failed.
 std::string reason(const ChildEnd& end);
 
 }  // namespace privgrad::tool

@@ -33,7 +33,7 @@ std::vector<ChildRuns::Ended> StudyChildren::wait(int most_ms) {
   return ended;
 }
 
-/// Decides about a run that failed. \returns whether it begins anew.
+/// Handles a failed run. \returns whether it begins anew.
 bool StudyChildren::begins_anew(std::size_t number, const ChildEnd& end) {
   Begun& begun = begun_.at(number);
   if (end.by_signal || std::filesystem::exists(begun.place.directory / "summary.json"))

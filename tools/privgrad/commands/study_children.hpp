@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "arguments.hpp"
@@ -13,8 +12,8 @@
 
 namespace privgrad::tool {
 
-/// Runs of a study as child processes. An interrupted run is resumed. If it refuses to be resumed
-/// because its steps are not reproducible bit for bit, it begins anew at once.
+/// Runs of a study as child processes. An interrupted run is resumed. A run that cannot be resumed
+/// because its steps are not reproducible bit for bit begins anew at once.
 class StudyChildren {
  public:
   /// Reads the same options as call_for().
@@ -26,8 +25,8 @@ class StudyChildren {
   void start(std::size_t number, const OpenRun& run, RunPlace place);
   std::size_t running() const noexcept { return runs_.running(); }
   /// Waits like ChildRuns.
-  /// \returns the runs that have ended. The private state of failed runs has been deleted by then,
-  ///   so that they begin anew in the next call of the study; their noise is seeded.
+  /// \returns the runs that have ended. The private state of failed runs is deleted by then, so
+  ///   these runs begin anew in the next call of the study; their noise is seeded.
   std::vector<ChildRuns::Ended> wait(int most_ms);
   /// Asks the runs to end after their current step, so that the next call of the study can resume
   /// them. Runs that take too long are killed.

@@ -18,7 +18,7 @@ std::string number_or_dash(const Json& value, int decimals) {
   return value.is_number() ? fixed_text(value.get<double>(), decimals) : "-";
 }
 
-/// The text of a p, rounded up so that it never shows less than the value.
+/// Returns the text of a p-value, rounded up so that the text never shows less than p.
 std::string p_text(const Json& p) {
   if (!p.is_number()) return "-";
   if (p.get<double>() < 1e-4) return "<0.0001";
@@ -33,8 +33,7 @@ std::string interval_text(const Json& interval) {
 
 std::string noise_text(const core::Plan& plan) {
   if (plan.noise_adapts) return "from " + short_number(plan.noise_multiplier.front()) + " on";
-  const auto [least, most] =
-      std::minmax_element(plan.noise_multiplier.begin(), plan.noise_multiplier.end());
+  const auto [least, most] = std::ranges::minmax_element(plan.noise_multiplier);
   return *least == *most ? short_number(*least)
                          : short_number(*least) + " to " + short_number(*most);
 }
@@ -43,7 +42,7 @@ std::string counted(std::size_t number, const std::string& what) {
   return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
 }
 
-/// Whether this is the search of a study, whose levels are the arms of that study.
+/// Whether this study is the search of another study, whose arms are then its levels.
 bool is_search(const core::Study& study) {
   return study.levels && study.levels->keys.front() == "for_arm";
 }
@@ -69,7 +68,7 @@ std::string schedule_text(const core::Plan& plan) {
   return "RESCALED by " + short_number(plan.noise_factor) + " to meet epsilon";
 }
 
-/// The largest number of seeds, if the results decide the number.
+/// Returns the largest number of seeds, if the results decide the number.
 std::string more_seeds_text(const core::Study& study) {
   if (!study.seed_rule || study.seeds.size() == study.seed_rule->at_most) return "";
   return " (at most " + std::to_string(study.seed_rule->at_most) + " seeds)";
@@ -81,7 +80,7 @@ std::string stains_text(const std::vector<std::string>& stains) {
   return text;
 }
 
-/// A paragraph in lines of at most 100 characters.
+/// Returns a paragraph in lines of at most 100 characters.
 std::string paragraph(const std::string& text) { return wrapped(text, 0, 100) + "\n"; }
 
 std::string metric_table(const Json& results, const std::string& metric) {
@@ -135,7 +134,7 @@ std::string study_plan_page(const core::StudyPlan& plan, const std::vector<doubl
                      counted(study.seeds.size(), "seed") + " = " + counted(runs, "run") +
                      more_seeds_text(study) + ", " + guarantee_text(plan) + "\n" +
                      stains_text(plan.stains) + "\n";
-  const auto any = [&](auto is) { return std::any_of(plan.arms.begin(), plan.arms.end(), is); };
+  const auto any = [&](auto is) { return std::ranges::any_of(plan.arms, is); };
   const bool noted = own < plan.arms.size() || any([](const core::PlannedArm& arm) {
                        return !schedule_text(arm.plan).empty();
                      });

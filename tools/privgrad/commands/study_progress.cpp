@@ -23,7 +23,7 @@ void StudyProgress::ended(const std::string& run, const std::string& outcome, do
   draw(true);
 }
 
-/// Scales the estimates by the speed of the earlier runs of this call.
+/// Scales the estimates by the measured speed of this call's earlier runs.
 std::string StudyProgress::remaining() const {
   if (work_done_ <= 0.0) return "";
   const double elapsed = std::chrono::duration<double>(Clock::now() - began_).count();

@@ -9,12 +9,12 @@
 
 namespace privgrad::tool {
 
-/// Shows the progress of a study on standard error: one line that is rewritten in place on a
-/// terminal, one line per finished run elsewhere.
+/// Shows the progress of a study on standard error: on a terminal one line that is rewritten in
+/// place, elsewhere one line per finished run.
 class StudyProgress {
  public:
   /// \param runs  the number of all runs, of which `done` were made before this call.
-  /// \param work  the estimated seconds of computing for the other runs.
+  /// \param work  the estimated seconds of computation for the other runs.
   StudyProgress(std::size_t runs, std::size_t done, double work, bool quiet);
   void started(const std::string& run);
   /// \param outcome  such as "test_accuracy 0.9512 in 1.2 s".

@@ -1,4 +1,4 @@
-// Counts the finished and failed runs of a study during the call.
+// Counts the finished and failed runs of a study during one call.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ class StudyRecorder {
   void started(const OpenRun& run);
   void ended(const OpenRun& run, const ChildEnd& end);
   void waiting() { progress_.draw(); }
-  /// The failed runs, one line for each.
+  /// Returns the failed runs, one line for each.
   const std::vector<std::string>& failed() const noexcept { return failed_; }
 
  private:

@@ -18,15 +18,15 @@ namespace privgrad::tool {
 namespace {
 
 constexpr int kMostJobs = 4096;
-/// The seconds that a run takes besides planning and training, for its process, its files and its
+/// The seconds that a run takes in addition to planning and training: for its process, files and
 /// page.
 constexpr double kSecondsAround = 0.4;
 
-/// Says where features are stored, because the notes of the runs themselves are not shown.
+/// Prints where features are stored, because the notes of the runs are not shown.
 void tell_of_cache(const core::StudyPlan& plan, const Arguments& arguments) {
   const auto cache = requested_cache(arguments);
   if (cache == nullptr) return;
-  const bool any = std::any_of(plan.arms.begin(), plan.arms.end(), [](const core::PlannedArm& arm) {
+  const bool any = std::ranges::any_of(plan.arms, [](const core::PlannedArm& arm) {
     return core::has_features_to_keep(*arm.plan.setting);
   });
   cache->note(
@@ -86,7 +86,7 @@ std::vector<double> run_seconds(const core::StudyPlan& plan) {
 
 bool Shard::has(const core::StudyPlan& plan, const OpenRun& run) const {
   const std::vector<std::uint64_t>& seeds = plan.study->seeds;
-  const auto place = std::find(seeds.begin(), seeds.end(), run.seed) - seeds.begin();
+  const auto place = std::ranges::find(seeds, run.seed) - seeds.begin();
   return (run.arm * seeds.size() + static_cast<std::size_t>(place)) % of == number - 1;
 }
 

@@ -12,13 +12,13 @@
 
 namespace privgrad::tool {
 
-/// --jobs, for every subcommand that makes the runs of a study.
+/// Returns --jobs, for every subcommand that makes the runs of a study.
 Option jobs_option();
 /// \throws UsageError
 int jobs_of(const Arguments& arguments);
 
-/// The runs of a study that one machine makes. Of all runs, numbered arm by arm, these are every
-/// `of`-th from the `number`-th on, so that each shard contains runs of each arm.
+/// The runs of a study that one machine makes. All runs are numbered arm by arm; a shard has every
+/// `of`-th run from the `number`-th on, so each shard contains runs of each arm.
 struct Shard {
   std::size_t number = 1;  ///< The number of this shard, 1 to `of`.
   std::size_t of = 1;      ///< 1: the whole study.
@@ -26,12 +26,12 @@ struct Shard {
   bool has(const core::StudyPlan& plan, const api::OpenRun& run) const;
 };
 
-/// --shard, for `privgrad ablate`.
+/// Returns --shard, for `privgrad ablate`.
 Option shard_option();
 /// \throws UsageError
 Shard shard_of(const Arguments& arguments);
 
-/// The estimated seconds of a run of each arm.
+/// Returns the estimated seconds of a run of each arm.
 std::vector<double> run_seconds(const core::StudyPlan& plan);
 
 /// Makes the shard's remaining runs in a prepared directory, each in its own process, and reports
@@ -43,10 +43,10 @@ bool make_runs(const core::StudyPlan& plan, const core::StudyDirectory& director
                const std::vector<double>& seconds, int jobs, const Arguments& arguments,
                const Shard& shard = {});
 
-/// The number of remaining runs of the shard.
+/// Returns the number of remaining runs of the shard.
 std::size_t open_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory,
                       const Shard& shard = {});
-/// The number of all runs of the shard.
+/// Returns the number of all runs of the shard.
 std::size_t all_runs(const core::StudyPlan& plan, const Shard& shard = {});
 
 }  // namespace privgrad::tool

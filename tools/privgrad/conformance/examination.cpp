@@ -1,6 +1,5 @@
 #include "examination.hpp"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -37,7 +36,7 @@ void say_json(const Say& say, const Json& json) {
   say(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-/// The member `key` of the last document that has it.
+/// Returns the member `key` of the last document that has it.
 std::optional<Json> last_with(const std::vector<Json>& all, const char* key) {
   for (auto document = all.rbegin(); document != all.rend(); ++document) {
     if (document->contains(key)) return document->at(key);
@@ -75,7 +74,7 @@ void check_here(const LoadedPlugin& plugin, std::size_t index,
       });
 }
 
-/// The finding about a process that died before it finished.
+/// Returns the finding about a process that died before it finished.
 Finding finding_of_death(const std::vector<Json>& all, const std::string& death) {
   if (const auto rule = last_with(all, "begins"))
     return {rule->get<std::string>(), Verdict::failed, death};

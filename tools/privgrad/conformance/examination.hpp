@@ -42,7 +42,7 @@ std::vector<Examined> examine(const LoadedPlugin& plugin,
                               const std::map<std::string, std::string>& params,
                               const std::vector<std::string>& rules, const Limits& limits);
 
-/// A parameter object, parsed from YAML.
+/// Returns a parameter object, parsed from YAML.
 /// \throws UsageError
 Value parse_params(const std::string& text);
 

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "examination.hpp"
 #include "exit_code.hpp"
@@ -30,9 +29,8 @@ std::map<std::string, std::string> given_params(const Arguments& arguments,
   for (const std::string& given : arguments.texts("params")) {
     const std::size_t equals = std::min(given.find('='), given.size());
     const std::string name = given.substr(0, equals);
-    const bool known =
-        std::any_of(plugin.components.begin(), plugin.components.end(),
-                    [&](const LoadedPlugin::Offer& offer) { return offer.name == name; });
+    const bool known = std::ranges::any_of(
+        plugin.components, [&](const LoadedPlugin::Offer& offer) { return offer.name == name; });
     if (!known || equals == given.size()) {
       throw UsageError("--params is '" + given + "', expected NAME=YAML with the name of one of " +
                        "the plugin's components");
@@ -59,7 +57,7 @@ std::string text_of(const std::vector<Examined>& all, const Recorded& recorded) 
          "\n";
 }
 
-/// "COMPONENT: RULE: DETAIL" for each broken promise.
+/// Returns "COMPONENT: RULE: DETAIL" for each broken promise.
 std::string broken_text(const std::vector<Examined>& all) {
   std::string text;
   for (const Examined& examined : all) {
@@ -96,9 +94,9 @@ nlohmann::json json_of(const std::vector<Examined>& all, bool conforms, const Re
 /// (Rules that depend on a broken rule do not exist either.)
 void check_rules(const std::vector<std::string>& rules, const std::vector<Examined>& all) {
   for (const std::string& rule : rules) {
-    const bool is_known = std::any_of(all.begin(), all.end(), [&](const Examined& examined) {
-      return std::any_of(examined.findings.begin(), examined.findings.end(),
-                         [&](const Finding& finding) { return finding.rule == rule; });
+    const bool is_known = std::ranges::any_of(all, [&](const Examined& examined) {
+      return std::ranges::any_of(examined.findings,
+                                 [&](const Finding& finding) { return finding.rule == rule; });
     });
     if (!is_known) {
       throw UsageError("--rule is '" + rule +
@@ -125,7 +123,7 @@ int run(const Arguments& arguments) {
   const LoadedPlugin plugin = load_once(fs::absolute(arguments.operand(0)), limits);
   const std::vector<std::string> rules = arguments.texts("rule");
   const std::vector<Examined> all = examine(plugin, given_params(arguments, plugin), rules, limits);
-  const auto broken = std::count_if(all.begin(), all.end(), [](const Examined& examined) {
+  const auto broken = std::ranges::count_if(all, [](const Examined& examined) {
     return !privgrad::testing::conforms(examined.findings);
   });
   if (broken == 0) check_rules(rules, all);

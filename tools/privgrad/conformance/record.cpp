@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 using privgrad::testing::Finding;
 using privgrad::testing::Verdict;
 
-/// Today, or SOURCE_DATE_EPOCH for reproducible builds (reproducible-builds.org).
+/// Returns today's date, or SOURCE_DATE_EPOCH for reproducible builds (reproducible-builds.org).
 std::string date() {
   std::time_t now = std::time(nullptr);
   if (const char* fixed = std::getenv("SOURCE_DATE_EPOCH")) now = std::strtoll(fixed, nullptr, 10);
@@ -69,15 +69,15 @@ std::string record_text(const LoadedPlugin& plugin, const std::vector<Examined>&
 }  // namespace
 
 bool is_examined(const Examined& examined) {
-  const auto created = std::find_if(examined.findings.begin(), examined.findings.end(),
-                                    [](const Finding& one) { return one.rule == "is_created"; });
+  const auto created = std::ranges::find_if(
+      examined.findings, [](const Finding& one) { return one.rule == "is_created"; });
   return privgrad::testing::conforms(examined.findings) && created != examined.findings.end() &&
          created->verdict == Verdict::passed;
 }
 
 Recorded write_record(const LoadedPlugin& plugin, const std::vector<Examined>& all, bool is_whole) {
   const std::vector<fs::path> places = host::record_places(plugin.file, plugin.sha256);
-  const bool broken = std::any_of(all.begin(), all.end(), [](const Examined& examined) {
+  const bool broken = std::ranges::any_of(all, [](const Examined& examined) {
     return !privgrad::testing::conforms(examined.findings);
   });
   if (broken) {

@@ -9,10 +9,10 @@
 
 namespace privgrad::tool {
 
-/// Where the record of an examination was written, or why it was not written.
+/// The place of an examination's record, or the reason why there is none.
 struct Recorded {
   std::filesystem::path file;  ///< Empty: no record was written.
-  std::string why_not;         ///< One line that says why, if no record was written.
+  std::string why_not;         ///< The reason in one line, if no record was written.
 };
 
 /// Whether all rules held or were skipped, and the component could be created.
@@ -21,7 +21,7 @@ bool is_examined(const Examined& examined);
 /// Records that the plugin passed: beside its file or, if that folder cannot be written, in the
 /// user's data folder (host::record_places()). If a rule is broken, the records of earlier
 /// examinations are removed; if a component was not examined, nothing changes.
-/// \param is_whole  false: only some rules were checked, so that the plugin has not passed.
+/// \param is_whole  false: only some rules were checked, so the plugin has not passed.
 /// \throws IoError if no folder for records can be written.
 Recorded write_record(const LoadedPlugin& plugin, const std::vector<Examined>& all, bool is_whole);
 

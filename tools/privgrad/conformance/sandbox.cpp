@@ -84,8 +84,8 @@ void confine(const Limits& limits) {
   ::setpgid(0, 0);  // so that the processes it starts can be ended together with it
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   limit(RLIMIT_CORE, 0);
-  // The limit is for all threads together, and has an effect only if the process that watches the
-  // clock is gone.
+  // The limit is for all threads together. It matters only if the process that watches the clock is
+  // gone.
   limit(RLIMIT_CPU, 16 * static_cast<rlim_t>(limits.time.count()) + 16);
 #ifndef PRIVGRAD_SANITIZED
   limit(RLIMIT_AS, limits.memory);
@@ -129,8 +129,8 @@ std::string last_line(const std::string& written) {
   std::string line = written.substr(begin == written.npos ? 0 : begin + 1, end - begin);
   constexpr std::size_t kMost = 200;
   if (line.size() > kMost) line = line.substr(0, kMost) + "...";
-  std::replace_if(
-      line.begin(), line.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  std::ranges::replace_if(
+      line, [](char c) { return c < ' ' || c > '~'; }, '?');
   return line;
 }
 
@@ -179,8 +179,8 @@ class Listened {
       }
       status_ = status;
     }
-    // Read the rest of the pipes. All other processes that held the write ends are dead, so this
-    // does not wait.
+    // Reads the rest of the pipes without waiting, because all processes that held the write ends
+    // are dead.
     while (said_.size() <= kMostSaid && listen(std::chrono::milliseconds(0))) {
     }
     const std::size_t whole = said_.find_last_of('\n');
@@ -214,7 +214,7 @@ class Listened {
       if (pipes_[i].fd < 0 || pipes_[i].revents == 0) continue;
       std::string& text = i == 0 ? said_ : written_;
       any = true;
-      if (!read_some(pipes_[i].fd, text)) pipes_[i].fd = -1;  // poll() ignores it
+      if (!read_some(pipes_[i].fd, text)) pipes_[i].fd = -1;  // poll() ignores -1
       if (i == 1 && text.size() > 2 * kMostWritten) text.erase(0, text.size() - kMostWritten);
     }
     return any;
@@ -237,7 +237,7 @@ Ending in_sandbox(const Limits& limits, const std::function<void(const Say&)>& b
   const pid_t pid = ::fork();
   if (pid < 0) fail("fork");
   if (pid == 0) become(limits, body, said.in(), written.in(), parent);
-  ::setpgid(pid, pid);  // parent and child both make this call, whichever comes first
+  ::setpgid(pid, pid);  // parent and child both call this, because either may be first
   said.close_in();
   written.close_in();
   return Listened(pid, said.out(), written.out(), limits).finish();

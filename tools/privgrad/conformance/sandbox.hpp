@@ -12,7 +12,7 @@ namespace privgrad::tool {
 /// The resources that a process may use.
 struct Limits {
   std::chrono::seconds time{60};  ///< Wall-clock time.
-  /// Bytes of address space; not set where a sanitizer needs all of it.
+  /// Bytes of address space; no limit if a sanitizer needs all of it.
   std::uint64_t memory = std::uint64_t{4} << 30;
 };
 
@@ -29,9 +29,9 @@ struct Ending {
 };
 
 /// Calls `body` in a child process, which starts with a copy of the caller's memory. Its standard
-/// output and standard error go nowhere else; its standard input is empty; it ends with the caller
-/// at the latest. When it has ended, this call kills the other processes of its group. The process
-/// finishes when `body` returns; exit() does not count, whatever the code, nor does an exception.
+/// output and standard error go nowhere else; its standard input is empty; it never outlives the
+/// caller. When it has ended, this call kills the other processes of its group. The process has
+/// finished only if `body` returns; exit() with any code, or an exception, does not count.
 /// \pre the caller has one thread.
 /// \throws IoError if no process can be created.
 Ending in_sandbox(const Limits& limits, const std::function<void(const Say&)>& body);

@@ -19,7 +19,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// The features of a text; NaN if predict would end at such a row.
+/// Returns the features of a text; NaN if predict would stop at such a row.
 std::vector<float> features_of(const Column& column, const std::string& text) {
   std::vector<float> features(column.width());
   if (column.encode(text, features.data()) == Column::Found::none && !column.rule().is_total())
@@ -27,7 +27,7 @@ std::vector<float> features_of(const Column& column, const std::string& text) {
   return features;
 }
 
-/// A text that the column does not declare.
+/// Returns a text that the column does not declare.
 std::string unheard_of(const Column& column) {
   std::size_t longest = 0;
   for (const std::string& text : column.texts()) longest = std::max(longest, text.size());
@@ -51,7 +51,7 @@ class ColumnGraph {
   }
 
  private:
-  /// The number that the data source computes: rounded to float32, then used in double.
+  /// Returns the number that the data source computes: rounded to float32, then used in double.
   std::string number() {
     const ColumnRule& rule = column_.rule();
     std::string value = column_.name();
@@ -95,7 +95,7 @@ class ColumnGraph {
     return graph_.reshape(hot, {column_.width()});
   }
 
-  /// Booleans and dates: the features of each text, from a table in which texts with equal features
+  /// Handles booleans and dates: looks up each text in a table in which texts with equal features
   /// share a row.
   std::string looked_up() {
     std::vector<float> table;
@@ -163,7 +163,7 @@ class ColumnGraph {
   std::vector<std::string>& refused_;
 };
 
-/// The declarations of the parameters about the reading of a column.
+/// Returns the declarations of the parameters for reading columns.
 std::vector<ParamSpec> reading_specs() {
   std::vector<ParamSpec> specs;
   specs.push_back(param::list("columns", "", param::object("column", "", column_params())));
@@ -198,7 +198,7 @@ std::vector<Column> saved_columns(const core::ModelFile& file) {
   try {
     const Params params = Params::make("data", specs, chosen);
     std::vector<std::string> missing = params.texts("missing");
-    // the name under which the file is passed on
+    // The value that the variable names.
     if (file.data->name == memory) missing.emplace_back();
     for (const Params& entry : params.objects("columns")) {
       const ColumnRule rule = column_rule(entry);

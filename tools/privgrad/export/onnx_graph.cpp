@@ -47,7 +47,7 @@ std::string OnnxGraph::cast(const std::string& value, onnx::TensorProto::DataTyp
 }
 
 std::string OnnxGraph::reshape(const std::string& value, const Shape& shape) {
-  std::vector<std::int64_t> extents{0};  // 0: the extent stays as it was
+  std::vector<std::int64_t> extents{0};  // 0: the extent does not change
   for (const std::size_t extent : shape) extents.push_back(static_cast<std::int64_t>(extent));
   return add("Reshape", {value, constant(extents, {extents.size()})});
 }
@@ -64,7 +64,7 @@ std::string OnnxGraph::constant(std::span<const std::int64_t> values, const Shap
 }
 std::string OnnxGraph::constant(const std::vector<bool>& values, const Shape& shape) {
   std::string bytes(values.size(), '\0');
-  std::copy(values.begin(), values.end(), bytes.begin());
+  std::ranges::copy(values, bytes.begin());
   return add_tensor("", onnx::TensorProto::BOOL, shape, bytes.data(), bytes.size());
 }
 

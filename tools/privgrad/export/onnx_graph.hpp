@@ -34,7 +34,7 @@ class OnnxGraph {
   std::string add(const std::string& operation, const std::vector<std::string>& inputs,
                   const std::vector<Attribute>& attributes = {}, const std::string& name = "");
 
-  /// A cast to a type of onnx::TensorProto.
+  /// Returns a cast to a type of onnx::TensorProto.
   std::string cast(const std::string& value, onnx::TensorProto::DataType type);
   /// \param shape  the shape of one example; the dimension of rows is kept.
   std::string reshape(const std::string& value, const Shape& shape);

@@ -17,9 +17,9 @@ using Extents = std::vector<std::int64_t>;
 
 Extents twice(std::size_t extent) { return Extents(2, static_cast<std::int64_t>(extent)); }
 
-/// The values as they pass through the nodes. Here the channels are the last extent of an example,
-/// but ONNX's convolutions expect them first: a value is transposed if a layer needs the other
-/// order, and stays in its order for layers that accept both.
+/// Tracks the values through the nodes. In the network the channels are the last extent of an
+/// example, but ONNX's convolutions expect them first: a value is transposed if a layer needs the
+/// other order, and stays in its order for layers that accept both.
 class LayerGraph {
  public:
   LayerGraph(OnnxGraph& graph, const Network& network, const std::vector<float>& parameters,
@@ -39,7 +39,7 @@ class LayerGraph {
     values_.emplace_back(value_, is_first_);
   }
 
-  /// [n, outputs].
+  /// Returns the name of the outputs, [n, outputs].
   std::string outputs() {
     look_at(values_.size() - 1);
     flatten();
@@ -98,7 +98,7 @@ class LayerGraph {
                         {{"kernel_shape", twice(layer.window)}, {"strides", twice(layer.stride)}});
   }
   void add_layer(const Flatten&) { flatten(); }
-  /// ONNX has no such layer at this version. An instance normalization replaces it, each of whose
+  /// ONNX has no such layer at this version. An instance normalization replaces it; each of its
   /// channels contains all channels and places of a group.
   void add_layer(const GroupNorm& layer) {
     channels_first();
@@ -237,7 +237,7 @@ class LayerGraph {
     channels_first();
     value_ = graph_.add("Mul", {first, value_});
   }
-  /// The mean square by ReduceMean, since the opset has no such norm.
+  /// Computes the mean square by ReduceMean, because the opset has no RMS norm.
   void add_layer(const RmsNorm& layer) {
     channels_last();
     const std::string mean =
@@ -262,7 +262,7 @@ class LayerGraph {
     channels_last();
     value_ = graph_.reshape(value_, layer.shape);
   }
-  /// An input of the current node, with its channels last; it becomes the value to work on.
+  /// Returns an input of the current node, with its channels last; it becomes the value to work on.
   std::string input(std::size_t i) {
     look_at(inputs_of(network_, node_)[i]);
     channels_last();
@@ -275,7 +275,7 @@ class LayerGraph {
     const Extents extents(numbers.begin(), numbers.end());
     return graph_.constant(std::span(extents), {numbers.size()});
   }
-  /// [n, length, heads width] as [n, heads, length, width].
+  /// Reshapes [n, length, heads width] to [n, heads, length, width].
   std::string heads_of(const std::string& x, std::size_t heads, std::size_t length,
                        std::size_t width) {
     return graph_.add("Transpose", {graph_.reshape(x, {length, heads, width})},
@@ -317,8 +317,8 @@ class LayerGraph {
                        graph_.add("Add", {product(second, cosine), product(first, sine)})},
                       {{"axis", std::int64_t{3}}});
   }
-  /// 1 for each query and key that it attends to, [n or 1, 1, length or 1, length]; empty if all
-  /// queries attend to all keys.
+  /// Returns 1 for each query and key that it attends to, [n or 1, 1, length or 1, length]; empty
+  /// if all queries attend to all keys.
   std::string open_places(const Attention& layer, std::size_t length) {
     std::string earlier, mask;
     if (layer.causal) {
@@ -355,10 +355,10 @@ class LayerGraph {
     std::tie(value_, is_first_) = values_[value];
   }
 
-  /// The shape of the value that the current layer works on.
+  /// Returns the shape of the value that the current layer works on.
   const Shape& before() const { return shapes_[at_]; }
 
-  /// `shape` with the channels first.
+  /// Returns `shape` with the channels first.
   static Shape ordered(const Shape& shape) {
     Shape result{shape.back()};
     result.insert(result.end(), shape.begin(), shape.end() - 1);
@@ -442,7 +442,7 @@ class LayerGraph {
   std::vector<std::pair<std::string, bool>> values_;
   std::vector<std::string>& refused_;
   std::size_t node_ = 0;  ///< The current node.
-  std::size_t at_ = 0;    ///< The value that it works on, with its name and order now.
+  std::size_t at_ = 0;    ///< The value that the node works on, under its current name and order.
   std::string value_;
   bool is_first_ = false;
 };

@@ -29,7 +29,7 @@ std::string not_finite(OnnxGraph& graph, const std::string& value, const Shape& 
   return graph.add("Greater", {largest, graph.scalar(0.5f)});
 }
 
-/// The probabilities of the loss, computed from the outputs as in Predictions.
+/// Returns the probabilities of the loss, computed from the outputs as in Predictions.
 std::string probabilities(OnnxGraph& graph, Loss loss, const std::string& outputs) {
   const std::int64_t columns = 1;
   if (loss == Loss::cross_entropy) return graph.add("Softmax", {outputs}, {{"axis", columns}});
@@ -121,7 +121,7 @@ void add_metadata(onnx::ModelProto& proto, const core::ModelFile& file) {
   if (statement != file.metadata.end()) proto.set_doc_string(statement->second);
 }
 
-/// \throws PluginError if the graph breaks ONNX's rules, or if its shapes are not the declared
+/// \throws PluginError if the graph breaks ONNX's rules, or its shapes differ from the declared
 ///   ones.
 void check_by_onnx(const onnx::ModelProto& proto) {
   try {

@@ -12,7 +12,7 @@
 
 namespace privgrad::tool {
 
-/// The version of ONNX's operations and of the file format that the exporter writes: those of ONNX
+/// The versions of ONNX's operations and of the file format that the exporter writes, from ONNX
 /// 1.12, the oldest version with LayerNormalization.
 inline constexpr int kOnnxOpset = 17;
 inline constexpr int kOnnxIrVersion = 8;
@@ -26,14 +26,14 @@ inline constexpr std::array<std::string_view, 3> kOutputs = {"probabilities", "v
 /// \throws ConfigError if a model of this many bytes does not fit into an ONNX file (2 GiB).
 void check_size(std::uintmax_t bytes);
 
-/// A trained model, from raw examples to probabilities, as docs/models.md describes it. It gives
-/// the same results as TrainedModel::predict() and Predictions::probabilities(), up to roundings of
+/// Exports a trained model, from raw examples to probabilities, as docs/models.md describes it. Its
+/// results equal TrainedModel::predict() and Predictions::probabilities(), up to rounding to
 /// float32.
 ///
 /// Privacy: the graph contains only the model's file, which was released; nothing is computed from
 /// rows.
-/// \param estimator  nullptr if the model does not belong to an estimator; otherwise the model
-///   reads arrays.
+/// \param estimator  nullptr if the model belongs to no estimator; otherwise the model reads
+///   arrays.
 /// \throws ConfigError if ONNX cannot express a part of the model, or if the model exceeds the size
 ///   of an ONNX file (2 GiB).
 onnx::ModelProto onnx_model(const core::TrainedModel& model, const Estimator* estimator);

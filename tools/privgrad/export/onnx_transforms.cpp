@@ -79,7 +79,7 @@ class RowGraph {
   }
 
  private:
-  /// A matrix [outputs, inputs], reordered to [inputs, outputs].
+  /// Returns a matrix [outputs, inputs], reordered to [inputs, outputs].
   std::string columns(const std::vector<double>& matrix, std::size_t outputs, std::size_t inputs) {
     std::vector<double> turned(matrix.size());
     for (std::size_t i = 0; i < outputs; ++i) {

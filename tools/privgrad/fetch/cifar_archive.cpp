@@ -3,15 +3,12 @@
 #include <archive.h>
 #include <archive_entry.h>
 
-#include <algorithm>
-#include <array>
 #include <fstream>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "privgrad/error.hpp"
 

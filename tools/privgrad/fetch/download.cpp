@@ -9,9 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <exception>
-#include <memory>
 #include <string>
 #include <system_error>
 
@@ -28,7 +26,7 @@ namespace fs = std::filesystem;
 /// stopped.
 constexpr long kSlowest = 100;
 constexpr long kMostRedirects = 5;
-/// The limit of attempts at a server that always breaks off.
+/// The limit of attempts with a server that always breaks the connection.
 constexpr int kMostResumptions = 50;
 
 /// The file into which a download is written. Only its owner writes to it.
@@ -106,7 +104,7 @@ class Transfer {
     set(CURLOPT_NOPROGRESS, 0L);
     set(CURLOPT_XFERINFOFUNCTION, &Transfer::on_progress);
     set(CURLOPT_XFERINFODATA, this);
-    // Not CURLOPT_RESUME_FROM, because curl then gives up if a server sends the whole file instead.
+    // CURLOPT_RESUME_FROM is not used, because with it curl fails if a server sends the whole file.
     if (part.bytes() > 0) {
       range_ = std::to_string(part.bytes()) + "-";
       set(CURLOPT_RANGE, range_.c_str());
@@ -182,7 +180,7 @@ class Transfer {
       return "has a file of " + std::to_string(total) + " bytes, expected " +
              std::to_string(whole_);
     }
-    // the server sends the whole file although only the rest was requested
+    // The server sends the whole file, although only the rest was requested.
     if (!rest && part_.bytes() > 0) part_.empty();
     return "";
   }
@@ -277,8 +275,8 @@ Result from_address(const DatasetFile& file, const std::string& address, const f
     if (sha256 == file.sha256) return Result::done;
     part.empty();
     why = "has other content: its SHA-256 is " + sha256 + ", expected " + file.sha256;
-    // The existing part may have come from elsewhere, so it is worth downloading the whole file
-    // from here.
+    // The existing part may be from another address, so downloading the whole file here may
+    // help.
     if (before == 0) return Result::failed;
     note(options,
          file.name + ": the part from an earlier fetch does not match; fetching the whole file");

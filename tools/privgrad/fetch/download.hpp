@@ -11,7 +11,7 @@
 namespace privgrad::tool {
 
 struct DownloadOptions {
-  /// After this time without data, the next address is tried.
+  /// The time without data after which the next address is tried.
   int timeout_s = 30;
   const std::atomic<bool>* stop = nullptr;  ///< The download ends once this is true.
   /// Called with the number of bytes of the file that have arrived.
@@ -20,11 +20,11 @@ struct DownloadOptions {
   std::function<void(const std::string&)> on_note;
 };
 
-/// Downloads a file to `to`, which then holds exactly the bytes with the given SHA-256: the
-/// download is written to `to`.part, checked, flushed and renamed. An existing part is continued.
-/// Addresses are tried in order; an address that was interrupted after it had sent something is
-/// asked again for the rest.
-/// \returns false if the download was stopped; the part is kept for the next time.
+/// Downloads a file to `to`, which then has exactly the given SHA-256: the download is written
+/// to `to`.part, checked, flushed and renamed. An existing part is continued. Addresses are
+/// tried in order; if an address breaks off after sending some bytes, the rest is requested
+/// there again. \returns false if the download was stopped; the part is kept for the next
+/// time.
 /// \throws IoError if no address provided the file (with the failure of each address), or if a
 ///   write fails.
 bool download(const DatasetFile& file, const std::filesystem::path& to,

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// File name to SHA-256.
+/// SHA-256 by file name.
 using Sums = std::map<std::string, std::string>;
 
 bool is_stopped(const FetchOptions& options) {
@@ -77,9 +77,7 @@ fs::path folder_for(const KnownDataset& dataset) {
         "there is no place for data sets: set PRIVGRAD_CACHE_DIR, XDG_CACHE_HOME or HOME");
   }
   fs::path folder = cache / dataset.name;
-  std::error_code problem;
-  fs::create_directories(folder, problem);
-  if (problem) throw IoError(folder.string() + ": cannot be made: " + problem.message());
+  core::make_directories(folder);
   return folder;
 }
 
@@ -115,14 +113,8 @@ bool holds_all(const fs::path& folder, const Sums& sums) {
   return !sums.empty();
 }
 
-void remove_file(const fs::path& file) {
-  std::error_code problem;
-  fs::remove(file, problem);
-  if (problem) throw IoError(file.string() + ": cannot be removed: " + problem.message());
-}
-
-/// The checksums of a complete folder: the published checksums or, for files that were converted
-/// here, the checksums of the written files. Empty if the folder was never complete.
+/// Returns the checksums of a complete folder: the published checksums or, for files that were
+/// converted here, the checksums of the written files. Empty if the folder was never complete.
 Sums expected_sums(const KnownDataset& dataset, const fs::path& folder) {
   const fs::path recorded = folder / kChecksumFile;
   std::error_code absent;
@@ -137,7 +129,7 @@ Sums expected_sums(const KnownDataset& dataset, const fs::path& folder) {
 bool bring(const DatasetFile& file, const fs::path& folder, const FetchOptions& options) {
   const fs::path to = folder / file.name;
   if (holds(to, file.sha256)) return true;
-  remove_file(to);
+  core::remove_file(to);
   if (options.on_file) options.on_file(file);
   return download(file, to, options.download);
 }
@@ -187,13 +179,13 @@ Fetched fetch(const KnownDataset& dataset, const FetchOptions& options) {
   const Sums here = expected_sums(dataset, folder);
   if (holds_all(folder, here)) {
     // An earlier fetch may have ended before it removed the archive.
-    if (dataset.unpack != Unpack::nothing) remove_file(folder / dataset.files.front().name);
+    if (dataset.unpack != Unpack::nothing) core::remove_file(folder / dataset.files.front().name);
     return {.folder = folder, .files = names_of(here)};
   }
   if (!here.empty() && options.download.on_note) {
     options.download.on_note(folder.string() + " has changed since it was fetched; mending it");
   }
-  remove_file(folder / kChecksumFile);
+  core::remove_file(folder / kChecksumFile);
 
   for (const DatasetFile& file : dataset.files) {
     if (!bring(file, folder, options)) return {.folder = folder, .files = {}, .stopped = true};
@@ -206,7 +198,7 @@ Fetched fetch(const KnownDataset& dataset, const FetchOptions& options) {
     if (sums.empty()) return {.folder = folder, .files = {}, .stopped = true};
   }
   core::write_atomically(folder / kChecksumFile, sums_text(sums));
-  if (dataset.unpack != Unpack::nothing) remove_file(folder / dataset.files.front().name);
+  if (dataset.unpack != Unpack::nothing) core::remove_file(folder / dataset.files.front().name);
   return {.folder = folder, .files = names_of(sums), .downloaded = true};
 }
 

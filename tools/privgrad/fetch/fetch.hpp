@@ -20,7 +20,7 @@ struct FetchOptions {
 struct Fetched {
   std::filesystem::path folder;
   std::vector<std::string> files;
-  /// Whether the fetch was stopped before the end; the next fetch continues it.
+  /// Whether the fetch was stopped early; the next fetch continues it.
   bool stopped = false;
   /// Whether files were downloaded; otherwise the copy was complete and unchanged.
   bool downloaded = false;

@@ -8,7 +8,7 @@ namespace privgrad::tool {
 namespace {
 
 constexpr std::size_t kBarCells = 24;
-/// Logs get plain lines, and one line per interval is enough for a log.
+/// The interval between plain lines: a log needs no more.
 constexpr auto kPlainInterval = std::chrono::seconds(10);
 
 std::string percent(std::uint64_t here, std::uint64_t whole) {

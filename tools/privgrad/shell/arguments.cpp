@@ -6,6 +6,7 @@
 #include <boost/program_options/parsers.hpp>
 #include <charconv>
 
+#include "privgrad/names.hpp"
 #include "privgrad/params.hpp"
 
 namespace privgrad::tool {
@@ -37,9 +38,8 @@ po::options_description described(const Usage& usage) {
 [[noreturn]] void fail_unknown(const Usage& usage, const std::string& name) {
   std::vector<std::string> known{"--help"};
   for (const Option& option : usage.options) known.push_back("--" + option.name);
-  const std::string nearest = nearest_name(name, known);
-  fail(usage, "privgrad " + usage.name + " has no option '" + name + "'" +
-                  (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+  fail(usage,
+       "privgrad " + usage.name + " has no option '" + name + "'" + did_you_mean(name, known));
 }
 
 std::vector<po::option> tokens(const Usage& usage, const std::vector<std::string>& given) {
@@ -127,8 +127,8 @@ Arguments parse(const Usage& usage, const std::vector<std::string>& given) {
       arguments.operands_.push_back(token.value.front());
       continue;
     }
-    const auto option = std::find_if(usage.options.begin(), usage.options.end(),
-                                     [&](const Option& o) { return o.name == token.string_key; });
+    const auto option = std::ranges::find_if(
+        usage.options, [&](const Option& o) { return o.name == token.string_key; });
     auto& values = arguments.options_[token.string_key];
     if (!option->repeatable && !values.empty())
       fail(usage, "--" + option->name + " is given twice");

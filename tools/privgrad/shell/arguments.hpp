@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "privgrad/error.hpp"
@@ -23,12 +22,12 @@ struct Option {
   std::string value;  ///< The name of its value in help, such as "DIR"; "" if it takes no value.
   std::string doc;
   bool repeatable = false;
-  /// The value of a bare --name; an explicit value then needs '='.
+  /// The value of --name without a value; an explicit value then needs '='.
   std::optional<std::string> implied = {};
   char letter = '\0';  ///< Its short form: 'q' for -q.
 };
 
-/// --quiet and -q, for every subcommand that shows its progress.
+/// Returns --quiet and -q, for every subcommand that shows its progress.
 Option quiet_option();
 
 /// The syntax of a subcommand. The parser uses it and --help prints it.
@@ -48,10 +47,10 @@ struct Usage {
 class Arguments {
  public:
   bool has(const std::string& option) const { return options_.contains(option); }
-  /// The last value given.
+  /// Returns the last value given.
   /// \pre has(option)
   const std::string& text(const std::string& option) const { return options_.at(option).back(); }
-  /// All values of the option, in the order given; none if it was not given.
+  /// Returns all values of the option, in the order given; none if it was not given.
   std::vector<std::string> texts(const std::string& option) const;
   const std::string& operand(std::size_t i) const { return operands_.at(i); }
   std::size_t operand_count() const { return operands_.size(); }
@@ -65,19 +64,19 @@ class Arguments {
 /// \throws UsageError that names the mistake and the nearest valid name.
 Arguments parse(const Usage& usage, const std::vector<std::string>& given);
 
-/// "privgrad run MANIFEST [OPTION]..."
+/// Returns text like "privgrad run MANIFEST [OPTION]..."
 std::string call_line(const Usage& usage);
 
-/// "-q, --quiet", "--out DIR".
+/// Returns text like "-q, --quiet", "--out DIR".
 std::string option_head(const Option& option);
 
-/// The description of an option in help.
+/// Returns the description of an option in help.
 std::string option_doc(const Option& option);
 
-/// The options of the usage, plus --help.
+/// Returns the options of the usage, plus --help.
 std::vector<Option> all_options(const Usage& usage);
 
-/// The page that --help prints.
+/// Returns the page that --help prints.
 std::string help_text(const Usage& usage);
 
 /// Breaks `text` into lines of at most `width` characters; all lines but the first are indented by

@@ -131,8 +131,8 @@ std::vector<ChildRuns::Ended> ChildRuns::wait(int most_ms) {
   ::poll(wanted.data(), wanted.size(), most_ms);
   std::vector<Ended> ended;
   for (auto at = running_.begin(); at != running_.end();) {
-    const auto ready = std::find_if(wanted.begin(), wanted.end(),
-                                    [&](const pollfd& p) { return p.fd == at->second->pipe(); });
+    const auto ready =
+        std::ranges::find_if(wanted, [&](const pollfd& p) { return p.fd == at->second->pipe(); });
     if (ready->revents == 0 || at->second->read()) {
       ++at;
       continue;

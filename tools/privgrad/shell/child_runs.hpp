@@ -23,7 +23,7 @@ struct ChildEnd {
 
 /// Child processes that run at the same time.
 ///
-/// Processes and not threads, because a plugin that crashes then ends only its own run, and plugins
+/// Processes are used, not threads, so a plugin that crashes ends only its own run, and plugins
 /// need not support several runs in one process. A child dies with this process, however this
 /// process ends (Linux, PR_SET_PDEATHSIG), and signals from a terminal reach this process only.
 class ChildRuns {
@@ -43,11 +43,11 @@ class ChildRuns {
   /// \throws IoError if no process can be created.
   void start(std::size_t number, const ChildCall& call);
   std::size_t running() const noexcept { return running_.size(); }
-  /// Waits until a child writes something or ends, or until that time has passed.
-  /// \returns the children that have ended.
+  /// Waits until a child writes something or ends, or until `most_ms` have passed. \returns the
+  /// children that have ended.
   std::vector<Ended> wait(int most_ms);
-  /// Asks all children to end in an orderly way (SIGTERM), and kills those that are still running
-  /// after that time.
+  /// Asks all children to end in an orderly way (SIGTERM), and kills children that still run after
+  /// `most_ms`.
   void stop(int most_ms);
 
  private:

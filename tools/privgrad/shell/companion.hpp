@@ -1,4 +1,4 @@
-// Where the command is installed, and the companion programs that it starts from there.
+// Finds the command's installation, and starts companion programs from it.
 #pragma once
 
 #include <filesystem>
@@ -7,9 +7,9 @@
 
 namespace privgrad::tool {
 
-/// The folder that contains the command's bin/, lib/ and share/: the prefix of an installation, or
-/// a build folder.
-/// \throws std::filesystem::filesystem_error if the process cannot find itself.
+/// Returns the folder that contains the command's bin/, lib/ and share/: the prefix of an
+/// installation, or a build folder.
+/// \throws std::filesystem::filesystem_error if the process cannot find its own file.
 std::filesystem::path installation();
 
 /// Replaces this process by a companion program in lib/privgrad/. Companion programs have libraries

@@ -8,7 +8,6 @@
 #include <unistd.h>
 #include <unwind.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -24,8 +23,8 @@
 namespace privgrad::tool {
 namespace {
 
-/// Executable memory of a plugin. The table is plain memory, allocated in advance, because the
-/// process that reads it may have a broken heap.
+/// Executable memory of a plugin. The table is plain memory, allocated in advance, because the heap
+/// may be broken when it is read.
 struct Code {
   std::uintptr_t begin = 0, end = 0;
   char name[96] = "";
@@ -81,17 +80,17 @@ _Unwind_Reason_Code look_at(_Unwind_Context* frame, void* given) {
                                                                   : _URC_NO_REASON;
 }
 
-/// The innermost frame of a plugin on this thread's stack. The unwinder allocates no memory and,
-/// since glibc 2.35 has _dl_find_object, takes no lock.
+/// Returns the innermost frame of a plugin on this thread's stack. The unwinder allocates no memory
+/// and, since glibc 2.35 has _dl_find_object, takes no lock.
 const Code* innermost() {
   Search search;
   _Unwind_Backtrace(look_at, &search);
   return search.found;
 }
 
-/// Where a thread was when a signal came, and the caller's address. The caller's address is needed
-/// after a call through a null pointer: such a call leaves its return address but nothing that can
-/// be unwound.
+/// Returns where a thread was when a signal came, and the caller's address. The caller's address is
+/// needed after a call through a null pointer: such a call leaves its return address but nothing
+/// that can be unwound.
 std::array<std::uintptr_t, 2> places(const ucontext_t& context) {
 #if defined(__x86_64__)
   const auto at = static_cast<std::uintptr_t>(context.uc_mcontext.gregs[REG_RIP]);
@@ -131,8 +130,8 @@ extern "C" void on_crash(int signal, siginfo_t*, void* context) {
     line << "privgrad: error: " << (name != nullptr ? name : "a signal");
     blame(line, own, caller);
   }
-  // SA_RESETHAND has restored the default action, so that the exit code and the core are those of
-  // the signal
+  // SA_RESETHAND has restored the default action, so the signal determines the exit code and the
+  // core
   ::raise(signal);
 }
 
@@ -140,7 +139,7 @@ extern "C" void on_crash(int signal, siginfo_t*, void* context) {
   for (;;) ::syscall(SYS_exit_group, code);
 }
 
-/// The time limit for loading a plugin that the environment sets; 0 if it sets none.
+/// Returns the environment's time limit for loading a plugin; 0 if it sets none.
 unsigned given_seconds() {
   constexpr long kMost = 86'400;
   const char* const given = std::getenv("PRIVGRAD_LOADING_SECONDS");
@@ -150,7 +149,7 @@ unsigned given_seconds() {
 
 const unsigned kGivenSeconds = given_seconds();
 
-/// A command that continues without the plugin waits for a shorter time.
+/// Returns the time limit, which is shorter for a command that can go on without a plugin.
 unsigned loading_seconds() {
   if (kGivenSeconds > 0) return kGivenSeconds;
   return silent == Silence::while_loading ? 10 : 60;
@@ -220,7 +219,7 @@ void watch_for_the_end(Silence silence) {
   watched = ::getpid();
   std::signal(SIGALRM, on_alarm);
   host::tell_of_loading(watch_loading);
-// the sanitizers' own reports say more
+// the sanitizers' own reports are better
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   give_signals_a_stack();
   innermost();  // the unwinder may allocate memory the first time it is used
@@ -244,7 +243,7 @@ std::string plugin_that_threw() {
 }
 
 /// Remembers the plugin whose code throws, because the code that catches the exception cannot find
-/// it out.
+/// the plugin.
 void note_throw(const std::type_info& type, void* thrown) {
   if (!typeid(std::exception).__do_catch(&type, &thrown, 1)) thrower = innermost();
 }
@@ -264,7 +263,7 @@ extern "C" [[noreturn, gnu::visibility("default")]] void __cxa_throw(void* throw
 }
 
 // Replaces the C library's _exit(), for plugins and the command: it runs no handlers, so a call
-// could not be noticed otherwise.
+// would otherwise go unnoticed.
 extern "C" {
 [[gnu::visibility("default")]] void _exit(int code) {
   privgrad::tool::on_exit_too_early();

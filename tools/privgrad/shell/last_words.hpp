@@ -1,5 +1,5 @@
-// If a process dies in a plugin's code, names that plugin and does not let the process exit as if
-// it had succeeded.
+// If a process dies in a plugin's code, names that plugin and prevents an exit code of
+// success.
 #pragma once
 
 #include <string>
@@ -32,8 +32,8 @@ void conclude() noexcept;
 /// Remembers the addresses of a loaded plugin's code.
 void name_code_of(const PluginIdentity& plugin);
 
-/// The plugin whose code threw, or had called the code that threw, something other than a
-/// std::exception; if there are several, the last one. "" if there is none.
+/// Returns the last plugin whose code threw something other than a std::exception, or had called
+/// the code that threw it. "" if there is none.
 std::string plugin_that_threw();
 
 }  // namespace privgrad::tool

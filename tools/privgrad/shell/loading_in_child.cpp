@@ -19,7 +19,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// Zeroed memory that this process shares with its children.
+/// Returns zeroed memory that this process shares with its children.
 char* shared_memory(std::size_t size) {
   void* const memory =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -9,8 +9,8 @@
 namespace privgrad::tool {
 
 /// Calls `action`, which loads plugins and prints the command's output, in a child process. If the
-/// child ends while a plugin is being loaded, that plugin's file is refused and the call is
-/// repeated. A plugin that crashes in its constructors, or a damaged file that crashes the dynamic
+/// child ends while a plugin is being loaded, that plugin's file is refused, and `action` is called
+/// again. A plugin that crashes in its constructors, or a damaged file that crashes the dynamic
 /// linker, thus becomes one line among the catalog's refusals.
 /// \param action  receives the files to refuse; it prints nothing before all plugins are loaded.
 /// \returns the result of `action`.

@@ -1,5 +1,8 @@
 #include "plugins.hpp"
 
+#include <cstdlib>
+#include <filesystem>
+
 #include "last_words.hpp"
 #include "output.hpp"
 #include "privgrad/host/blas.hpp"
@@ -14,9 +17,29 @@ Option plugin_dir_option() {
           .repeatable = true};
 }
 
+Option policy_option() {
+  return {.name = "policy",
+          .value = "FILE",
+          .doc = "A site's policy that must allow the run, beside the system's.",
+          .repeatable = true};
+}
+
 namespace {
 
+/// Adds the policies of a call to those of the environment.
+void add_policies(const Arguments& arguments) {
+  for (const std::string& file : arguments.texts("policy")) {
+    if (file.empty() || file.find(':') != file.npos)
+      throw UsageError("--policy is '" + file + "', expected the path of a file without ':'");
+    const char* before = std::getenv("PRIVGRAD_POLICY");
+    const std::string all = std::string(before != nullptr ? before : "") + ":" +
+                            std::filesystem::absolute(file).string();
+    ::setenv("PRIVGRAD_POLICY", all.c_str(), 1);
+  }
+}
+
 host::PluginHost find_plugins(const Arguments& arguments, host::SearchRequest request) {
+  add_policies(arguments);
   host::limit_blas_threads();
   host::choose_blas_kernels();
   for (const std::string& directory : arguments.texts("plugin-dir"))
@@ -37,8 +60,9 @@ void warn_of_refused() {
   for (; count < refused.size(); ++count) {
     const auto& [file, why] = refused[count];
     // With a lock file, the user expects that all other plugins are left out.
-    if (!why.starts_with("not in the lock file"))
-      complain("warning", file + ": not loaded: " + why);
+    if (why.starts_with("not in the lock file")) continue;
+    std::string text = file + ": not loaded: ";
+    complain("warning", text.append(why));
   }
 }
 

@@ -9,8 +9,12 @@
 
 namespace privgrad::tool {
 
-/// --plugin-dir, for every subcommand that loads plugins.
+/// Returns --plugin-dir, for every subcommand that loads plugins.
 Option plugin_dir_option();
+
+/// --policy, for every subcommand that plans runs on data. Each file is added to PRIVGRAD_POLICY
+/// when plugins are loaded, so that programs started by this one obey it too.
+Option policy_option();
 
 /// Finds the plugins that the call may use, and warns about files that are refused because of their
 /// notes. A plugin is loaded when it is needed.
@@ -19,12 +23,12 @@ Option plugin_dir_option();
 host::PluginHost load_plugins(const Arguments& arguments,
                               const std::optional<host::LockFile>& lock = std::nullopt);
 
-/// Loads all plugins, and also warns about those that cannot be loaded.
+/// Loads all plugins, and also warns about plugins that cannot be loaded.
 /// \throws ConfigError
 host::PluginHost load_every_plugin(const Arguments& arguments, const host::RefusedFiles& refused);
 
-/// Warns about plugins that could not be loaded since load_plugins() returned. A command that asks
-/// for all components of a kind would otherwise ignore them silently. Call it when a command
+/// Warns about plugins that could not be loaded since load_plugins() returned. A command that
+/// requests all components of a kind would otherwise ignore them silently. Call it when a command
 /// succeeds.
 void warn_of_refused();
 

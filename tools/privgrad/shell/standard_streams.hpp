@@ -9,8 +9,8 @@ namespace privgrad::tool {
 /// example a line of progress in the ledger. Reading from such a stream or writing to it fails, so
 /// that lost output is noticed.
 ///
-/// Call this before anything else. If it fails, it ends the program with exit code 4 and, as far as
-/// it can, an error line.
+/// Call this before anything else. If it fails, it ends the program with exit code 4 and, if
+/// possible, an error line.
 void open_standard_streams();
 
 }  // namespace privgrad::tool

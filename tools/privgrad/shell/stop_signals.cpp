@@ -15,13 +15,13 @@ void install(void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
   sigemptyset(&action.sa_mask);
-  // SA_RESETHAND: the second signal meets the default action. SA_RESTART: the first signal does not
+  // SA_RESETHAND: the second signal has the default action. SA_RESTART: the first signal does not
   // make a write of the ledger fail with EINTR.
   action.sa_flags = handler == SIG_DFL ? 0 : static_cast<int>(SA_RESETHAND | SA_RESTART);
   for (const int signal : {SIGINT, SIGTERM}) {
     struct sigaction old {};
     ::sigaction(signal, nullptr, &old);
-    // A signal that the parent process ignores (nohup, a script's background job) stays ignored.
+    // A signal stays ignored if the parent process ignores it (nohup, a script's background job).
     if (old.sa_handler != SIG_IGN) ::sigaction(signal, &action, nullptr);
   }
 }

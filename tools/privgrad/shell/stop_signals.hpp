@@ -6,7 +6,7 @@
 namespace privgrad::tool {
 
 /// While this object lives, the first SIGINT or SIGTERM asks the run to end after its step; a
-/// second one ends the process at once, as it would have without this object. One object at a time.
+/// second one ends the process at once, as without this object. Only one may exist at a time.
 class StopSignals {
  public:
   StopSignals();

@@ -19,7 +19,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// \returns the number of the process that has locked a file; "" if the system does not say, for
+/// \returns the number of the process that has locked a file; "" if the system does not know, for
 ///   example if the process runs on another machine.
 std::string holder_of(const std::filesystem::path& file) {
   struct stat facts {};
@@ -39,13 +39,13 @@ std::string holder_of(const std::filesystem::path& file) {
   return "";
 }
 
-/// The command line of a process, as one line.
+/// Returns the command line of a process, as one line.
 std::string call_of(const std::string& process) {
   constexpr std::size_t kShown = 160;
   std::ifstream in("/proc/" + process + "/cmdline", std::ios::binary);
   std::string words{std::istreambuf_iterator<char>(in), {}};
   while (!words.empty() && words.back() == '\0') words.pop_back();
-  std::replace(words.begin(), words.end(), '\0', ' ');
+  std::ranges::replace(words, '\0', ' ');
   words.resize(std::min(words.size(), kShown));
   return core::shown_line(words);
 }

@@ -1,10 +1,10 @@
-// Says on standard error which process holds an account that a call is waiting for.
+// Reports on standard error which process holds an account for which a call waits.
 #pragma once
 
 namespace privgrad::tool {
 
-/// From now on, whenever this process waits for an account for more than a second, a line says
-/// which process holds the account.
+/// From now on, whenever this process waits for an account for more than a second, prints a line
+/// with the process that holds it.
 void say_waits_for_accounts();
 
 }  // namespace privgrad::tool

@@ -42,7 +42,7 @@ void write_out(const std::string& text) {
   }
 }
 
-/// Bold: red for errors, yellow for warnings.
+/// Returns bold red for errors, and bold yellow for warnings.
 std::string sgr_of(std::string_view kind) {
   return kind == "error" ? "\033[1;31m" : kind == "warning" ? "\033[1;33m" : "\033[1m";
 }
@@ -63,14 +63,14 @@ void print_coloured(std::string_view text, std::string_view colour) {
 }
 
 void print_json(const nlohmann::json& document) {
-  // replace, because file names need not be UTF-8.
+  // Invalid bytes are replaced, because file names need not be UTF-8.
   write_out(terminal_json(document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)) +
             "\n");
 }
 
 namespace {
 
-/// The prefix of this process in complaints; "" if there is only one process.
+/// Returns the prefix of this process in complaints; "" if there is only one process.
 std::string& speaker() {
   static std::string who;
   return who;
@@ -117,7 +117,7 @@ std::string fixed_text(double value, int decimals) {
 }
 
 std::string duration_text(double seconds) {
-  // 99:59:59, about four days; a longer estimate is not informative
+  // 99:59:59, about four days; longer estimates are not informative
   constexpr double kMost = 359999.0;
   const auto whole = static_cast<long>(std::ceil(std::clamp(seconds, 0.0, kMost)));
   char text[32];

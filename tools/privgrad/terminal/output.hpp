@@ -9,8 +9,8 @@
 
 namespace privgrad::tool {
 
-/// Writes to standard output and makes sure that everything was written: scripts must read all of
-/// it or fail. Characters that would steer a terminal become '?' (terminal_text()).
+/// Writes to standard output and makes sure that everything was written: a script must either get
+/// all of it or see a failure. Characters that would steer a terminal become '?' (terminal_text()).
 /// \throws IoError
 void print(std::string_view text);
 
@@ -21,8 +21,8 @@ void print_coloured(std::string_view text, std::string_view colour);
 /// Prints indented JSON and a line break.
 void print_json(const nlohmann::json& document);
 
-/// One line "privgrad: KIND: TEXT" on standard error; KIND is error, warning or note. Characters
-/// that would break the line or steer the terminal become '?'.
+/// Writes one line "privgrad: KIND: TEXT" on standard error; KIND is error, warning or note.
+/// Characters that would break the line or steer the terminal become '?'.
 void complain(std::string_view kind, std::string_view text);
 
 /// Prefixes the text of every later line of complain(), such as with "process 2 on alpha: " if
@@ -41,7 +41,7 @@ bool is_terminal(int descriptor);
 /// (https://no-color.org).
 bool use_colour(int descriptor);
 
-/// Whether the user's locale says that the terminal displays UTF-8.
+/// Whether the terminal displays UTF-8 according to the user's locale.
 bool speaks_utf8();
 
 /// \returns a number with that many digits after the point: "0.5000". \pre |value| < 1e40

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <string>
-#include <utility>
 
 #include "output.hpp"
 
@@ -19,7 +18,7 @@ std::string loss_text(double loss) {
                                                            : short_number(loss);
 }
 
-/// Rounded up, because readers take the number as the most that was spent.
+/// Rounds up, because readers take the number for the most that was spent.
 std::string spent_text(double epsilon) {
   return std::isfinite(epsilon) ? fixed_text(std::ceil(epsilon * 1e4) / 1e4, 4) : "inf";
 }

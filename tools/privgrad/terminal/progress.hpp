@@ -27,7 +27,7 @@ class ProgressDisplay {
 
   std::string line(const core::Progress& progress, Detail detail) const;
 
-  /// The time that the remaining steps will take, estimated from the steps since the first
+  /// Returns the time that the remaining steps will take, estimated from the steps since the first
   /// measurement; "" before the first measurement and after the last.
   std::string remaining(const core::Progress& progress);
 

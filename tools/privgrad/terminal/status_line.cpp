@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The time between two changes: faster changes are unreadable, and slow the work on a terminal
+/// The time between two changes: faster changes are unreadable, and slow down work on a terminal
 /// over a network.
 constexpr auto kRedrawInterval = std::chrono::milliseconds(50);
 
@@ -29,7 +29,7 @@ void write(const std::string& text) {
   std::fflush(stderr);
 }
 
-/// The first `count` characters of UTF-8 text.
+/// Returns the first `count` characters of UTF-8 text.
 std::string cut(const std::string& text, std::size_t count) {
   std::size_t end = text.size();
   while (character_count(text.substr(0, end)) > count) --end;

@@ -10,7 +10,7 @@ std::size_t character_count(const std::string& text) {
   const auto begins_character = [](char c) {
     return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
   };
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
+  return static_cast<std::size_t>(std::ranges::count_if(text, begins_character));
 }
 
 void Table::add(std::vector<std::string> cells) {

@@ -19,7 +19,7 @@ class Table {
   void add(std::vector<std::string> cells);
   bool empty() const noexcept { return rows_.empty(); }
 
-  /// The rows, each indented by `indent` spaces and without trailing blanks.
+  /// Returns the rows, each indented by `indent` spaces and without trailing blanks.
   std::string text(std::size_t indent = 0) const;
 
  private:

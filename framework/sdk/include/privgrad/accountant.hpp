@@ -18,7 +18,7 @@ namespace privgrad {
 enum class BoundKind {
   exact = 1,  ///< Equal to the true value up to float rounding.
   upper,      ///< Never smaller than the true value.
-  estimate,   ///< Neither; may be printed but cannot guard a budget.
+  estimate,   ///< Neither of these; may be printed but cannot guard a budget.
 };
 
 PRIVGRAD_API std::string_view to_text(BoundKind bound);
@@ -61,7 +61,7 @@ class PRIVGRAD_API Accountant {
   Accountant(const Accountant&) = delete;
   Accountant& operator=(const Accountant&) = delete;
 
-  /// Called once, before all others. Forgets all events composed so far.
+  /// Called once, before all other functions. Forgets all events composed so far.
   virtual void start(Adjacency adjacency) = 0;
 
   /// \returns nothing if this method has a proof for the event and everything nested in it, under
@@ -89,7 +89,7 @@ class PRIVGRAD_API Accountant {
   /// only if the answer is at most a target that was fixed in advance. Then everything that is
   /// released is (target, delta)-DP, however the events were chosen from earlier releases. A
   /// theorem about events that are fixed in advance does not imply this. The last answer below the
-  /// target is not a guarantee in itself, because it depends on what was released.
+  /// target is no guarantee, because that answer depends on what was released.
   ///
   /// A filter accepts `zcdp` events, and its epsilon grows with their rho.
   /// \returns the same value on every call.
@@ -99,7 +99,7 @@ class PRIVGRAD_API Accountant {
   Accountant() = default;
 };
 
-/// For first_refusal(): the kinds of events that a method accounts for, whatever their numbers.
+/// A callable for first_refusal() that accepts all events of one kind, whatever their numbers.
 template <class Kind>
 struct AcceptsOne {
   std::optional<std::string> operator()(const Kind&) const { return std::nullopt; }
@@ -113,8 +113,8 @@ using Accepts = Overloaded<AcceptsOne<Kinds>...>;
 /// it contains.
 /// \param refuses_release  callable with each kind of event that the method knows, as
 ///   `std::optional<std::string>(const GaussianEvent&)`; called in order, until the first reason.
-///   Every other kind is refused, also kinds that are added later. It must examine the events
-///   inside of sampled events and of candidates itself.
+///   Every other kind is refused, including kinds that are added later. The callable must itself
+///   examine the events inside sampled events and candidates.
 /// \param otherwise  why the other kinds are refused.
 template <class RefusesRelease>
 std::optional<std::string> first_refusal(const Event& event, const RefusesRelease& refuses_release,

@@ -13,7 +13,7 @@
 
 namespace privgrad {
 
-/// A multiple of the Gaussian vector zeta(node) ~ N(0, I). Equal nodes mean the same vector.
+/// A multiple of the Gaussian vector zeta(node) ~ N(0, I). Equal nodes: the same vector.
 ///
 /// Without a window, an aggregator names each node only once: a later step that needs the noise of
 /// an earlier step refers to that step. With a window (Aggregator::window()), the first term of a
@@ -26,7 +26,7 @@ struct NoiseTerm {
 
 /// The total noise of an earlier step's release, carried over like the data of that release.
 struct EarlierNoise {
-  std::uint64_t step = 0;  ///< Before the step of the recipe.
+  std::uint64_t step = 0;  ///< Earlier than the recipe's own step.
   double share = 0.0;      ///< 1: the noise is carried over in the same proportion as the data.
 };
 
@@ -39,11 +39,11 @@ struct EarlierNoise {
 /// where K(u, t) = keep_{u+1} ... keep_t is the factor with which the data of step u enter step t.
 /// With a share of 1 the release continues the release of the earlier step u: the new part s_t - K
 /// s_u, which is the data of the steps u+1 to t, gets the noise of this step's nodes. Trees are
-/// made of such recipes, and every lower-triangular matrix mechanism can be.
+/// made of such recipes, and every lower-triangular matrix mechanism can be expressed by them.
 ///
-/// If `keep` = 0, `earlier` is empty and `scale` = 1 in all steps, the noise is independent or,
-/// with a window, that of a banded noising matrix N: z_t = sum_j N_{t,t-j} zeta(t - j). All recipes
-/// of an aggregator with a window must have this form.
+/// If `keep` = 0, `earlier` is empty and `scale` = 1 in all steps, the noise of the steps is
+/// independent or, with a window, made by a banded noising matrix N: z_t = sum_j N_{t,t-j} zeta(t -
+/// j). All recipes of an aggregator with a window must have this form.
 struct ReleaseRecipe {
   double keep = 0.0;
   std::vector<EarlierNoise> earlier = {};
@@ -96,24 +96,24 @@ class PRIVGRAD_API Aggregator : public Stateful {
 
   ~Aggregator() override;
 
-  /// Called once, before recipe(); called again with other multipliers while a schedule is
-  /// calibrated.
+  /// Called before recipe(): once, or repeatedly with different multipliers during
+  /// calibration.
   virtual void start(const AggregationPlan& plan) = 0;
 
   /// \param step  0-based, below the plan's steps.
   /// \returns finite numbers; always the same for the same step, on every call and thread.
   virtual ReleaseRecipe recipe(std::uint64_t step) const = 0;
 
-  /// The number of steps whose noise a later step may name again; fixed by start(), at most
-  /// kMostNoiseWindow. The core keeps the keys of these steps and draws their noise again, which
+  /// The number of preceding steps whose noise a step may use again: at most kMostNoiseWindow,
+  /// fixed by start(). The core keeps the keys of these steps and draws their noise again, which
   /// takes time but no memory.
   virtual std::uint64_t window() const { return 0; }
 
   // ---- Optional functions; the defaults suit most aggregators.
 
-  /// Numbers that are found by optimisation, so that their last digits depend on the processor. The
-  /// core asks for them when a run is planned for the first time and stores them in its lock file;
-  /// resuming and verifying the run use the stored numbers.
+  /// Numbers that are found by optimisation, and whose last digits therefore depend on the
+  /// processor. The core asks for them when a run is planned for the first time and stores them in
+  /// its lock file; resuming and verifying the run use the stored numbers.
   /// \param plan  the same as for start().
   /// \returns finite numbers that depend only on the plan; noise multipliers that differ by a
   ///   common factor must give the same numbers. Empty: the aggregator optimises nothing.
@@ -126,15 +126,15 @@ class PRIVGRAD_API Aggregator : public Stateful {
   /// For an aggregator with a window: a matrix C with few bands whose inverse is N, at least
   /// approximately. If a sampler draws examples by coins, with an example's steps at least as far
   /// apart as C has bands (sampler cyclic_poisson), the core charges the run as C X + zeta / phi,
-  /// amplified by each step's draw. The core computes from the actual recipes how far C N is from
-  /// the identity, and phi from that. The answer thus affects what a run costs, never whether the
-  /// charge is correct. Called after start().
+  /// amplified by each step's draw. From the actual recipes, the core computes how far C N is from
+  /// the identity, and then phi from that distance. The answer thus affects what a run costs, never
+  /// whether the charge is correct. Called after start().
   /// \returns c_0 = 1, c_1, ...: the entry of C at row t + j and column t is c_j divided by the
   ///   multiplier of step t's own noise. Empty: the aggregator only works with public orders.
   virtual std::vector<double> strategy() const { return {}; }
 
   /// The best number of steps for the aggregator, if a theorem gives one (`steps: auto`).
-  /// \param facts  without steps.
+  /// \param facts  all facts except the number of steps.
   /// \returns a whole number >= 1; nothing if there is no such theorem.
   /// \throws ConfigError if the theorem does not cover these facts.
   virtual std::optional<AutoValue> auto_steps(const RunFacts& /*facts*/) const {
@@ -190,7 +190,7 @@ class PRIVGRAD_API UsesGradientDifferences {
                        std::span<const float> since_anchor, std::span<const float> between_anchors,
                        std::span<float> out) = 0;
 
-  /// \returns for every step, the standard deviation of the noise in each coordinate of combine()'s
+  /// \returns for every step the standard deviation of the noise in each coordinate of combine()'s
   ///   result, in units of the clip norm divided by the divisor.
   virtual std::vector<double> combined_noise() const = 0;
 };

@@ -20,7 +20,7 @@ namespace privgrad {
 struct Evaluation {
   double loss = 0.0;  ///< Sum of the per-example losses, in nats for cross-entropy and logistic.
   std::size_t correct =
-      0;  ///< Examples whose largest output is at their class; 0 for real targets.
+      0;  ///< Number of examples whose largest output is for their class; 0 for real targets.
 };
 
 /// A network in executable form. It owns the parameters, wherever they are stored.
@@ -40,8 +40,8 @@ class PRIVGRAD_API Program {
   /// \param parameters  float32, [parameter_count()], in the layout of parameter_blocks().
   virtual void load_parameters(std::span<const float> parameters) = 0;
 
-  /// The gradient of each example's loss, one row per example. This is the reference against which
-  /// faster functions are tested. The core clips and sums the rows.
+  /// Computes the gradient of each example's loss, one row per example. This is the reference
+  /// against which faster functions are tested. The core clips and sums the rows.
   /// \param rows  out: float32, [batch.rows(), parameter_count()]. A row depends only on its own
   ///   example.
   virtual void gradient_rows(const Batch& batch, std::span<float> rows) const = 0;
@@ -75,8 +75,8 @@ class PRIVGRAD_API Outputs {
  public:
   virtual ~Outputs();
 
-  /// \param features  float32, [rows, features...]. A row with a feature that is not finite may
-  ///   have any outputs, but must not affect other rows.
+  /// \param features  float32, [rows, features...]. If a feature of a row is not finite, this row's
+  ///   outputs may be anything, but must not affect other rows.
   /// \param outputs  out: float32, [rows, output_count(network)]. A row is a function of its
   ///   example and the parameters alone, bit for bit, at any place among any other rows.
   virtual void outputs(std::span<const float> features, std::size_t rows,
@@ -93,14 +93,14 @@ struct SquaredLength {
 /// pass and without storing a gradient per example; the core adds the whole numbers exactly.
 ///
 /// The norms, cells and lengths of an example depend, bit for bit, only on that example, the
-/// parameters and the values requested for that example, as with ReproducibleRows. Sums of whole
-/// numbers do not depend on the order, so they do not depend on how a batch is divided into passes.
+/// parameters and the values passed for that example, as with ReproducibleRows. Sums of whole
+/// numbers do not depend on the order, so the division of a batch into passes does not matter.
 ///
 /// A contribution is a vector of whole numbers, the cells, approximately scale * gradient. The
-/// program chooses how accurate this is (noise is added anyway; 13 bits of each factor of a product
-/// are plenty), but the vector must not be longer than most_cells, and SquaredLength must be its
-/// exact length, computed from the cells themselves in integer arithmetic. The core removes
-/// contributions that are too long.
+/// program chooses how accurate the approximation is (noise is added anyway; 13 bits of each factor
+/// of a product are plenty). But the vector must not be longer than most_cells, and SquaredLength
+/// must be its exact squared length, computed from the cells themselves in integer arithmetic. The
+/// core removes contributions that are too long.
 ///
 /// Privacy: like Program. Threads: several passes may be used at the same time, each by one thread
 /// at a time; a pass divides its work among the threads of the executor for which the program was
@@ -128,14 +128,14 @@ class PRIVGRAD_API ExactClipping {
   /// The preferred number of examples in a pass, > 0.
   virtual std::size_t microbatch_rows() const = 0;
 
-  /// The approximate memory of a pass, in bytes, for plans to show; 0: not known.
+  /// Returns the approximate memory of a pass, in bytes, for plans to show; 0: not known.
   virtual std::uint64_t pass_bytes(std::size_t most_rows) const;
 
   /// \param most_rows  the largest number of rows of any later batch, > 0; memory depends on it.
   virtual std::unique_ptr<Pass> make_pass(std::size_t most_rows) const = 0;
 
   /// Runs the forward and backward passes for the examples of a batch.
-  /// \param batch  at most most_rows rows; must outlive the next add_cells().
+  /// \param batch  at most most_rows rows; must remain valid until the next add_cells() returns.
   /// \param squared_norms  out: [rows, groups()]: the squared L2 norm of each example's gradient in
   ///   each group, to a relative 1e-3; not finite if the gradient is not finite.
   virtual void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const = 0;
@@ -151,7 +151,7 @@ class PRIVGRAD_API ExactClipping {
   virtual void make_cells(Pass& pass, std::span<const double> scales, std::uint64_t most_cells,
                           std::span<SquaredLength> lengths) const = 0;
 
-  /// sum += the cells of the examples of the last make_cells(), modulo 2^64; calls may be repeated.
+  /// Adds to sum, modulo 2^64, the cells from the last make_cells(). May be called repeatedly.
   /// \param taken  [rows]: 0 leaves an example out.
   /// \param sum  [parameter_count()].
   virtual void add_cells(Pass& pass, std::span<const std::uint8_t> taken,
@@ -163,16 +163,16 @@ class PRIVGRAD_API ExactClipping {
   // add_cells().
 
   /// The ends of the pieces, counted in parameters: ascending; the last one is parameter_count().
-  /// Depends only on the network. Pieces of some ten thousand parameters work best; if there are
-  /// none, as by default, or any piece has more than 2^17, the core calls add_cells() instead.
+  /// Depends only on the network. Pieces of some ten thousand parameters work best; without pieces
+  /// (the default), or if a piece has more than 2^17, the core calls add_cells() instead.
   virtual std::span<const std::size_t> piece_ends() const { return {}; }
 
-  /// Selects which examples of the last make_cells() the next pieces add up; may be called
+  /// Selects the examples of the last make_cells() whose cells add_piece() then adds; may be called
   /// repeatedly. Threads: belongs to the thread that uses the pass.
   /// \param taken  [rows]: 0 leaves an example out.
   virtual void choose(Pass& pass, std::span<const std::uint8_t> taken) const;
 
-  /// sum += the cells of the chosen examples in one piece, modulo 2^64; may be called repeatedly.
+  /// Adds the chosen examples' cells in one piece to sum, modulo 2^64; may be called repeatedly.
   /// Threads: several pieces may be added at the same time, while no other function uses the pass;
   /// each call runs on its caller's thread.
   /// \param sum  [size of the piece].
@@ -201,7 +201,7 @@ class PRIVGRAD_API ExactClipping {
 class PRIVGRAD_API Backend {
  public:
   static constexpr std::string_view kKind = "backend";
-  static constexpr int kInterfaceVersion = 10;
+  static constexpr int kInterfaceVersion = 11;
   static constexpr std::string_view kSees = "private rows";
 
   virtual ~Backend();
@@ -212,9 +212,9 @@ class PRIVGRAD_API Backend {
   /// \throws ConfigError that names the layer or loss that this backend cannot execute.
   virtual std::unique_ptr<Program> compile(const Network& network, Executor& executor) = 0;
 
-  /// For a backend that needs special hardware: why this machine cannot run it with these
-  /// parameters, in one line without a full stop, or "" if it can. If it is not "", compile()
-  /// throws a ConfigError with this text. Shown by `privgrad plugins list`. Calls may overlap.
+  /// If this machine lacks special hardware that the backend needs with these parameters, returns
+  /// one line that says so, without a full stop; otherwise "". If not "", compile() throws a
+  /// ConfigError with this text. Shown by `privgrad plugins list`. Calls may overlap.
   virtual std::string missing_hardware() const { return ""; }
 
  protected:

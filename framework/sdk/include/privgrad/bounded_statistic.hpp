@@ -50,20 +50,20 @@ class PRIVGRAD_API Contribution {
 /// one sum of bounded contributions, one per example. The core computes this sum like the sums of
 /// gradients: it clips every contribution to the bound, rounds it to whole cells, certifies their
 /// length in integer arithmetic, and adds one exact Gaussian to the sum. It charges the run's
-/// budget for the release before it reads any row, and trains with the rest.
+/// budget for the release before it reads any row, and trains with the rest of the budget.
 ///
 /// The transforms of a run learn in their order, each from the examples as the earlier transforms
 /// left them. What the earlier transforms learnt is already released, so an example's contribution
 /// is a function of that example and of released values.
 ///
-/// A transform with this ability is_by_row() and is_restorable(). It declares the parameters
-/// private_statistic_params(); if they ask for a release, its Statistic is `released`.
+/// For a transform with this ability, is_by_row() and is_restorable() are true. It declares the
+/// parameters private_statistic_params(); if they ask for a release, its Statistic is `released`.
 ///
 /// Privacy: contribution() receives one private row at a time. learn() receives the released value
 /// in another instance: an instance that has computed a contribution is never asked for anything
 /// that becomes public. The sensitivity rests on the promise that a contribution depends only on
 /// its row and has the same bits whatever the other rows are; the conformance suite tests this, and
-/// so does every run with one example. Threads: contribution() may run concurrently.
+/// every run tests it on one example. Threads: contribution() may run concurrently.
 class PRIVGRAD_API BoundedStatistic {
  public:
   virtual ~BoundedStatistic();
@@ -80,14 +80,14 @@ class PRIVGRAD_API BoundedStatistic {
   virtual void contribution(const Shape& shape, std::span<const float> features,
                             std::span<float> out) const = 0;
 
-  /// The same contribution, any piece of which can be computed by itself. Contributions with many
-  /// numbers are then added up piece by piece, each piece for many examples, in the processor's
-  /// caches; each number is computed twice, once for the length.
+  /// Returns the same contribution in a form whose pieces can be computed separately. Contributions
+  /// with many numbers are then added up piece by piece, each piece for many examples, in the
+  /// processor's caches; each number is computed twice, the first time for the length.
   ///
   /// Privacy: the pieces of an example have the bits of its contribution(), at any time and in any
-  /// order. A contribution's length and its cells come from two calls, so the sensitivity rests on
-  /// this too: cells longer than the bound end the run. The conformance suite tests it, and so does
-  /// every run with one example. Threads: calls may run concurrently.
+  /// order. The sensitivity rests on this promise too, because a contribution's length and its
+  /// cells come from two calls: cells longer than the bound end the run. The conformance suite
+  /// tests the promise, and every run tests it on one example. Threads: calls may run concurrently.
   /// \param shape, features as in contribution(); valid only during the call.
   /// \returns null, for every example, if contributions do not come in pieces.
   virtual std::unique_ptr<Contribution> contribution_in_pieces(
@@ -100,7 +100,7 @@ class PRIVGRAD_API BoundedStatistic {
   virtual void learn(const ExampleShape& input, const Released& mean) = 0;
 };
 
-/// The parameters that a component with the ability BoundedStatistic declares: `statistic:
+/// Returns the parameters that a component with the ability BoundedStatistic declares: `statistic:
 /// unaccounted | public | private`, `share`, `noise_multiplier`.
 /// \param own  the component's own parameters, which are appended.
 PRIVGRAD_API std::vector<ParamSpec> private_statistic_params(std::vector<ParamSpec> own = {});

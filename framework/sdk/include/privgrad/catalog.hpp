@@ -20,7 +20,7 @@ struct PluginIdentity {
   std::string sha256;  ///< SHA-256 of the loaded file, 64 lower-case hex digits.
   std::string abi_tag;
   std::string file;  ///< Absolute path.
-  /// The record that this exact file passed `privgrad plugins test`; "" if there is none.
+  /// The record that this exact file passed `privgrad plugins test`; "" if it has no record.
   std::string record = {};
   std::string record_problem =
       {};  ///< Why an existing record is not valid; "" if no record was found.
@@ -66,16 +66,16 @@ class PRIVGRAD_API Catalog {
   void add(const std::shared_ptr<const PluginIdentity>& plugin,
            const std::shared_ptr<const void>& library, const std::vector<Factory>& factories);
 
-  /// The program's own plugins have the first claim to a name: a component from elsewhere with the
-  /// same kind and name is found only by its full name.
+  /// The program's own plugins take precedence: if a component from elsewhere has the same kind and
+  /// name as one of theirs, it is found only by its full name.
   enum class Origin { program = 1, elsewhere };
   /// Offers the components of a plugin that is not loaded yet.
   /// \param file  the plugin's file, for messages.
-  /// \param load  adds exactly these components; called at most once; throws PluginError.
+  /// \param load  adds exactly these components; called at most once; may throw PluginError.
   void offer(std::string plugin, std::string file, Origin origin,
              std::vector<OfferedComponent> components, std::function<void(Catalog&)> load);
 
-  /// Makes a component's bare name refer to this plugin's component, unless the program has one.
+  /// Makes a bare name refer to this plugin's component, unless the program's own plugins have it.
   void claim(OfferedComponent component, std::string plugin);
 
   /// Remembers a refused file that looked like a plugin, for messages about missing components.
@@ -99,7 +99,7 @@ class PRIVGRAD_API Catalog {
     return {object, {component.factory.destroy, component.library}};
   }
 
-  /// find() and make() in one call, for code and tests.
+  /// Finds and creates a component in one call, for code and tests.
   /// \throws ConfigError for parameters that do not fit.
   template <class Interface>
   ComponentPtr<Interface> create(std::string_view id, const Value& params) const {
@@ -113,17 +113,17 @@ class PRIVGRAD_API Catalog {
   };
   /// All components. Loads every plugin; plugins that cannot be loaded count as refused.
   const std::deque<Component>& components() const;
-  /// The components of a kind and name, in the order of their plugins. Loads the plugins that list
-  /// one.
+  /// Returns the components of a kind and name, in the order of their plugins. Loads the plugins
+  /// that list one.
   /// \param kind  "": every kind.
   /// \param name  "": every name.
   std::vector<const Component*> components_of(std::string_view kind,
                                               std::string_view name = {}) const;
   /// The components whose plugins have been loaded so far.
   std::vector<const Component*> loaded() const;
-  /// Everything the plugins list, as "kind/name" and "kind/plugin:name". Loads nothing.
+  /// Returns the ids of all listed components, "kind/name" and "kind/plugin:name". Loads no plugin.
   std::vector<std::string> ids() const;
-  /// The names of the components of a kind, sorted, without duplicates. Loads nothing.
+  /// Returns the names of the components of a kind, sorted, without duplicates. Loads no plugin.
   std::vector<std::string> names_of(std::string_view kind) const;
   /// The plugin that the bare name of a component refers to; "" if there is none, or several.
   std::string owner_of(std::string_view kind, std::string_view name) const;

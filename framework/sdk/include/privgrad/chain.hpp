@@ -22,9 +22,9 @@ struct Shortcut {
 
 using ChainLink = std::variant<Layer, Shortcut>;
 
-/// \returns the nodes of a chain: a layer becomes a node, and a shortcut an Add, behind a Conv2d if
-///   it projects. Parameters have the names of their links, "layers.N" with N the number of the
-///   link.
+/// \returns the nodes of a chain: each layer becomes a node, and each shortcut an Add, after a
+///   Conv2d if it projects. Parameters are named after their link: "layers.N", where N is its
+///   number.
 /// \throws ConfigError that names the first link that cannot process its input.
 PRIVGRAD_API std::vector<Node> nodes_of(const ExampleShape& input,
                                         const std::vector<ChainLink>& chain);

@@ -14,8 +14,8 @@
 
 namespace privgrad {
 
-/// Parameters whose gradient has its own norm and gets its own factor: the weights and biases of
-/// one layer.
+/// The weights and biases of one layer, whose part of the gradient has its own norm and its own
+/// factor.
 struct ParameterGroup {
   std::string name;        ///< "layers.0".
   std::size_t offset = 0;  ///< First element in the flat parameter vector.
@@ -30,16 +30,17 @@ PRIVGRAD_API std::vector<ParameterGroup> parameter_groups(const Network& network
 /// An example contributes factor_g times its gradient in each group g. The core ensures that the
 /// contribution has an L2 norm of at most clip_norm, rounding included, whatever the factors are,
 /// and that an example whose gradient is not finite contributes nothing. A bad rule can therefore
-/// cost accuracy but never privacy, as long as an example's factors depend only on its own norms.
-/// To ensure this, the rule receives one example at a time.
+/// cost accuracy but never privacy, as long as an example's factors depend only on that example's
+/// norms. To ensure this, the rule receives the norms of only one example at a time.
 ///
-/// Privacy: receives the gradient norms of private examples; what it returns is as private as they
-/// are and goes only to the core. A run makes two instances: one is only asked for factors; the
-/// other, which never receives a norm, gives the answers that become public (the abilities below).
-/// Factors therefore depend on start() and their arguments, never on releases. Threads: const
-/// functions may run concurrently.
+/// Privacy: receives the gradient norms of private examples; its results are as private as these
+/// norms and go only to the core. A run makes two instances: one only computes factors; the other
+/// never receives a norm, and gives the answers that become public (the abilities below). Factors
+/// therefore depend on start() and their arguments, never on releases. If a rule also states a
+/// formula (HasClipRule), it must give the same factors: steps on a device use only the formula.
+/// Threads: const functions may run concurrently.
 ///
-/// Example: one factor C / (||g|| + C) for all groups, below C / ||g|| for every gradient g:
+/// Example: one factor C / (||g|| + C) for all groups; it is below C / ||g|| for every g:
 ///
 ///     class Damped final : public Clipping {
 ///      public:
@@ -90,16 +91,16 @@ class PRIVGRAD_API AdaptiveClipNorm {
  public:
   virtual ~AdaptiveClipNorm();
 
-  /// Standard deviation of the noise in the count, in examples; the less noise the count has, the
-  /// more the gradients get. A pure function of public values.
+  /// Returns the standard deviation of the count's noise, in examples. The less noise the count
+  /// gets, the more noise the gradients get. A pure function of public values.
   /// \param expected_batch_size  > 0.
   /// \param noise_multiplier  > 0, of both releases together.
-  /// \returns a finite number above noise_multiplier / 2, because at noise_multiplier / 2 the count
-  ///   alone would use up the cost of both.
+  /// \returns a finite number above noise_multiplier / 2. At noise_multiplier / 2, the count alone
+  ///   would already cost as much as both releases together may.
   virtual double count_noise(double expected_batch_size, double noise_multiplier) const = 0;
 
   /// \param clip_norm  the clip norm of the previous step, finite, > 0.
-  /// \param unclipped  the released share of its examples within the clip norm; any real number.
+  /// \param unclipped  released share of that step's examples within clip_norm; any real number.
   /// \returns the clip norm of the next step, finite and > 0: a pure function of the arguments with
   ///   the same bits on every processor, so that a run can be resumed on another machine with the
   ///   same result. The C library's `exp` and similar functions do not have this property;
@@ -139,7 +140,7 @@ class PRIVGRAD_API CoordinateScaling {
   /// processor, so that a run can be resumed on another machine with the same result: sum in a
   /// fixed order, and use no function of the C library except `sqrt`.
   /// \param release  [parameters]: the released sum of shifted and scaled gradients. A value may be
-  ///   anything, including infinite or NaN. noise_stddev() is that of each coordinate.
+  ///   anything, including infinite or NaN. noise_stddev() is for each coordinate.
   virtual void learn(const Released& release) = 0;
 };
 

@@ -13,9 +13,9 @@ namespace privgrad {
 
 /// The processes that make one run, on one machine or several, and the exchange of numbers.
 ///
-/// Process 0 leads: it draws batches, holds the ledger, makes what is released, and writes all
-/// files. The others compute what it requests, on rows that it names, once it has stored the
-/// charge.
+/// Process 0 leads: it draws batches, holds the ledger, makes the releases, and writes all files.
+/// Once it has stored a charge, the other processes compute what it requests, on the rows that it
+/// names.
 ///
 /// All calls except rank(), size() and host() are collective: every process makes them, in the same
 /// order and with spans of the same sizes, and returns when its own part of the result has arrived.
@@ -61,8 +61,8 @@ class PRIVGRAD_API Cluster {
   virtual void gather(std::span<std::byte> bytes, std::span<const std::size_t> ends) = 0;
 
   /// Sends the bytes of one process to process 0.
-  /// \param bytes  in process `from`: the bytes to send; in process 0: a span of the same size,
-  ///   which they overwrite; ignored elsewhere, and best empty.
+  /// \param bytes  in process `from`: the bytes to send; in process 0: a span of the same size that
+  ///   receives them; in all other processes ignored, and best empty.
   /// \param from  below size(); 0: nothing is done.
   /// \throws like broadcast().
   virtual void bring(std::span<std::byte> bytes, std::size_t from) = 0;

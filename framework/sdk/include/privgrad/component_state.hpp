@@ -10,14 +10,14 @@
 
 namespace privgrad {
 
-/// A member of a component's state, in place: a whole number or a list of numbers.
+/// A reference to a member of a component's state: a whole number or a list of numbers.
 struct StateMember {
   std::string_view name;  ///< Unique within the component.
   std::variant<std::uint64_t*, std::vector<float>*> value;
 };
 
-/// A component that may have a state, that is, values from earlier steps. The core writes this
-/// state to checkpoints, reads it back and compares it, all by means of one list.
+/// A component that may have a state, that is, values from earlier steps. To write this state to
+/// checkpoints, read it back and compare it, the core uses the list of its members.
 class PRIVGRAD_API Stateful {
  public:
   virtual ~Stateful();

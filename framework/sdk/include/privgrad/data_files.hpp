@@ -3,14 +3,13 @@
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "privgrad/export.hpp"
 
 namespace privgrad {
 
-/// The same text for the same file or folder, whatever path is given: its device and inode number,
-/// or the path if no such file exists.
+/// Returns the same text for the same file or folder, whatever path is given: its device and inode
+/// number, or the path if no such file exists.
 PRIVGRAD_API std::string file_identity(const std::filesystem::path& path);
 
 }  // namespace privgrad

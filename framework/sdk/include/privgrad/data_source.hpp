@@ -48,9 +48,9 @@ struct DataInfo {
   std::vector<std::string> feature_names = {};
   /// The parameters that turn rows of other files into the same features and classes: all
   /// parameters except those that name files or choose rows. A model file stores them, and
-  /// `privgrad predict` uses them. Public, as above; null: none are needed. A text NAME_sha256 is the
-  /// hash of the file that the parameter NAME names, which has no rows: the statement lists it as
-  /// declared public.
+  /// `privgrad predict` uses them. Public, as above; null: none are needed. A text NAME_sha256 is
+  /// the hash of the file named by the parameter NAME. That file has no rows: the statement lists
+  /// it as declared public.
   Value reading = {};
   /// Remarks about the rows, one sentence each, for people who may see the rows. Computed from
   /// private rows: printed on standard error in research mode, and nowhere else.
@@ -58,8 +58,8 @@ struct DataInfo {
   /// False: the rows have no targets, and the stored targets mean nothing. Such rows can be
   /// predicted, but not used for training or for a loss that uses targets.
   bool has_targets = true;
-  /// Whether the parameters ask for test rows. This is public; whether some row actually became a
-  /// test row is a fact about rows.
+  /// Whether the parameters ask for test rows. This fact is public. Whether any row actually became
+  /// a test row is a fact about rows.
   bool has_test_split = false;
   /// Where the rows of each split come from. Test rows that are declared public are refused if they
   /// are also training rows. Empty: the source does not say.
@@ -131,11 +131,11 @@ class PRIVGRAD_API DataSource {
   /// \throws IoError if they cannot be found.
   virtual std::vector<std::filesystem::path> files() { return {}; }
 
-  /// For rows that the user may see: what a manifest could declare about them. No plan and no run
+  /// Suggests what a manifest could declare about rows that the user may see. No plan and no run
   /// calls this function.
   /// \returns an object of parameters to add to the source's own: declarations that fit all rows of
-  ///   the training files (types, ranges, values, classes). They are facts about these rows. If
-  ///   absent: there is nothing to declare.
+  ///   the training files (types, ranges, values, classes). They are facts about these rows. Absent
+  ///   if there is nothing to declare.
   /// \throws IoError as info(), except for rows that do not fit the declarations.
   virtual std::optional<Value> suggest() { return std::nullopt; }
   /// \returns remarks about the source, or about the last answer of suggest(), one line each, for a
@@ -156,7 +156,7 @@ class PRIVGRAD_API DataSource {
   // NOLINTNEXTLINE(performance-unnecessary-value-param): who keeps them takes them over
   virtual void keep(std::vector<std::string> /*names*/) {}
   /// Called after read(split), once for each split.
-  /// \returns for each name given to keep(), the texts of the rows in the order of read(split): the
+  /// \returns for each name given to keep(), one text per row, in the order of read(split): the
   ///   bytes of the table, which are not always UTF-8.
   virtual std::vector<std::vector<std::string>> kept(Split /*split*/) { return {}; }
 

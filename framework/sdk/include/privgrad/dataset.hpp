@@ -53,7 +53,7 @@ class PRIVGRAD_API Dataset {
   Dataset(ExampleShape shape, std::vector<std::uint8_t> features, float scale,
           std::vector<float> targets);
 
-  /// Features that are stored elsewhere in memory and are not copied. Same checks.
+  /// Features that stay where they are in memory and are not copied. Same checks.
   /// \param owner  keeps the features in place and unchanged as long as it lives.
   Dataset(ExampleShape shape, std::span<const float> features, std::shared_ptr<const void> owner,
           std::vector<float> targets);

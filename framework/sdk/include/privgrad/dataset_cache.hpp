@@ -10,12 +10,12 @@ namespace privgrad {
 
 /// The folder in which `privgrad data fetch` stores data sets, each in a folder with its name:
 /// PRIVGRAD_CACHE_DIR, or else XDG_CACHE_HOME/privgrad/datasets, or else
-/// ~/.cache/privgrad/datasets. It need not exist.
+/// ~/.cache/privgrad/datasets. The folder need not exist.
 /// \returns an empty path if the environment does not define a home directory either.
 PRIVGRAD_API std::filesystem::path dataset_cache();
 
-/// The last file to be written to a folder of the cache; a data set without it is incomplete. The
-/// format is that of sha256sum.
+/// The file that is written last to a data set's folder, in the format of sha256sum. A data set
+/// without this file is incomplete.
 inline constexpr std::string_view kChecksumFile = "SHA256SUMS";
 
 }  // namespace privgrad

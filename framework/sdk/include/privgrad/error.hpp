@@ -2,7 +2,6 @@
 #pragma once
 
 #include <stdexcept>
-#include <string>
 
 #include "privgrad/export.hpp"
 
@@ -11,8 +10,8 @@ namespace privgrad {
 /// Base class of every error that the framework or a plugin reports.
 ///
 /// The destructors are defined in libprivgrad_sdk.so (they are the "key functions"), so each class
-/// has one typeinfo in the process and `catch (const Error&)` works across libraries. Never derive
-/// from Error in a header without doing the same.
+/// has one typeinfo in the process and `catch (const Error&)` works across libraries. A class that
+/// derives from Error in a header must define its destructor in a library as well.
 ///
 /// The message says who reports it, what is wrong, and what is allowed, in one line without a full
 /// stop. The command maps the types to its exit codes (in brackets).
@@ -50,7 +49,7 @@ class PRIVGRAD_API PluginError : public Error {
   ~PluginError() override;
 };
 
-/// A computation produced an unusable value (NaN, empty spectrum, no convergence). [1]
+/// A computation produced an unusable value (a NaN, an empty spectrum), or did not converge. [1]
 class PRIVGRAD_API NumericError : public Error {
  public:
   using Error::Error;

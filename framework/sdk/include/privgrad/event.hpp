@@ -16,8 +16,8 @@ namespace privgrad {
 
 class Event;
 
-/// How an event's batches are drawn. In each case, the event's cost assumes that the draw is
-/// secret.
+/// How an event's batches are drawn. For every kind of draw, the event's cost assumes that the draw
+/// is secret.
 struct Sampling {
   enum class Draw {
     coins = 1,  ///< Each example is drawn by its own coin.
@@ -32,11 +32,11 @@ struct Sampling {
 };
 
 // Each kind of event has a name, kKind. Its function members() takes one or several events of this
-// kind, and calls use(name, member...) for each member with that member of every event. Code that
-// writes, reads or compares events therefore works for all kinds. An event whose batches are drawn
-// describes the draw in sampling(). An event whose cost differs from the cost of its parts, and
-// that many accountants do not support, may say in kUnproved which theorem they lack
-// (first_refusal()).
+// kind, and calls use(name, member...) for each member, passing that member of every event. Code
+// that writes, reads or compares events therefore works for all kinds. An event whose batches are
+// drawn describes the draw in sampling(). If an event's cost differs from the cost of its parts,
+// and many accountants do not support the event, its kUnproved may name the theorem that those
+// accountants lack (first_refusal()).
 
 /// Gaussian noise of standard deviation `noise_multiplier` times the L2 bound of one unit's
 /// contribution. The accountant turns the bound into a sensitivity under its adjacency (replace_one
@@ -132,14 +132,14 @@ struct RandomAllocationEvent {
   }
 };
 /// A random number K of runs, of which the one with the best score is released: its output and its
-/// score are released, but not K, the other runs, or which candidate any run used. K is drawn in
-/// advance without looking at the data. Each run uses one of `candidates`, drawn uniformly, with
+/// score are released, but neither K, nor the other runs, nor the candidate of any run. K is drawn
+/// in advance without looking at the data. Each run uses one of `candidates`, drawn uniformly, with
 /// fresh randomness; its score is part of its output. If K = 0, only that fact is released.
 ///
 /// K has the truncated negative binomial distribution of Papernot and Steinke 2022, Definition 1,
 /// with eta = `shape`, or is Poisson.
 struct RepeatAndSelectEvent {
-  double mean = 1.0;   ///< E K: >= 1, and > 0 if Poisson.
+  double mean = 1.0;   ///< E K: > 0 if K is Poisson, otherwise >= 1.
   double shape = 1.0;  ///< > -1; 0: logarithmic, 1: geometric, kPoisson: Poisson, where K may be 0.
   std::vector<Event> candidates;  ///< Not empty.
 
@@ -155,7 +155,7 @@ struct RepeatAndSelectEvent {
   static constexpr std::string_view kUnproved =
       "no theorem here bounds the best of a random number of runs";
 };
-/// Several events, one after another, on the same data. Empty: nothing was released.
+/// Several events, one after another, on the same data. An empty list: nothing was released.
 struct ComposedEvent {
   std::vector<Event> of;
 
@@ -227,7 +227,7 @@ class PRIVGRAD_API Event {
   Kind kind_;
 };
 
-/// Whether both describe the same mechanism with equal numbers.
+/// Whether both events describe the same mechanism with equal numbers.
 PRIVGRAD_API bool operator==(const Event& a, const Event& b);
 
 /// How the event's batches are drawn; nothing if it does not sample.
@@ -239,7 +239,7 @@ struct CountedEvent {
   std::uint64_t count = 0;
 };
 
-/// The event as a list of releases that compose one after another, without "composed" and
+/// Returns the event as a list of releases that compose one after another, without "composed" and
 /// "self_composed" at the top level. Accountants add up this list. Equal neighbours are merged.
 /// \throws ConfigError if a count does not fit into 64 bits.
 PRIVGRAD_API std::vector<CountedEvent> flatten(const Event& event);

@@ -8,8 +8,8 @@
 
 namespace privgrad {
 
-/// Runs pieces of work on the run's threads. The core provides it; plugins must not start threads
-/// of their own.
+/// Runs pieces of work on the run's threads. The core provides the executor; plugins must not start
+/// threads of their own.
 class PRIVGRAD_API Executor {
  public:
   virtual ~Executor();

@@ -4,15 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 
 #include "privgrad/export.hpp"
 
 namespace privgrad {
 
 /// The public and released values on which an adaptive number of local iterations may depend. The
-/// estimates come from the last round and are means over its clients with public weights; an
-/// estimate is missing if that round could not compute it.
+/// estimates are those of the last round: means over its clients, with public weights. An estimate
+/// is missing if the last round could not compute it.
 struct FederatedProgress {
   std::uint64_t round = 0;          ///< 0-based number of the next round.
   std::uint64_t rounds_left = 0;    ///< Including the next round, > 0.
@@ -33,20 +32,20 @@ struct FederatedProgress {
 /// steps of each round during the run.
 ///
 /// Privacy: receives only public and released values, so its choice is post-processing. The charge
-/// to the clients does not depend on the choice: they are accounted for the largest possible
-/// number of steps and of estimates, in whatever order. Threads: calls on one instance never
-/// overlap.
+/// to the clients does not depend on the choice: they are charged for the largest possible number
+/// of steps and the largest possible number of estimates, in any order. Threads: calls on one
+/// instance never overlap.
 class PRIVGRAD_API AdaptiveLocalIterations {
  public:
   virtual ~AdaptiveLocalIterations();
 
-  /// Called before the other functions, and again if it turns out that estimates leave fewer steps,
-  /// or that there are no estimates; the last call counts.
+  /// Called before the other functions. Called again if estimates turn out to leave fewer steps, or
+  /// if no estimates can be made; then the last call counts.
   /// \param rounds  communication rounds, > 0.
-  /// \param steps  the local steps that the pacing budget can pay for, > 0: the clients' smallest,
-  ///   or largest (federated.paced_by).
-  /// \returns whether the schedule will use estimates; if not, none are made or paid
-  ///   for.
+  /// \param steps  the local steps that the pacing budget can pay for, > 0: the smallest or the
+  ///   largest number among the clients (federated.paced_by).
+  /// \returns whether the schedule will use estimates; if not, the clients make no estimates and
+  ///   pay for none.
   virtual bool start_rounds(std::uint64_t rounds, std::uint64_t steps) = 0;
 
   /// \returns the local steps of the next round, > 0. Steps that the budget cannot pay for are not

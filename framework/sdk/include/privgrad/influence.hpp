@@ -18,15 +18,15 @@ namespace privgrad {
 //
 // Steps are counted from 0 to T-1 here, and from 1 to T in the paper.
 
-/// Gradient descent on a loss that shrinks by gamma in each step: q_t = gamma^(T-1-t).
-/// Hong et al., Theorem 4.1.
+/// Returns the influence for gradient descent on a loss that shrinks by gamma in each step: q_t =
+/// gamma^(T-1-t). Hong et al., Theorem 4.1.
 /// \param steps  > 0.
 /// \param gamma  in (0, 1].
 /// \throws ConfigError if a value is too small for a double.
 PRIVGRAD_API std::vector<double> exponential_influence(std::uint64_t steps, double gamma);
 
-/// Gradient descent with bias-corrected momentum: the exact weights of the noise in U_3 of Theorem
-/// 4.5. With the paper's counting,
+/// Returns the influence for gradient descent with bias-corrected momentum: the exact weights of
+/// the noise in U_3 of Theorem 4.5. With the paper's counting,
 ///     w_i = sum_{t >= i} gamma^(T-t) ((1-beta)/(1-beta^t))^2 beta^(2(t-i)),
 /// by the backward recursion w_i = a_i + beta^2 w_{i+1}, a_t = gamma^(T-t) ((1-beta)/(1-beta^t))^2.
 /// Theorem 4.7 allocates by a bound on these weights, which is worse.
@@ -35,8 +35,8 @@ PRIVGRAD_API std::vector<double> exponential_influence(std::uint64_t steps, doub
 /// \throws ConfigError as above.
 PRIVGRAD_API std::vector<double> momentum_influence(std::uint64_t steps, double gamma, double beta);
 
-/// A mixture of two exponentials, of which one rises to 1 at the last step, and the other falls
-/// from 1 at the first step:
+/// Returns a mixture of two exponentials, of which one rises to 1 at the last step, and the other
+/// falls from 1 at the first step:
 ///     q_t = share * falling^t + (1 - share) * rising^(T-1-t)
 /// (Hong et al.'s experiments with momentum, there called momexpinfl.)
 /// \param rising, falling  in (0, 1].
@@ -45,22 +45,22 @@ PRIVGRAD_API std::vector<double> momentum_influence(std::uint64_t steps, double 
 PRIVGRAD_API std::vector<double> two_exponential_influence(std::uint64_t steps, double rising,
                                                            double falling, double share);
 
-/// The noise multipliers that minimise sum_t q_t sigma_t^2 for a cost of `budget`:
+/// Returns the noise multipliers that minimise sum_t q_t sigma_t^2 for a cost of `budget`:
 ///     sigma_t^2 = (1/R) sum_i sqrt(q_i / q_t)        (Hong et al., Lemma 4.3; Cauchy-Schwarz)
 /// \param influence  at least one, each > 0 and finite.
 /// \param budget  R, > 0.
 /// \throws ConfigError that names a step with an invalid influence, or whose noise overflows.
 PRIVGRAD_API std::vector<double> allocated_noise(std::span<const double> influence, double budget);
 
-/// allocated_noise() of exponential_influence(steps, gamma), in closed form (Hong et al., Theorem
-/// 4.4); gamma = 1 gives sigma_t^2 = T/R:
+/// Computes allocated_noise() of exponential_influence(steps, gamma) in closed form (Hong et al.,
+/// Theorem 4.4); gamma = 1 gives sigma_t^2 = T/R:
 ///     sigma_t^2 = (1/R) (gamma^(-T/2) - 1)/(1 - sqrt(gamma)) gamma^(t/2),   t = 1 ... T.
 /// \throws ConfigError if the first step's noise overflows.
 PRIVGRAD_API std::vector<double> exponentially_allocated_noise(std::uint64_t steps, double gamma,
                                                                double budget);
 
-/// The minimum that allocated_noise() attains: (sum_t sqrt(q_t))^2 / R. Uniform noise with the same
-/// budget gives T sum_t q_t / R, which is larger by T^2 Var[sqrt(q_t)] / R.
+/// Returns the minimum that allocated_noise() attains: (sum_t sqrt(q_t))^2 / R. Uniform noise with
+/// the same budget gives T sum_t q_t / R, which is larger by T^2 Var[sqrt(q_t)] / R.
 PRIVGRAD_API double least_weighted_noise(std::span<const double> influence, double budget);
 
 /// sum_t q_t sigma_t^2.
@@ -68,7 +68,7 @@ PRIVGRAD_API double least_weighted_noise(std::span<const double> influence, doub
 PRIVGRAD_API double weighted_noise(std::span<const double> influence,
                                    std::span<const double> noise_multiplier);
 
-/// The budget that noise multipliers use: R = sum_t 1/sigma_t^2.
+/// Returns the budget that noise multipliers use: R = sum_t 1/sigma_t^2.
 PRIVGRAD_API double budget_of_noise(std::span<const double> noise_multiplier);
 
 /// initial * exp(-rate * t), t = 0, 1, ...
@@ -77,7 +77,7 @@ struct ExponentialDecay {
   double rate = 0.0;
 };
 
-/// The exponential decay that fits the values best in the least-squares sense.
+/// Returns the exponential decay that fits the values best in the least-squares sense.
 /// \param values  at least one, finite and > 0.
 PRIVGRAD_API ExponentialDecay fit_exponential_decay(std::span<const double> values);
 

@@ -7,8 +7,8 @@
 
 namespace privgrad {
 
-/// The instructions that code may use beyond those of every processor of this architecture. Each
-/// level includes the previous ones; processors other than x86-64 only have `plain`.
+/// The instructions that code may use beyond the ones that every processor of this architecture
+/// has. Each level includes the previous ones; processors other than x86-64 only have `plain`.
 enum class InstructionSet {
   plain = 1,  ///< None, not even the AES instructions: OpenSSL generates the noise bits.
   avx2,       ///< AVX2 and FMA; also the AES instructions, if the processor has them.
@@ -17,14 +17,14 @@ enum class InstructionSet {
 
 /// The level that decides which version of a loop runs: the highest level of this processor, or the
 /// level in the environment variable PRIVGRAD_INSTRUCTIONS (`avx512`, `avx2` or `plain`). The
-/// variable serves to compare levels, which differ only in speed: noise and releases are the same
+/// variable is for comparing levels, which differ only in speed: noise and releases have the same
 /// bits. Read once, at the first call.
 ///
 /// \throws ConfigError if PRIVGRAD_INSTRUCTIONS is not a level, or a level that the processor
 ///   lacks.
 PRIVGRAD_API InstructionSet instruction_set();
 
-/// The level's name, as in PRIVGRAD_INSTRUCTIONS.
+/// Returns the level's name, as in PRIVGRAD_INSTRUCTIONS.
 PRIVGRAD_API std::string_view name_of(InstructionSet level) noexcept;
 
 }  // namespace privgrad

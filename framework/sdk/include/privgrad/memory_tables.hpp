@@ -15,12 +15,12 @@
 
 namespace privgrad {
 
-/// One column of a table whose cells are passed as texts, with the content that a file would have.
+/// One column of a table. Its cells are passed as texts, exactly as a file would contain them.
 ///
-/// Privacy: the text of a cell is a function of that cell and of the column's declaration. The type
-/// of a column may depend on a single row, and must not affect how other cells are written.
+/// Privacy: the text of a cell is a function of that cell and of the column's declaration. A single
+/// row may determine the type of a column, so the type must not affect how other cells are written.
 struct PRIVGRAD_API MemoryColumn {
-  /// The content of all cells of a column that follows from its type. Texts may contain anything.
+  /// What the type of a column says about all its cells. Cells of texts may contain anything.
   enum class Cells { texts, numbers, days, unreadable };
 
   std::string name;
@@ -41,8 +41,8 @@ struct PRIVGRAD_API MemoryTable {
   std::shared_ptr<const void> owner;  ///< Keeps the rows in place and unchanged while it lives.
   /// Instead of features and targets: columns with equally many rows, declared by `columns`.
   std::vector<MemoryColumn> columns = {};
-  /// The name of another table if rows of this table and of that one are in the same memory or
-  /// file; otherwise empty. Never set because rows are equal.
+  /// The name of another table whose rows come from the same memory or the same file as rows of
+  /// this table; empty if there is no such table. Equal values alone do not count.
   std::string shares_rows_with = {};
 };
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -58,12 +57,12 @@ class PRIVGRAD_API Model {
                           std::span<float> parameters) const = 0;
 
   /// \returns the tensors that the file of model.weights stores under another name or in another
-  ///   order; all other tensors have their own names there. Leading extents of 1 are ignored, and a
-  ///   table that is longer than the tensor is cut to its first rows.
+  ///   order; the file stores all other tensors under the model's names. Leading extents of 1 are
+  ///   ignored. If a table in the file is longer than the tensor, only its first rows are used.
   virtual std::vector<TensorSource> sources(const Network& network) const;
 
-  /// \returns what files the network follows from, if any: their names, "PARAMETER/FILE", and the
-  ///   very bytes that were read. They are public, and the ledger has their hashes.
+  /// \returns the files from which the network was made, if any: their names, "PARAMETER/FILE", and
+  ///   exactly the bytes that were read. The files are public, and the ledger has their hashes.
   virtual std::map<std::string, std::string> files() const;
 
  protected:

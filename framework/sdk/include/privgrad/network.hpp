@@ -40,7 +40,7 @@ struct Dense {
   }
 };
 
-/// Elementwise.
+/// An elementwise function.
 struct Activation {
   ActivationKind kind = ActivationKind::relu;
 
@@ -101,8 +101,8 @@ struct Flatten {
 };
 
 /// (x - mean) / sqrt(variance + epsilon) * weight[c] + bias[c], with mean and (biased) variance
-/// over all places and the channels of a group: channel c, the last extent, belongs to group c /
-/// (channels / groups). weight and bias have the shape [channels]. Wu and He 2018.
+/// over all places and the channels of a group: channel c, an index into the last extent, belongs
+/// to group c / (channels / groups). weight and bias have the shape [channels]. Wu and He 2018.
 struct GroupNorm {
   std::size_t groups = 1;  ///< Must divide the number of channels.
   double epsilon = 1e-5;
@@ -127,13 +127,13 @@ struct LayerNorm {
   }
 };
 
-/// The token that fills the end of a sequence that is shorter than the features.
+/// The token that fills up sequences that are shorter than the features, at their end.
 inline constexpr float kEmptyPlace = -1.0f;
 
-/// y[t] = W[x[t]], with W of shape [vocabulary, width], at each place t. The tokens x are the
-/// features, or a part of them, because tokens have no gradient: whole numbers below vocabulary, or
-/// kEmptyPlace, whose row is zeros and has no gradient. Any other value makes its row NaN, so the
-/// gradient of its example is not finite.
+/// y[t] = W[x[t]], with W of shape [vocabulary, width], at each place t. Tokens have no gradient,
+/// so the tokens x must be the features or a part of them. Each token is a whole number below
+/// vocabulary, or kEmptyPlace, for which y[t] is zeros and has no gradient. For any other value,
+/// y[t] is NaN, so the gradient of the example is not finite.
 struct Embedding {
   std::size_t vocabulary = 0;
   std::size_t width = 0;
@@ -209,33 +209,33 @@ struct Reshape {
 };
 
 /// 1 at each place whose token is not kEmptyPlace, and 0 at the others. The input is tokens, as for
-/// Embedding. Only this layer makes the masks that other layers take.
+/// Embedding. The masks that other layers use can only come from this layer.
 struct TokenMask {
   static constexpr std::string_view kKind = "mask";
   template <class Self, class Use>
   static void members(Self&, const Use&) {}
 };
 
-/// x + W, with W of the shape of x: adds a trained vector to each place of a sequence.
+/// x + W, where W has the shape of x: adds a trained vector to each place of a sequence.
 struct Positions {
   static constexpr std::string_view kKind = "positions";
   template <class Self, class Use>
   static void members(Self&, const Use&) {}
 };
 
-/// Puts a trained row W of shape [width] before a sequence [length, width], as a class token.
+/// Puts a trained row W of shape [width], such as a class token, before a sequence [length, width].
 struct Prepend {
   static constexpr std::string_view kKind = "prepend";
   template <class Self, class Use>
   static void members(Self&, const Use&) {}
 };
 
-/// Softmax attention among the places of a sequence, of q [length, heads w], k and v [length,
-/// key_heads w], and perhaps a mask [length]: head h is the columns [h w, (h + 1) w) of q and of
-/// the output, and reads head g = h / (heads / key_heads) of k and v, y[t, h] = sum over s of p[t,
-/// s] v[s, g],  p[t, s] = exp(a[t, s]) / sum over r of exp(a[t, r]), a[t, s] = q[t, h] . k[s, g] /
-/// sqrt(w), over the places s and r whose mask is not 0 and, if causal, only those up to t; 0 if
-/// there are none. No parameters. Vaswani et al. 2017; Ainslie et al. 2023 for key_heads.
+/// Softmax attention among the places of q [length, heads w], k and v [length, key_heads w], and
+/// perhaps a mask [length]. Head h of q and of the output y (the columns [h w, (h + 1) w)) reads
+/// head g = h / (heads / key_heads) of k and v: y[t, h] = sum over s of p[t, s] v[s, g], with
+/// p[t, s] = exp(a[t, s]) / sum over r of exp(a[t, r]), a[t, s] = q[t, h] . k[s, g] / sqrt(w), for
+/// the places s and r whose mask is not 0 and, if causal, that are not after t. Without such places
+/// y is 0. No parameters. Vaswani et al. 2017; Ainslie et al. 2023 for key_heads.
 struct Attention {
   std::size_t heads = 1;      ///< Must divide the width of q.
   std::size_t key_heads = 1;  ///< Must divide heads.
@@ -256,7 +256,7 @@ struct Attention {
 };
 
 /// The mean [width] over the places of a sequence [length, width] or, with a mask [length], over
-/// the places where it is not 0; zeros if there are none.
+/// the places where the mask is not 0; zeros if there are none.
 struct MeanOfPlaces {
   static constexpr std::string_view kKind = "mean";
   template <class Self, class Use>
@@ -266,8 +266,8 @@ struct MeanOfPlaces {
 /// One place of a sequence [length, width]: [width].
 struct PickPlace {
   std::size_t place = 0;
-  /// Takes the last place instead or, with a mask [length], the last place where it is not 0; zeros
-  /// if there is none.
+  /// True: picks the last place or, with a mask [length], the last place where the mask is not 0;
+  /// the result is zeros if the mask has no such place.
   bool last = false;
 
   static constexpr std::string_view kKind = "pick";
@@ -278,7 +278,7 @@ struct PickPlace {
   }
 };
 
-/// No layer mixes examples (as batch normalisation does): there would be no per-example gradients.
+/// No layer mixes examples, as batch normalisation does: per-example gradients would not exist.
 using Layer = std::variant<Dense, Activation, Conv2d, Pool, Flatten, GroupNorm, LayerNorm,
                            Embedding, Add, Scale, PartOf, Reshape, ElementwiseProduct, RmsNorm,
                            TokenMask, Positions, Prepend, Attention, MeanOfPlaces, PickPlace>;
@@ -287,12 +287,12 @@ using Layer = std::variant<Dense, Activation, Conv2d, Pool, Flatten, GroupNorm, 
 /// before clipping.
 enum class Loss {
   cross_entropy = 1,  ///< Softmax of the outputs against a class index; outputs = classes.
-  squared,   ///< 1/2 ||output - target||^2; the target of a class index is its one-hot vector.
+  squared,            ///< 1/2 ||output - target||^2; a class index becomes its one-hot vector.
   logistic,  ///< ln(1 + exp(-y output)), one output, y = -1 for class 0 and +1 for class 1.
-  /// Of outputs [length, vocabulary]: the mean, over the places t whose next token is not
-  /// kEmptyPlace, of the cross-entropy of the outputs at t against token t + 1; 0 if there is no
-  /// such place. The tokens are the first `length` features; targets are not used, and have no
-  /// classes. A next token that is not below the vocabulary gives NaN.
+  /// For outputs [length, vocabulary]: the cross-entropy of the outputs at t against token t + 1,
+  /// averaged over the places t whose next token is not kEmptyPlace; 0 if there is no such place.
+  /// The tokens are the first `length` features; targets are not used, so the examples have no
+  /// classes. A next token that is not below the vocabulary makes the loss NaN.
   next_token,
 };
 
@@ -314,25 +314,25 @@ struct Node {
   /// Earlier values, one for each input of the layer; a value may occur more than once. Empty: the
   /// preceding value, which is the output of the preceding node, or the features.
   std::vector<std::size_t> from;
-  /// The name of its parameters: NAME.weight, NAME.bias. Letters, digits, '_', '-' and '.'; empty:
-  /// "layers.N", where N is the number of the node.
+  /// NAME in the names of its parameters, NAME.weight and NAME.bias: letters, digits, '_', '-' and
+  /// '.'. Empty: "layers.N", where N is the number of the node.
   std::string name;
-  /// Whether its parameters are constants, in Network::frozen, and not trained.
+  /// Whether its parameters are not trained but constants, stored in Network::frozen.
   bool is_frozen = false;
-  /// The earlier node whose parameters this node uses instead of its own. The earlier node has no
-  /// `shares`, and its tensors have the shapes that this node needs. This can tie an output layer
-  /// without biases to a table of tokens. Press and Wolf 2017.
+  /// The earlier node whose parameters this node uses instead of its own. The earlier node must not
+  /// itself have `shares`, and its tensors must have the shapes that this node needs. For example,
+  /// an output layer without biases can share a table of tokens (Press and Wolf 2017).
   std::optional<std::size_t> shares = std::nullopt;
 
   Node() = default;
-  /// From a layer of any kind, so that a chain can be written as a list of layers.
+  /// Converts a layer of any kind, so that a chain can be written as a list of layers.
   template <class Kind>
   requires std::constructible_from<Layer, Kind> Node(Kind one, std::vector<std::size_t> values = {},
                                                      std::string named = {})
       : layer(std::move(one)), from(std::move(values)), name(std::move(named)) {}
 };
 
-/// A model as data: any backend can execute it. The last value is the outputs; each other value is
+/// A model as data: any backend can execute it. The last value is the outputs; every other value is
 /// used by some node.
 struct Network {
   ExampleShape input;
@@ -361,8 +361,8 @@ PRIVGRAD_API std::string name_of(const Network& network, std::size_t node);
 PRIVGRAD_API std::size_t owner_of(const Network& network, std::size_t node);
 
 /// \returns whether each node works on the preceding value, no node is frozen or shares parameters,
-///   no class has a weight, and the loss uses a target. A backend that executes layers one after
-///   the other may require this.
+///   no class has a weight, and the loss uses a target. A backend that only executes layers one
+///   after another may require this.
 PRIVGRAD_API bool is_plain_chain(const Network& network);
 
 /// One tensor of the parameters.
@@ -378,14 +378,14 @@ struct ParameterBlock {
 };
 
 /// \returns the shape of the layer's output for inputs of these shapes.
-/// \throws ConfigError that says why it cannot process them.
+/// \throws ConfigError that says why the layer cannot process them.
 PRIVGRAD_API Shape output_shape(const Layer& layer, const std::vector<Shape>& inputs);
 
-/// The shape of each value: the features, and the output of each node; [nodes + 1].
+/// Returns the shape of each value: the features, and the output of each node; [nodes + 1].
 /// \throws ConfigError that names the first node that cannot process its input.
 PRIVGRAD_API std::vector<Shape> value_shapes(const Network& network);
 
-/// The layout of the flat vector of trained parameters: blocks in order, without gaps.
+/// Returns the layout of the flat vector of trained parameters: blocks in order, without gaps.
 /// \throws ConfigError like value_shapes(), or if two tensors have the same name.
 PRIVGRAD_API std::vector<ParameterBlock> parameter_blocks(const Network& network);
 
@@ -395,9 +395,6 @@ PRIVGRAD_API std::vector<ParameterBlock> frozen_blocks(const Network& network);
 /// \returns the smallest vocabulary among the network's embeddings and its loss: every token must
 ///   be below it. 0 if the network takes no tokens.
 PRIVGRAD_API std::size_t vocabulary_of(const Network& network);
-
-/// \returns whether a node is a TokenMask, which depends on which places are empty.
-PRIVGRAD_API bool has_mask(const Network& network);
 
 /// \returns the number of trained parameters.
 PRIVGRAD_API std::size_t parameter_count(const Network& network);

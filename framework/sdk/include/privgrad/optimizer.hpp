@@ -24,9 +24,9 @@ struct StepContext {
 /// Turns a released gradient into a parameter update.
 ///
 /// Privacy: receives only Released and public values, so its work costs nothing (post-processing).
-/// Lifetime: one instance per training run. Threads: calls on one instance never overlap; two
-/// instances may run at the same time, so keep no
-///   mutable statics.
+/// Lifetime: one instance per training run.
+/// Threads: calls on one instance never overlap; two instances may run at the same time, so keep
+/// no mutable statics.
 ///
 /// Example: plain gradient descent:
 ///
@@ -50,7 +50,7 @@ class PRIVGRAD_API Optimizer : public Stateful {
 
   ~Optimizer() override;
 
-  /// Called once before the first step; another call makes the optimizer forget everything.
+  /// Called before the first step. Calling it again makes the optimizer forget everything.
   /// \param parameters  length of every later `parameters` span, > 0.
   virtual void start(std::size_t parameters) = 0;
 
@@ -63,11 +63,11 @@ class PRIVGRAD_API Optimizer : public Stateful {
 
   // ---- Optional functions; the defaults suit most optimizers.
 
-  /// Whether step() updates each parameter only by its own coordinate of the gradients, and every
-  /// vector of the state has one number per parameter. An object that is started for some of the
-  /// parameters then updates them exactly as an object for all parameters would, bit for bit, so
-  /// each process of a cluster can keep a part. An optimizer that uses a norm of the gradient is
-  /// not coordinatewise.
+  /// Whether step() updates each parameter only from its own coordinate of the gradients, and every
+  /// vector of the state has one number per parameter. If so, an object that was started for some
+  /// of the parameters updates them bit for bit as an object for all parameters would, so each
+  /// process of a cluster can hold one part. An optimizer that uses a norm of the gradient is not
+  /// coordinatewise.
   virtual bool is_coordinatewise() const { return false; }
 
   /// The rule that each step() follows, so that other code can carry it out where the parameters
@@ -77,7 +77,7 @@ class PRIVGRAD_API Optimizer : public Stateful {
   virtual std::optional<StepRule::Kind> rule() const { return std::nullopt; }
 
   /// Returns the rule of the next step, and counts that step as made, because the caller carries it
-  /// out. From then on the vectors of the state are out of date; all other members stay up to date.
+  /// out. Then the state's vectors are out of date, but its other members are not.
   /// \pre rule()
   /// \throws NumericError if the learning rate is not finite as a float32.
   virtual StepRule next_rule(const StepContext& context);
@@ -87,8 +87,8 @@ class PRIVGRAD_API Optimizer : public Stateful {
   /// \param parameters  float32, [parameters]; copy it if it is needed later.
   virtual void anchor(std::span<const float> /*parameters*/) {}
 
-  /// Whether step() expects the sum of all gradients so far as its `gradient`. The core refuses
-  /// aggregators that release something else.
+  /// Whether the `gradient` that step() expects is the sum of all gradients so far. The core
+  /// refuses aggregators that release something else.
   virtual bool takes_prefix_sums() const { return false; }
 
   /// The learning rate for all steps, if a theorem gives one (`schedules.learning_rate:

@@ -72,10 +72,10 @@ PRIVGRAD_API ParamSpec boolean(std::string name, std::string doc);
 PRIVGRAD_API ParamSpec integer(std::string name, std::string doc);
 PRIVGRAD_API ParamSpec real(std::string name, std::string doc);
 PRIVGRAD_API ParamSpec text(std::string name, std::string doc);
-/// A file. Relative paths are looked up beside the manifest, then in PRIVGRAD_DATA_DIR; the
-/// component receives the absolute path of a file that existed when the manifest was checked.
+/// Declares a file. Relative paths are looked up beside the manifest, then in PRIVGRAD_DATA_DIR;
+/// the component receives the absolute path of a file that existed when the manifest was checked.
 PRIVGRAD_API ParamSpec path(std::string name, std::string doc);
-/// A list with elements as declared by `element` (whose own name and doc are not used).
+/// Declares a list with elements as declared by `element` (whose own name and doc are not used).
 PRIVGRAD_API ParamSpec list(std::string name, std::string doc, ParamSpec element);
 PRIVGRAD_API ParamSpec object(std::string name, std::string doc, std::vector<ParamSpec> fields);
 }  // namespace param
@@ -95,13 +95,13 @@ class PRIVGRAD_API Params {
   Params() = default;
 
   /// Checks everything and appends every problem found; the result is usable only if no problem was
-  /// added. Members named in `ignored` are skipped (for keys that the framework reads itself, like
-  /// `kind`).
+  /// added. Skips members named in `ignored`, which are keys that the framework reads itself, like
+  /// `kind`.
   static Params check(const std::vector<ParamSpec>& specs, const Value& given,
                       std::vector<Problem>& problems,
                       const std::vector<std::string_view>& ignored = {});
 
-  /// For code and tests.
+  /// Like check(), but throws if there is a problem; for code and tests.
   /// \throws ConfigError that lists every problem under the heading `component`.
   static Params make(std::string_view component, const std::vector<ParamSpec>& specs,
                      const Value& given);

@@ -10,14 +10,14 @@
 
 namespace privgrad {
 
-/// Optional ability of a transform: it decides to which client of a federated run each training
-/// example belongs. Such a transform does not change the examples; it belongs in
-/// `federated.partition` of a manifest.
+/// Optional ability of a transform: it assigns each training example to a client of a federated
+/// run. Such a transform does not change the examples; it belongs in `federated.partition` of a
+/// manifest.
 ///
 /// Privacy: a simulation takes the shards as given, just as real clients have their own data: the
-/// guarantee is about one example of one shard. It does not cover the making of the shards; if
-/// examples affect the shards, outputs list this as unaccounted. Threads: const functions may run
-/// concurrently.
+/// guarantee is about one example of one shard. The guarantee does not cover how the shards are
+/// made: if examples affect the shards, outputs list this as unaccounted. Threads: const functions
+/// may run concurrently.
 class PRIVGRAD_API Partition {
  public:
   virtual ~Partition();
@@ -29,13 +29,13 @@ class PRIVGRAD_API Partition {
   virtual std::vector<std::uint32_t> clients_of(const Dataset& train, std::uint64_t clients,
                                                 const RandomSource& random) const = 0;
 
-  /// The number of examples of each client, if it depends only on the total number (and on
+  /// Returns the number of examples of each client, if it depends only on the total number (and on
   /// `random`); empty if it depends on the content of the examples. For the actual number of rows,
-  /// they agree with clients_of().
+  /// the sizes agree with clients_of().
   virtual std::vector<std::uint64_t> sizes(std::uint64_t rows, std::uint64_t clients,
                                            const RandomSource& random) const = 0;
 
-  /// Whether the content of examples affects to which client they, or other examples, belong.
+  /// Whether the content of examples affects which clients these or other examples belong to.
   virtual bool looks_at_examples() const = 0;
 
   /// Whether an example's client is drawn, or depends on which other examples exist. If not, the

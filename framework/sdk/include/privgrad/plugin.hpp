@@ -29,13 +29,13 @@ struct PRIVGRAD_API ComponentInfo {
   std::string summary;    ///< One line for `privgrad plugins list`.
   std::string reference;  ///< The paper, theorem or section that the behaviour follows.
   std::vector<ParamSpec> params;
-  /// Only for accountants, "" for most: the accountant with whose proven interval every answer of
-  /// this one must overlap. For methods whose own error is an estimate: the core composes both and
-  /// shows the intersection, or the proven interval if it is empty.
+  /// For an accountant whose own error is only an estimate: the name of an accountant whose proven
+  /// interval must overlap every answer of this one. The core composes both and shows the
+  /// intersection or, if it is empty, the proven interval. "" for all other components.
   std::string certified_by = {};
-  /// The names from privgrad/traits.hpp of all traits that the component can have, depending on its
-  /// parameters: behaviour that some engines do not support. add() below adds traits that follow
-  /// from abilities or from a parameter of statistics_param().
+  /// All traits that the component has for some values of its parameters, by their names in
+  /// privgrad/traits.hpp: behaviour that some engines do not support. add() below adds traits that
+  /// follow from abilities or from a parameter of statistics_param().
   std::vector<std::string> traits = {};
 };
 
@@ -53,8 +53,8 @@ struct PRIVGRAD_API Factory {
   void (*destroy)(void*) noexcept = nullptr;
 };
 
-/// Adds the traits that follow from the abilities of `Impl` and from its parameters, unless they
-/// are already listed.
+/// Adds those traits that follow from the abilities of `Impl` and from its parameters and that are
+/// not listed yet.
 template <class Impl>
 void add_known_traits(ComponentInfo& info) {
   const auto add = [&](bool has, std::string_view name) {

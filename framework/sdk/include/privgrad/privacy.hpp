@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -14,8 +13,8 @@
 
 namespace privgrad {
 
-/// Which two data sets must be hard to tell apart. Every manifest must state it; there is no
-/// default.
+/// Which two data sets must be hard to tell apart. Every manifest must state its adjacency; there
+/// is no default.
 enum class Adjacency {
   add_or_remove_one = 1,  ///< One has one example more. The size of the data is itself private.
   replace_one,            ///< One example is replaced by any other. The size is public.
@@ -24,12 +23,12 @@ enum class Adjacency {
 
 PRIVGRAD_API std::string_view to_text(Adjacency adjacency);
 
-/// \throws ConfigError for any text but the three names above.
+/// \throws ConfigError for any text except the names of the three adjacencies.
 PRIVGRAD_API Adjacency adjacency_from_text(std::string_view text);
 
-/// The largest difference between the sums of two neighbouring data sets, if each contribution has
-/// an L2 norm of at most 1: 1 for add_or_remove_one and zero_out, 2 for replace_one (triangle
-/// inequality: one contribution leaves, another enters).
+/// Returns the largest difference between the sums of two neighbouring data sets, if each
+/// contribution has an L2 norm of at most 1: 1 for add_or_remove_one and zero_out, 2 for
+/// replace_one (triangle inequality: one contribution leaves, another enters).
 PRIVGRAD_API double sensitivity_of_unit_bound(Adjacency adjacency);
 
 /// The privacy unit: whose data may differ between neighbours.
@@ -38,13 +37,13 @@ enum class PrivacyUnit { example = 1, client };
 PRIVGRAD_API std::string_view to_text(PrivacyUnit unit);
 
 /// The only connection between private and released values. Declared here so that Bounded and
-/// Released can name it as their only maker; the core defines it and does not install it.
+/// Released can name it as their only maker; the core defines the class and does not install it.
 class TrustBase;
 
 /// A sum over privacy units in which no unit's contribution has an L2 norm above l2_bound().
 ///
-/// It is still private: only the core, which adds the noise, can read its values. Plugins can only
-/// hold it, move it and ask for its bound.
+/// The sum is still private: only the core, which adds the noise, can read its values. Plugins can
+/// only hold it, move it and ask for its bound.
 class PRIVGRAD_API Bounded {
  public:
   Bounded(Bounded&&) noexcept = default;
@@ -69,9 +68,9 @@ class PRIVGRAD_API Bounded {
 
 /// A value to which noise has been added and for which the ledger has been charged.
 ///
-/// Only the core makes one. Anything computed from Released and public values costs nothing more
-/// (post-processing: Dwork and Roth 2014, Proposition 2.1), so an interface that receives no other
-/// data-dependent values needs no privacy review. This protects against mistakes, not against
+/// Only the core makes such values. Anything computed from Released and public values costs nothing
+/// more (post-processing: Dwork and Roth 2014, Proposition 2.1), so an interface that receives no
+/// other data-dependent values needs no privacy review. This protects against mistakes, not against
 /// hostile native code: see SECURITY.md.
 class PRIVGRAD_API Released {
  public:

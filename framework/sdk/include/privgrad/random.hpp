@@ -13,11 +13,11 @@ namespace privgrad {
 ///
 /// The core derives each stream's key from the run's key, the component's place in the manifest and
 /// the purpose, so exchanging one component in an ablation does not change the numbers of any other
-/// component. Plugins must not create generators of their own: with hidden visibility each library
-/// has its own copy of a static engine with the same seed, and two plugins would draw the same
-/// "independent" numbers.
+/// component. Plugins must not create generators of their own: because of hidden visibility, each
+/// library would have its own copy of a static engine with the same seed, so two plugins would draw
+/// the same "independent" numbers.
 ///
-/// Not for privacy noise, which the core draws. Threads: a stream must not be shared; take one per
+/// Not for privacy noise, which the core draws. Threads: a stream must not be shared; get one per
 /// task from the RandomSource.
 class PRIVGRAD_API RandomStream {
  public:
@@ -47,7 +47,7 @@ class PRIVGRAD_API RandomSource {
   RandomSource(const RandomSource&) = delete;
   RandomSource& operator=(const RandomSource&) = delete;
 
-  /// The same index always gives the same numbers, different indices give independent numbers.
+  /// An index always gives the same numbers; different indices give independent numbers.
   virtual std::unique_ptr<RandomStream> stream(std::uint64_t index) const = 0;
 
  protected:

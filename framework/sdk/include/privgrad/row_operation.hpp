@@ -13,7 +13,7 @@ namespace privgrad {
 
 /// Arithmetic on the features x of one example, in row-major order, as a list of operations that
 /// another program can execute to reproduce a transform. All arithmetic is in double; `values` has
-/// one number per feature, or a single one for all features; all numbers are finite.
+/// one number per feature, or a single number for all features; all numbers are finite.
 namespace row_operation {
 
 /// x[j] - values[j].
@@ -31,7 +31,7 @@ struct Divide {
   std::vector<double> values;
 };
 
-/// x[j] where kept[j], and 0 elsewhere, whatever x[j] is. One per feature.
+/// x[j] where kept[j], and 0 elsewhere, whatever x[j] is; `kept` has one element per feature.
 struct Keep {
   std::vector<bool> kept;
 };
@@ -47,8 +47,8 @@ struct Project {
   std::vector<double> matrix;  ///< [outputs, features], row-major, finite.
 };
 
-/// Projects along one axis. The features are seen as [before, length, after], where `before` is the
-/// remaining factor: y[b, i, a] = sum over j of matrix[i, j] x[b, j, a], [before, outputs, after].
+/// Projects one axis of the features, seen as [before, length, after], with `before` the remaining
+/// factor, to [before, outputs, after]: y[b, i, a] = sum over j of matrix[i, j] x[b, j, a].
 struct ProjectAxis {
   std::size_t length = 0;  ///< length * after divides the number of features.
   std::size_t after = 0;
@@ -56,7 +56,7 @@ struct ProjectAxis {
   std::vector<double> matrix;  ///< [outputs, length], row-major, finite.
 };
 
-/// y[i] = x[from[i]]: features in another order; some may be left out, or repeated.
+/// y[i] = x[from[i]]: reorders the features, and may leave out or repeat some of them.
 struct Take {
   std::vector<std::size_t> from;  ///< At least one.
 };
@@ -86,7 +86,7 @@ struct row_operation::Branch {
 };
 
 /// \param features  the number of features that enter the first operation.
-/// \returns the number of features that leave the last one.
+/// \returns the number of features that leave the last operation.
 /// \throws PluginError that names an operation that cannot process its input, or that breaks a rule
 ///   stated above.
 PRIVGRAD_API std::size_t check_row_operations(const std::vector<RowOperation>& operations,

@@ -11,12 +11,12 @@ namespace privgrad {
 ///     P(K = k) is proportional to (1 - gamma)^k (eta + k - 1) ... (eta + 1) eta / k!, k >= 1,
 ///     E K = eta (1 / gamma - 1) / (1 - gamma^eta), at eta = 0 (1 / gamma - 1) / ln(1 / gamma),
 ///
-/// with the generating function f, f'(x) = E K (gamma / (1 - (1 - gamma) x))^(1 + eta). Every bound
-/// on the cost of such a choice grows with ln(1 / gamma), which grows with the mean.
+/// with a generating function f such that f'(x) = E K (gamma / (1 - (1 - gamma) x))^(1 + eta).
+/// Every bound on the cost of such a selection grows with ln(1 / gamma), which grows with the mean.
 ///
 /// \param mean  E K, finite and >= 1; at 1 there is always one run.
 /// \param shape  eta, finite and > -1; 1: geometric, where 1 / gamma is the mean.
-/// \returns a number not below the true value, roundings included; infinity if that is above 1e15,
+/// \returns a number not below the true value, rounding included; infinity if that is above 1e15,
 ///   because the shape is too near to -1 for this mean.
 PRIVGRAD_API double log_inverse_gamma(double mean, double shape);
 

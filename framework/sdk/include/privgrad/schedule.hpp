@@ -24,20 +24,20 @@ struct NoiseInfluence {
   /// the horizon; empty before start().
   std::vector<double> values = {};
   bool is_unaccounted = false;  ///< Measured on private rows without a charge; plans then list it.
-  /// Whether the schedule's values assume that steps cost 1/sigma^2, so that the plan should divide
-  /// the budget by its accountant's own costs if steps cost something else. False: the values are
-  /// right whatever steps cost.
+  /// True: the schedule's values assume that a step costs 1/sigma^2, so if steps cost something
+  /// else, the plan should divide the budget according to its accountant's own costs. False: the
+  /// values are right whatever steps cost.
   bool suits_any_cost = false;
 };
 
 /// The quantity on which an adaptive schedule depends.
 enum class Measured {
   /// The change of the mean training loss since the last measurement, in the unit of the loss;
-  /// negative if the loss fell. Each example's loss is first clamped to [0, loss_bound]; Gaussian
-  /// noise is added to the sum of the changes. Every measurement is charged.
+  /// negative if the loss fell. Each example's loss is first clamped to [0, loss_bound], and
+  /// Gaussian noise is added to the sum of the examples' changes. Every measurement is charged.
   loss_change = 1,
-  validation_loss,      ///< Mean loss of the test examples, without noise: only if they are public.
-  validation_accuracy,  ///< Share of correctly classified test examples, in [0, 1]; likewise.
+  validation_loss,      ///< Mean loss of the test examples, without noise; they must be public.
+  validation_accuracy,  ///< Share of correctly classified test examples, in [0, 1]; also public.
 };
 
 PRIVGRAD_API std::string_view to_text(Measured measured);
@@ -101,25 +101,25 @@ class PRIVGRAD_API Schedule {
   /// \returns a finite value >= 0; always the same for the same step, on every call and thread.
   virtual double value(std::uint64_t step) const = 0;
 
-  /// True if only the ratios of the values matter; every value is then positive.
+  /// Whether only the ratios of the values matter. If so, every value is positive.
   virtual bool is_shape() const = 0;
 
   /// \returns nothing if the schedule was not computed from an influence.
   virtual std::optional<NoiseInfluence> influence() const { return std::nullopt; }
 
-  /// For a schedule that adapts the noise: it lowers (or raises) the noise multiplier during the
-  /// run, by next(). It belongs in the slot `noise_multiplier`, and declares the trait
+  /// For a schedule that adapts the noise: its next() lowers (or raises) the noise multiplier
+  /// during the run. It belongs in the slot `noise_multiplier`, and declares the trait
   /// `adaptive_noise`; value() is the initial noise, the same for every step, and may be a shape.
-  /// \returns what it asks the core to measure, the same on every call, also before start();
-  ///   nothing if the schedule adapts no noise.
+  /// \returns the measurement that it asks of the core, the same on every call, also before
+  ///   start(); nothing if the schedule adapts no noise.
   virtual std::optional<Measurement> measurement() const { return std::nullopt; }
 
   /// Called only if there is a measurement(), after start().
   ///
   /// Privacy: receives only public and released values. The core makes the measurements, adds noise
-  /// to them and charges for it; it charges each step for the noise that was chosen for that step.
-  /// Only a privacy filter covers noise that depends on earlier releases: the run guarantees its
-  /// budget, whatever the schedule decides (Accountant::is_filter()).
+  /// to them and charges for them. It charges each step according to the noise that was chosen for
+  /// that step. Only a privacy filter covers noise that depends on earlier releases: the run
+  /// guarantees its budget, whatever the schedule decides (Accountant::is_filter()).
   /// \param current  the noise multiplier of the last step (of the first step, if none has been
   ///   made), finite, > 0.
   /// \param measured  all measurements so far, in order; the last one is the newest; not empty. The

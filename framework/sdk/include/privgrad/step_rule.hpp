@@ -25,7 +25,7 @@ struct StepRule {
   enum class Kind : std::uint32_t { descent = 1, momentum, adam };
 
   Kind kind = Kind::descent;
-  double rate = 0.0;  ///< Finite, also as a float32.
+  double rate = 0.0;  ///< Finite, even as a float32.
   double keep = 0.0, take = 0.0;
   double keep_squares = 0.0, take_squares = 0.0, root_scale = 0.0, epsilon = 0.0;
 };

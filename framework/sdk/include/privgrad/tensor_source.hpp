@@ -1,4 +1,4 @@
-// The tensors of a model in files that have other names and another order.
+// Finds the tensors of a model in files that use other names and another order.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,16 @@ namespace privgrad {
 /// Where a file of weights holds a tensor of a model, and in which order.
 struct TensorSource {
   std::string block = "";  ///< The name of the model's tensor (ParameterBlock::name).
-  std::string name = "";   ///< The name of the file's.
-  /// Whether the file has [inputs, units] for [units, inputs].
+  std::string name = "";   ///< The name of the file's tensor.
+  /// Whether the file's tensor has the shape [inputs, units] instead of [units, inputs].
   bool transposed = false;
   /// Whether the file's images have [channels, height, width]: its convolutions are [channels,
-  /// inputs, kernel, kernel], and a dense layer behind an image reads the values in that order.
+  /// inputs, kernel, kernel], and a dense layer after an image reads the values in that order.
   bool channels_first = false;
-  /// The row at which this tensor begins in a longer one: the first extent of the file's tensor, or
-  /// the last if it is transposed. Empty: the file's tensor has this tensor's rows, and no others.
+  /// The row at which this tensor begins in a longer one, counted along the file tensor's first
+  /// extent, or its last if transposed. Empty: the file's tensor has exactly this tensor's rows.
   std::optional<std::size_t> first_row = std::nullopt;
-  /// A table of the file whose first row is added to each row; empty: none.
+  /// A table of the file; its first row is added to each row. Empty: no row is added.
   std::string plus_first_row_of = "";
 
   bool operator==(const TensorSource&) const = default;

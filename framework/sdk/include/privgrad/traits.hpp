@@ -4,12 +4,12 @@
 #include <array>
 #include <string_view>
 
-/// The names for ComponentInfo::traits. A component declares every trait that it has with some of
-/// its parameters; most components have none. A plan derives from the components' behaviour which
-/// traits its steps have, and refuses a component that shows a trait it does not declare. The
-/// engines that make steps (in this process, on a device, among processes, at clients, ...) in turn
-/// declare which traits they support, and refuse all other traits by name, even unknown ones:
-/// `docs/engines.md` has the table.
+/// The names for ComponentInfo::traits. A component declares every trait that it has for some
+/// values of its parameters; most components have none. From the components' behaviour, a plan
+/// derives which traits its steps have. It refuses a component that shows a trait which the
+/// component does not declare. The engines that make steps (in this process, on a device, among
+/// processes, at clients, ...) in turn declare which traits they support, and refuse all other
+/// traits by name, even unknown ones: `docs/engines.md` has the table.
 namespace privgrad::trait {
 // NOLINTBEGIN(readability-identifier-naming): spelt as manifests and pages spell them
 /// For an aggregator: a release depends on sums or noise of earlier steps.

@@ -17,11 +17,11 @@ namespace privgrad {
 /// Where the numbers that a transform uses come from.
 enum class Statistic {
   none = 1,     ///< It uses no numbers (flatten): apply() is the same without fit().
-  is_public,    ///< The manifest gives the numbers; no row was read.
+  is_public,    ///< The manifest gives the numbers; they do not come from rows.
   unaccounted,  ///< Computed from private rows without a charge; listed in every output.
-  /// Computed from training rows that the manifest declares usable for this purpose. Also listed
-  /// in every output, and refused in release mode, where private rows cannot be known to be
-  /// public.
+  /// Computed from training rows that the manifest declares usable for this purpose. Like
+  /// `unaccounted`, listed in every output. Refused in release mode, because nobody can verify that
+  /// the rows are public.
   declared_public,
   /// Learnt from a noised sum over the training rows that the core releases and charges to the
   /// ledger (BoundedStatistic).
@@ -38,10 +38,10 @@ struct FittedTensor {
 /// Changes the features of examples, once, before training.
 ///
 /// Privacy: fit() receives private rows if statistic() is `unaccounted` or `declared_public`, and a
-/// row of zeros if it is `none` or `is_public`; it is not called if that is `released`. The core
-/// reads what an instance has learnt (fitted_values()) before the instance is applied to any row,
-/// and applies it to test rows, which may be public, before training rows. Threads: calls on one
-/// instance never overlap, except for apply_row() and apply_rows().
+/// row of zeros if it is `none` or `is_public`; it is not called if the statistic is `released`.
+/// The core reads what an instance has learnt (fitted_values()) before the instance is applied to
+/// any row, and applies it to test rows, which may be public, before training rows. Threads: calls
+/// on one instance never overlap, except for apply_row() and apply_rows().
 ///
 /// Example that learns nothing and processes each row by itself:
 ///
@@ -84,15 +84,15 @@ class PRIVGRAD_API Transform {
 
   // ---- Examples one at a time
 
-  /// Whether apply_row() makes the transformed example: a function of that example and of the
-  /// transform's given or fitted numbers alone, bit for bit, together with any other examples,
-  /// before or after them, and on any processor. Always the same for the same parameters.
+  /// Whether apply_row() makes the transformed example from the original one and the transform's
+  /// given or fitted numbers alone: with the same bits whatever other examples come before it,
+  /// after it or with it, and on any processor. Always the same for the same parameters.
   ///
   /// A matrix product does not have this property, because its order of summation may depend on a
   /// row's place. A loop over the features in a fixed order has it, if the compiler does not
   /// contract products and sums (-ffp-contract=off). The conformance suite tests it.
   ///
-  /// Privacy: otherwise, one example can affect the rounding of others. Every output of a run then
+  /// Privacy: if false, one example can affect how others are rounded. Every output of a run then
   /// lists `floating_point` as unaccounted, and release mode refuses the run.
   virtual bool is_by_row() const { return false; }
 
@@ -106,8 +106,8 @@ class PRIVGRAD_API Transform {
 
   /// Transforms several examples at once, each exactly as apply_row() does, bit for bit, whatever
   /// the other examples are. The core calls this function, and compares some examples with the
-  /// result of apply_row(). By default one after another; a transform whose numbers do not fit into
-  /// the caches overrides this, to read them once for all examples.
+  /// result of apply_row(). The default transforms them one by one; a transform whose numbers do
+  /// not fit into the caches overrides this, to read the numbers once for all examples.
   /// \param rows  how many examples there are, at least 1.
   /// \param features  float32, [rows, element_count(shape)].
   /// \param out  float32, [rows, as many as output_shape() says]; not `features`.
@@ -117,17 +117,17 @@ class PRIVGRAD_API Transform {
 
   /// Whether computing a transformed example takes longer than reading it from a disk. With
   /// `privgrad run --cache`, if is_by_row() and the Statistic is `none`, the transformed examples
-  /// are stored for the next run with the same data, parameters and code, and read from there, bit
-  /// for bit. They are as private as the examples themselves, and are only stored on request.
+  /// are stored for later runs with the same data, parameters and code, which read exactly these
+  /// bits. The stored examples are as private as the original ones, and are only stored on request.
   virtual bool is_costly() const { return false; }
 
   // ---- Functions for saved models
 
-  /// Whether the numbers that fit() learnt can be read, and passed to another instance with the
-  /// same parameters, which then transforms every example to the same bits. A model is saved with
-  /// these numbers, so that it can later be applied to raw examples; otherwise it can only be
-  /// applied to examples that the transform has already changed. By default only if there are no
-  /// numbers. Always the same for the same parameters. The conformance suite tests it.
+  /// Whether the numbers that fit() learnt can be read and then passed to another instance with the
+  /// same parameters, so that the other instance transforms every example to the same bits. If so,
+  /// a model is saved with these numbers and can later be applied to raw examples; if not, it can
+  /// only be applied to examples that the transform has already changed. By default, true only if
+  /// there are no numbers. Always the same for the same parameters. The conformance suite tests it.
   ///
   /// Privacy: these numbers are as private as statistic() says, and become part of a run's
   /// releases: if they were learnt from private rows, every output of the run lists the transform
@@ -145,9 +145,9 @@ class PRIVGRAD_API Transform {
   ///   the parameters. The instance then stays as it was.
   virtual void restore(const std::vector<FittedTensor>& values);
 
-  /// The transform as operations that other programs can execute. `privgrad export` needs them for
-  /// every transform of a model. apply() gives the result of evaluate(), within the rounding of
-  /// float32, in the shape of output_shape(). The conformance suite tests it.
+  /// Expresses the transform as operations that other programs can execute. `privgrad export` needs
+  /// them for every transform of a model. apply() gives the result of evaluate(), within the
+  /// rounding of float32, in the shape of output_shape(). The conformance suite tests it.
   ///
   /// Privacy: contains what fit() learnt, and is as private as statistic() says.
   /// \param shape  shape of the input features, the same as for output_shape(); e.g. {28, 28}.
@@ -161,7 +161,7 @@ class PRIVGRAD_API Transform {
   Transform() = default;
 };
 
-/// Finds one of the tensors that restore() was given.
+/// Finds one of the tensors that were passed to restore().
 /// \param who  the transform's name, for the error.
 /// \param shape  its shape; an extent of 0 means any extent.
 /// \throws ConfigError if it is missing, has another shape or number of values, or a value that is
@@ -171,8 +171,8 @@ PRIVGRAD_API const FittedTensor& find_fitted(const std::vector<FittedTensor>& va
                                              const Shape& shape);
 
 /// Applies a transform with is_by_row() on an executor's threads, some rows at a time. An example
-/// that overflows becomes NaN and stays in place: refusing it would reveal it. Its gradient counts
-/// as zero.
+/// that overflows becomes NaN and stays in the data, because an error would reveal it. Its gradient
+/// then counts as zero.
 /// \param shape  the shape of a transformed example.
 PRIVGRAD_API void apply_to_each_row(const Transform& transform, const Shape& shape, Dataset& data,
                                     Executor& executor);

@@ -20,11 +20,11 @@ namespace privgrad {
 /// Suppose that x approximates a true value t >= 0 and was computed by k operations whose relative
 /// errors multiply (products, quotients, conversions of counts; a square counts the errors of its
 /// argument twice). Then t <= x (1 - u)^-k <= x (1 + k u + k^2 u^2), because k u is small. The
-/// result is the next double above a number that is at least x (1 + 2 k u) (1 - u)^2, where the two
-/// roundings are those of the factor and of the product. The next double adds at least u x:
-/// together this is more than x (1 + (2 k - 1.1) u), and 2 k - 1.1 >= k + k^2 u for every allowed
-/// k. If x is below the normal range, an operation errs by up to half the smallest double instead;
-/// the next double covers one such error, so only the last operation may underflow.
+/// result is the next double above a number that is at least x (1 + 2 k u) (1 - u)^2, where the
+/// factor and the product are rounded once each. The next double adds at least u x: together this
+/// is more than x (1 + (2 k - 1.1) u), and 2 k - 1.1 >= k + k^2 u for every allowed k. If x is
+/// below the normal range, an operation errs by up to half the smallest double instead; the next
+/// double covers one such error, so only the last operation may underflow.
 ///
 /// \param x  >= 0, infinity allowed.
 /// \param k  2 to 2^20.
@@ -35,9 +35,9 @@ inline double round_up(double x, double k) {
   return std::nextafter(x * (1.0 + k * kTwoRoundings), kInfinity);
 }
 
-/// The cost of `count` releases that cost `cost` each, rounded up (two operations: converting the
-/// count to a double, and the product). Zero releases cost 0, even if each costs infinity; one
-/// release costs exactly `cost`.
+/// Returns the cost of `count` releases that cost `cost` each, rounded up (two operations:
+/// converting the count to a double, and the product). Zero releases cost 0, even if each costs
+/// infinity; one release costs exactly `cost`.
 /// \param cost  >= 0, infinity allowed.
 inline double multiply_up(std::uint64_t count, double cost) {
   if (count == 0 || cost == 0.0) return 0.0;

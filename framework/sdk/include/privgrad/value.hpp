@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -12,7 +11,7 @@
 
 namespace privgrad {
 
-/// A position in a manifest; 1-based, 0 for a value that did not come from a file.
+/// A position in a manifest; 1-based, or 0 for a value that did not come from a file.
 struct Mark {
   int line = 0;
   int column = 0;

@@ -13,8 +13,8 @@ template <class Loop>
 #endif
 
 /// Calls `loop`, compiled for AVX2 if instruction_set() allows it. The IEEE operations are the same
-/// in both versions (AVX2 alone has no fused multiply-add into which they could be contracted), so
-/// the results are the same too.
+/// in both versions (AVX2 alone has no fused multiply-add into which they could be contracted), and
+/// so are the results.
 template <class Loop>
 void in_wide_registers(const Loop& loop) {
 #if defined(__x86_64__)

@@ -9,8 +9,8 @@
 namespace privgrad::core {
 namespace {
 
-/// A bound on the relative error of computed probabilities, which are rounded to the safe side by
-/// it.
+/// A bound on the relative error of computed probabilities, by which they are moved to the safe
+/// side.
 constexpr double kSlack = 1e-9;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -29,8 +29,8 @@ double log_tail(double x) {
   return -0.5 * x * x - std::log(x * std::sqrt(2.0 * M_PI)) + std::log1p(y * (3.0 * y - 1.0));
 }
 
-/// \returns the largest x >= 0, to within 1e-6, of an interval that begins at 0 in which holds(x)
-///   is true; 0 if there is none, and `most` if it is true there.
+/// \returns the upper end, to within 1e-6, of the interval from 0 in which holds(x) is true; 0 if
+///   there is no such interval, and `most` if holds(most) is true.
 template <class Predicate>
 double largest(double most, const Predicate& holds) {
   if (!holds(0.0)) return 0.0;
@@ -98,30 +98,30 @@ double TradeOff::least_probability(double y) const {
       {0.0, (y - delta) * std::exp(-parameter), 1.0 - delta - std::exp(parameter) * (1.0 - y)});
 }
 
-/// Let p_k be the probability of k right guesses of the r, R_j = (1/m) sum over k >= j of k p_k,
-/// and H_j = (1/m) sum over k >= j of (r - k) p_k. For every j >= 1
+/// Let p_k be the probability that k of the r guesses are right, R_j = (1/m) sum over k >= j of k
+/// p_k, and H_j = (1/m) sum over k >= j of (r - k) p_k. For every j >= 1
 ///
 ///     R_j <= 1 - f(H_{j-1}).                                                               (1)
 ///
-/// where either f is symmetric, or 1 - f is the mean of the two directions for the best division of
+/// Here either f is symmetric, or 1 - f is the mean of the two directions for the best division of
 /// x between them, (1 - f)(x) = max over x1 + x2 = 2 x of half the sum of 1 - f_1(x1) and 1 -
 /// f_2(x2).
 ///
 /// Proof. Given all coins except coin i, the releases for the two sides of coin i have the
-/// trade-off f, and a guess about i that is right for one side is wrong for the other side if the
-/// release is the same. Consider the event "i is guessed to be this side, and at least j - 1 of the
+/// trade-off f, and a guess about i that is right for one side is wrong for the other side, given
+/// the same release. Consider the event "i is guessed to be this side, and at least j - 1 of the
 /// others are right", whose second part does not depend on coin i. Its probabilities x, when the
-/// guess is wrong, and y, when it is right, satisfy y <= 1 - f(x), for the side's direction. So do
-/// their means over both sides and, because 1 - f is concave, over the other coins and all m
-/// canaries (Jensen). The mean of the y is R_j, the expected share of right guesses, counted only
-/// if at least j are right. The mean of the x is H_{j-1}, the expected share of wrong guesses,
-/// counted only if at least j - 1 are right.
+/// guess is wrong, and y, when it is right, satisfy y <= 1 - f(x), for the side's direction. Their
+/// means satisfy it too, over both sides and, because 1 - f is concave, over the other coins and
+/// all m canaries (Jensen). The mean of y is R_j, the expected share of right guesses, counted only
+/// if at least j are right. The mean of x is H_{j-1}, the expected share of wrong guesses, counted
+/// only if at least j - 1 are right.
 ///
 /// Whether P[k >= v] can be `level` is decided by the following construction. Put all of this
-/// probability at v, and then, going down from j = v, let p_{j-1} be the smallest value that (1)
-/// allows for the R_j so far. If the total exceeds 1, no distribution achieves it. Proof: let M_j =
-/// sum over k >= j of p_k, for a distribution that satisfies (1), and let D denote differences to
-/// the values computed here. By induction DM_j >= 0 and DR_j >= (j-1)/m DM_j. This is true at v,
+/// probability at v. Then, going down from j = v, let p_{j-1} be the smallest value that (1) allows
+/// for the R_j so far. If the total exceeds 1, no distribution achieves it. Proof: let M_j = sum
+/// over k >= j of p_k, for a distribution that satisfies (1), and let D denote differences from the
+/// values computed here. By induction DM_j >= 0 and DR_j >= (j-1)/m DM_j. This is true at v,
 /// because DM = 0 and no k is below v. H_{j-1} is at least max(H_j, least_probability(R_j)), and
 /// equal to it here; R_j is not smaller than here. If p_{j-1} is 0 here, DM can only grow.
 /// Otherwise H_{j-1} is not smaller than here, and with x = (j-1)/(r-j+1), R - x H does not change

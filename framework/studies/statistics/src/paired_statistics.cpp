@@ -20,10 +20,10 @@ double mean_of(std::span<const double> values) {
 }
 
 bool all_equal(std::span<const double> values) {
-  return std::all_of(values.begin(), values.end(), [&](double x) { return x == values.front(); });
+  return std::ranges::all_of(values, [&](double x) { return x == values.front(); });
 }
 
-/// Computed in two passes, so that it is exactly 0 for equal values.
+/// The standard deviation, computed in two passes so that it is exactly 0 for equal values.
 double std_of(std::span<const double> values, double mean) {
   if (all_equal(values)) return 0.0;
   double sum = 0.0;
@@ -46,7 +46,7 @@ std::optional<double> for_looks(const std::optional<double>& p, std::size_t look
   return std::min(1.0, *p * static_cast<double>(looks));
 }
 
-/// The probability that Student's t at the level 0.05 detects a difference of this many standard
+/// The probability that Student's t test at level 0.05 detects a difference of this many standard
 /// deviations.
 double power(double deviations, std::size_t pairs) {
   const auto n = static_cast<double>(pairs);
@@ -69,7 +69,7 @@ std::optional<double> sign_flip_test(std::span<const double> differences) {
     sum += d;
     size += std::abs(d);
   }
-  // Patterns with the same sum must count in spite of roundings.
+  // Patterns with the same sum must count despite rounding errors.
   const double least = std::abs(sum) - 1e-12 * size;
   // A pattern and its negative are equally far from 0, so the last sign is fixed.
   const std::uint64_t patterns = std::uint64_t{1} << (n - 1);
@@ -149,8 +149,8 @@ std::vector<std::optional<double>> holm(std::span<const std::optional<double>> p
   for (std::size_t i = 0; i < p_values.size(); ++i) {
     if (p_values[i]) order.push_back(i);
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return *p_values[a] < *p_values[b]; });
+  std::ranges::stable_sort(
+      order, [&](std::size_t a, std::size_t b) { return *p_values[a] < *p_values[b]; });
   std::vector<std::optional<double>> adjusted(p_values.size());
   double highest = 0.0;
   for (std::size_t rank = 0; rank < order.size(); ++rank) {

@@ -15,8 +15,8 @@ constexpr double kTail = 9.5;
 constexpr std::ptrdiff_t kLeastHalf = 1 << 10, kMostHalf = 1 << 19;
 /// The number of points of the stored curves; their error does not accumulate over steps.
 constexpr std::ptrdiff_t kCurvePoints = 1 << 12;
-/// The width in standard deviations of a step's loss. A grid adds at most width^2 / 4 to the
-/// variance, a relative 1e-4.
+/// The grid's width, in standard deviations of a step's loss. A grid adds at most width^2 / 4 to
+/// the variance, a relative 1e-4.
 constexpr double kWidthInDeviations = 0.02;
 constexpr double kLargestLoss = 600.0;
 constexpr double kLogOfTail = -30.0;  // 1e-13
@@ -172,7 +172,7 @@ struct Atoms {
     q[static_cast<std::size_t>(k + half)] += at_q;
   }
 
-  /// Adds masses whose likelihood ratio is between those of points k and k + 1.
+  /// Adds masses whose likelihood ratio is between the ratios at points k and k + 1.
   void add_between(std::ptrdiff_t k, double at_p, double at_q) {
     const double all = (at_p - times_exp(at_q, loss(k))) / -std::expm1(-width);
     const double above = std::clamp(all, 0.0, at_p);
@@ -264,7 +264,7 @@ Complex power(Complex base, std::uint64_t exponent) {
   return result;
 }
 
-/// Multiplies the transform of `masses` to the power of `count` into `product`.
+/// Multiplies `product` by the transform of `masses`, raised to the power `count`.
 void multiply(std::vector<Complex>& product, const std::vector<double>& masses, std::ptrdiff_t half,
               std::uint64_t count) {
   std::vector<Complex> values(product.size());
@@ -365,9 +365,9 @@ double LossLaw::epsilon(double delta_allowed) const {
 }
 
 GuessCurve LossLaw::curve() const {
-  // Takes means over the sides of the coin. A guess of one side is right with probability P and
-  // wrong with Q. A guess of the other side, at the opposite loss, is right with Q and wrong with
-  // P.
+  // Takes means over the sides of the coin. A guess of one side is right with its probability under
+  // P, and wrong with its probability under Q. A guess of the other side, at the opposite loss, is
+  // right under Q and wrong under P.
   const std::ptrdiff_t together = std::max<std::ptrdiff_t>(1, 2 * half_ / kCurvePoints);
   Atoms coarse(width_ * static_cast<double>(together), half_ / together + 1);
   for (std::ptrdiff_t k = -half_; k <= half_; ++k) {
@@ -393,7 +393,7 @@ GuessCurve LossLaw::curve() const {
 double GuessCurve::least_probability(double y) const {
   const double right = y - slack_;  // the rest of y may be an error of the masses
   if (right <= 0.0) return 0.0;
-  const auto above = std::lower_bound(right_.begin(), right_.end(), right);
+  const auto above = std::ranges::lower_bound(right_, right);
   if (above == right_.begin()) return 0.0;
   if (above == right_.end()) return std::max(0.0, wrong_.back() - slack_);
   const auto i = static_cast<std::size_t>(above - right_.begin());
@@ -431,7 +431,7 @@ const GuessCurve& SampledFamily::at(double factor) const {
 
 namespace {
 
-/// \returns the largest multiple of the step at which holds() is true, in an interval from 0.
+/// \returns the largest multiple of `step` up to which holds() is true.
 template <class Predicate>
 double largest_factor(double step, const Predicate& holds) {
   double low = 0.0, high = 1.0;
@@ -460,8 +460,8 @@ double SampledFamily::one_run_factor(const Guesses& guesses, double level, doubl
 double SampledFamily::repeated_factor(const Guesses& guesses, double level) const {
   const double right = proportion_above(guesses.correct, guesses.canaries, level);
   if (right <= 0.5) return 0.0;
-  // Guesses for every run are wrong with probability 1 - right. If that is less than the curve
-  // allows, the factor is excluded.
+  // Guesses for every run are wrong with probability 1 - right. If this probability is less than
+  // the curve allows, the factor is excluded.
   return largest_factor(kFactorStep, [&](double factor) {
     return at(factor).least_probability(right) > 1.0 - right;
   });

@@ -17,7 +17,7 @@ constexpr double kRoundings = 0x1p-46;
 
 void check_strategy(std::span<const double> c) {
   const bool is_one = !c.empty() && c.front() == 1.0 &&
-                      std::all_of(c.begin(), c.end(), [](double x) { return std::isfinite(x); });
+                      std::ranges::all_of(c, [](double x) { return std::isfinite(x); });
   if (is_one) return;
   throw PluginError("the aggregator's strategy has " + std::to_string(c.size()) +
                     " coefficients, expected finite ones of which the first is 1");
@@ -49,12 +49,12 @@ class Remainder {
       }
       most_of_row = std::max(most_of_row, sum);
     }
-    const double most_of_column = *std::max_element(columns_.begin(), columns_.end());
+    const double most_of_column = *std::ranges::max_element(columns_);
     return std::sqrt(most_of_row * most_of_column) * (1.0 + kRoundings);
   }
 
  private:
-  using Row = std::array<double, kMostNoiseWindow + 1>;  // N divided by its diagonal, by age
+  using Row = std::array<double, kMostNoiseWindow + 1>;  // N over its diagonal entry, by age
 
   /// The absolute value of the entry at (step, step - age), age > 0, with its rounding error: one
   /// rounding for the quotient in each product, one for the product, and one for each addition.

@@ -101,8 +101,8 @@ double proved_scale(const std::function<double(double scale)>& estimated_at,
                     const std::function<double(double scale)>& proved_at, double target,
                     double least) {
   constexpr double kAside = 0x1p-10;  // distance from the scale at which the slope is measured
-  constexpr double kBelow = 1e-8;     // aim this far below the target, so that roundings of the
-                                      // proof do not miss it
+  constexpr double kBelow = 1e-8;     // aim this far below the target, so that rounding in the
+                                      // proof does not miss it
   constexpr double kNearEnough = 1e-7;
   constexpr double kLeastSlope = -0.1;  // used if no slope can be measured
   const Excess estimated(estimated_at, target);

@@ -77,7 +77,7 @@ class CertifiedAccountant final : public Accountant {
   }
 
   PrivacyAnswer common_part(PrivacyAnswer claim, PrivacyAnswer proof) const {
-    // An exact answer without an interval is exact up to roundings.
+    // An exact answer without an interval is exact up to rounding errors.
     const bool is_exact = claim.bound == BoundKind::exact;
     const double claimed_low = claim.lower.value_or(is_exact ? claim.value * (1.0 - 1e-9) : 0.0);
     const double proven_low = proof.lower.value_or(0.0);

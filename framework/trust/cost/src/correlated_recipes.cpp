@@ -72,8 +72,7 @@ void CorrelatedRecipes::add(std::uint64_t step, ReleaseRecipe recipe) {
   check_number(step, "a scale", recipe.scale);
   double squares = 0.0;
   for (const NoiseTerm& term : recipe.noise) squares += term.multiplier * term.multiplier;
-  std::sort(recipe.earlier.begin(), recipe.earlier.end(),
-            [](const auto& a, const auto& b) { return a.step > b.step; });
+  std::ranges::sort(recipe.earlier, [](const auto& a, const auto& b) { return a.step > b.step; });
   for (std::size_t i = 0; i < recipe.earlier.size(); ++i) {
     const auto& [from, share] = recipe.earlier[i];
     check_number(step, "a share", share);
@@ -103,8 +102,8 @@ void CorrelatedRecipes::refuse_repeated_nodes() const {
   std::vector<std::uint64_t> nodes;
   nodes.reserve(noise_.size());
   for (const NoiseTerm& term : noise_) nodes.push_back(term.node);
-  std::sort(nodes.begin(), nodes.end());
-  const auto twice = std::adjacent_find(nodes.begin(), nodes.end());
+  std::ranges::sort(nodes);
+  const auto twice = std::ranges::adjacent_find(nodes);
   if (twice == nodes.end()) return;
   throw PrivacyError("noise node " + std::to_string(*twice) +
                      " is used twice; to continue the noise of an earlier step, a recipe names "
@@ -133,7 +132,7 @@ void CorrelatedRecipes::require_window() const {
     for (const NoiseTerm& term : terms.subspan(1)) {
       check_number(step, "a multiplier", term.multiplier);
       const std::uint64_t age = this->age(step, term);
-      if (age == 0 || std::find(ages.begin(), ages.end(), age) != ages.end())
+      if (age == 0 || std::ranges::find(ages, age) != ages.end())
         refuse("names noise node " + std::to_string(term.node) +
                (age == 0 ? ", which is not of a step in the window" : " twice"));
       ages.push_back(age);
@@ -177,8 +176,7 @@ std::optional<double> CorrelatedRecipes::noise_relative_to(const CorrelatedRecip
   if (window_ != other.window_) return std::nullopt;
   if (window_ > 0) return windowed_noise_relative_to(other);
   if (keep_ != other.keep_ || earlier_begins_ != other.earlier_begins_ ||
-      !std::equal(earlier_.begin(), earlier_.end(), other.earlier_.begin(), other.earlier_.end(),
-                  same_earlier)) {
+      !std::ranges::equal(earlier_, other.earlier_, same_earlier)) {
     return std::nullopt;
   }
   double least = std::numeric_limits<double>::infinity();
@@ -192,8 +190,8 @@ std::optional<double> CorrelatedRecipes::noise_relative_to(const CorrelatedRecip
   return least;
 }
 
-/// Compares every entry of N, not only the diagonal; the margin in windowed_cost() is for roundings
-/// of the last digit.
+/// Compares every entry of N, not only the diagonal; the margin in windowed_cost() only covers
+/// rounding in the last digit.
 std::optional<double> CorrelatedRecipes::windowed_noise_relative_to(
     const CorrelatedRecipes& other) const {
   if (noise_begins_ != other.noise_begins_) return std::nullopt;
@@ -268,7 +266,7 @@ class RowWriter {
   const CorrelatedRecipes& recipes_;
   std::uint64_t first_step_;
   std::span<const double> bounds_;
-  double most_held_ = 0.0;  // the faded contributions of a row that takes part in every step
+  double most_held_ = 0.0;  // the running sum of a row that takes part in every step
   double rounding_squares_ = 0.0;
   bool takes_away_ = false;  // whether an entry below 0 was found
 };
@@ -278,8 +276,8 @@ CorrelatedCost cost_of(std::vector<RowWriter> parts, const Participation& partic
   SquaredSensitivity sensitivity(participation);
   CorrelatedCost cost;
   cost.worst_after.reserve(steps);
-  // Covers, for each part, the roundings of the products K, of three nested sums of at most one
-  // term per step, of a bound, and of squares.
+  // Covers, for each part, the rounding of the products K, of three nested sums of at most one term
+  // per step, of a bound, and of squares.
   const double room = 1.0 + static_cast<double>(parts.size() * (steps + 5)) * 0x1p-50;
   for (std::uint64_t step = 0; step < steps; ++step) {
     double rounding_squares = 0.0;
@@ -317,7 +315,7 @@ CorrelatedCost cost_of(const CorrelatedRecipes& recipes, const Participation& pa
 CorrelatedCost with_noise_times(CorrelatedCost cost, double factor) {
   const double squared = factor * factor;
   for (double& value : cost.of_groups) value /= squared;
-  // Covers two more roundings, for which worst_after may have no room left.
+  // Covers two more rounding errors, for which worst_after may have no room left.
   for (double& value : cost.worst_after) value = value / squared * (1.0 + 0x1p-50);
   return cost;
 }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numbers>
 #include <string>
-#include <utility>
 
 #include "privgrad/error.hpp"
 #include "privgrad/value.hpp"
@@ -12,12 +11,11 @@
 namespace privgrad::core {
 namespace {
 
-// More than all roundings here, relative to epsilon, to the terms of a difference, and to a delta
-// in a comparison.
-constexpr double kLarger = 1.0 + 1e-9;
-constexpr double kRounding = 1e-11;
-constexpr double kCompared = 1.0 + 1e-6;
-// Below this, doubles lose digits.
+// Margins, each larger than all rounding errors in this file.
+constexpr double kLarger = 1.0 + 1e-9;    // a factor for an epsilon
+constexpr double kRounding = 1e-11;       // relative to the terms of a difference
+constexpr double kCompared = 1.0 + 1e-6;  // a factor for a delta in a comparison
+// Below this magnitude, doubles lose digits.
 constexpr double kNothing = 1e-290;
 
 constexpr std::size_t kMostParts = 32;
@@ -26,7 +24,7 @@ constexpr std::size_t kMostParts = 32;
 double gaussian_delta(double mu, double epsilon) {
   if (mu == 0.0) return 0.0;
   if (std::isinf(mu)) return epsilon < 1e300 ? 1.0 : 0.0;
-  // The shift exceeds the roundings of both arguments, and the curve decreases with epsilon.
+  // The shift exceeds the rounding errors of both arguments, and the curve decreases with epsilon.
   const double shifted = epsilon * kLarger;
   const double a = 0.5 * mu - shifted / mu;
   const double b = 0.5 * mu + shifted / mu;
@@ -73,8 +71,8 @@ bool LeastCost::Part::is_at_least(const Part& other) const {
 LeastCost::LeastCost(Adjacency adjacency) : sensitivity_(sensitivity_of_unit_bound(adjacency)) {}
 
 /// \param sensitivity  the sensitivity of a sum of contributions of norm 1.
-/// \param adjacent  that sensitivity divided by the one under the adjacency in use, to which a rho
-///   refers.
+/// \param adjacent  `sensitivity` divided by the sensitivity under the adjacency in use. The rho of
+///   a `zcdp` event refers to the latter.
 void LeastCost::add(const Event& event, double count, double sensitivity, double adjacent,
                     Part& part) {
   std::visit(Overloaded{
@@ -123,7 +121,7 @@ void LeastCost::compose(const Event& event, std::uint64_t count) {
   }
 }
 
-/// When full, a part that dominates no other is dropped; this only weakens the bound.
+/// When the list is full, drops a part that dominates no other; this only weakens the bound.
 void LeastCost::keep(const Part& part) {
   for (const Part& one : sampled_) {
     if (one.is_at_least(part)) return;

@@ -50,7 +50,7 @@ bool Participation::covers(std::uint64_t step, std::span<const std::uint32_t> ro
                            const PublicOrder& order) const {
   const std::span<const std::uint32_t> members = at(step);
   return std::ranges::all_of(rows, [&](std::uint32_t row) {
-    return std::binary_search(members.begin(), members.end(), order.group_of(row));
+    return std::ranges::binary_search(members, order.group_of(row));
   });
 }
 

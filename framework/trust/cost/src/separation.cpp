@@ -26,7 +26,7 @@ struct Range {
 
 enum class Side { rows = 1, columns };
 
-/// The ranges of N_{t,t-j} divided by N_tt, or by N_{t-j,t-j}, for all j in [1, window].
+/// Returns the ranges of N_{t,t-j} divided by N_tt, or by N_{t-j,t-j}, for all j in [1, window].
 std::vector<Range> ranges_of(const CorrelatedRecipes& recipes, Side side) {
   std::vector<Range> ranges(recipes.window() + 1);
   std::vector<double> entries;
@@ -47,7 +47,7 @@ std::vector<Range> ranges_of(const CorrelatedRecipes& recipes, Side side) {
 /// entry of D: c_d + e_d.
 std::vector<double> sizes_of_inverse(std::span<const Range> ranges, std::uint64_t steps) {
   // Covers the rounding of an entry's quotient, kSameFactor in its numerator and denominator, and
-  // the two roundings of l_j and w_j.
+  // the rounding of l_j and of w_j.
   constexpr double kOff = 8.0 * kSameFactor;
   const std::size_t window = ranges.size() - 1;
   std::vector<double> middle(window + 1, 0.0), width(window + 1, 0.0);
@@ -137,7 +137,7 @@ CorrelatedCost separated_cost(const CorrelatedRecipes& recipes, const Separation
     if (cost.worst_after.empty() || after.back() < cost.worst_after.back())
       cost.worst_after = std::move(after);
   }
-  // Covers the roundings of the sums and of this function, and kSameFactor in `least`, squared.
+  // Covers the rounding of the sums and in this function, and the square of kSameFactor in `least`.
   const double room = 1.0 + static_cast<double>(steps + 16) * 0x1p-50 + 4.0 * kSameFactor;
   for (double& worst : cost.worst_after) worst = worst / least / least * room;
   if (cost.worst_after.empty() || !std::isfinite(cost.worst_after.back())) {

@@ -98,7 +98,7 @@ class SomeGroups {
         }
       }
     });
-    return *std::max_element(most.begin(), most.end());
+    return *std::ranges::max_element(most);
   }
 
   std::vector<Changes> last_;
@@ -117,7 +117,7 @@ class Classes {
   std::size_t size() const { return sizes_.size(); }
   std::uint32_t of_group(std::uint64_t group) const { return of_group_[group]; }
 
-  /// The classes in each step, in increasing order.
+  /// Returns the classes in each step, in increasing order.
   std::vector<std::vector<std::uint32_t>> members(const Participation& participation,
                                                   std::uint64_t steps) const {
     std::vector<std::vector<std::uint32_t>> all(steps);
@@ -130,7 +130,7 @@ class Classes {
         seen[one] = step + 1;
         all[step].push_back(one);
       }
-      std::sort(all[step].begin(), all[step].end());
+      std::ranges::sort(all[step]);
     }
     return all;
   }
@@ -242,7 +242,7 @@ CorrelatedCost cost_by_rows(const CorrelatedRecipes& recipes, const Participatio
   }
   cost.of_groups.assign(sensitivity.of_groups().begin(), sensitivity.of_groups().end());
   cost.is_attained = rows.is_attained();
-  // Covers sums of as many entries as there are steps, and of squares; see also below.
+  // Covers the rounding of sums with one entry per step, and of squares; see also below.
   const auto length = static_cast<double>(recipes.steps() + 1);
   for (double& worst : cost.worst_after) worst *= 1.0 + length * 0x1p-50;
   return cost;
@@ -267,7 +267,7 @@ CorrelatedCost windowed_cost(const CorrelatedRecipes& recipes, const Participati
     const std::size_t end = std::min(first + kGroups, classes.size());
     for (std::uint64_t step = 0; step < steps; ++step) {
       const auto& all = members[step];
-      const auto from = std::lower_bound(all.begin(), all.end(), first);
+      const auto from = std::ranges::lower_bound(all, first);
       const auto to = std::lower_bound(from, all.end(), end);
       const double worst = groups.next(step, {from, to}, static_cast<std::uint32_t>(first), rows);
       cost.worst_after[step] = std::max(cost.worst_after[step], worst);
@@ -277,9 +277,9 @@ CorrelatedCost windowed_cost(const CorrelatedRecipes& recipes, const Participati
   }
   for (std::uint64_t group = 0; group < participation.groups(); ++group)
     cost.of_groups.push_back(of_classes[classes.of_group(group)]);
-  // The first part covers the roundings of y, doubled by the square, and of the sum of squares. The
-  // other part covers entries of N up to 1 + kSameFactor times those here: y_t is then at most (1 +
-  // kSameFactor)^t times its value here, by induction over t.
+  // The first part covers the rounding of y, doubled by the square, and of the sum of squares. The
+  // other part covers entries of N up to 1 + kSameFactor times the present ones: y_t is then at
+  // most (1 + kSameFactor)^t times its value here, by induction over t.
   const auto length = static_cast<double>(steps + 1);
   const auto terms = static_cast<double>(recipes.window() + 4);
   const double room = 1.0 + length * terms * 0x1p-51 + 2.5 * length * kSameFactor;

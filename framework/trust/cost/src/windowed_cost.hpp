@@ -7,7 +7,7 @@
 namespace privgrad::core {
 
 /// The largest relative difference of factors between two noise matrices that count as
-/// proportional: a few roundings.
+/// proportional: a few rounding errors.
 inline constexpr double kSameFactor = 0x1p-50;
 
 /// The squared sensitivity of C X + zeta, C = N^-1, to each group of rows, for the given order.
@@ -19,9 +19,9 @@ inline constexpr double kSameFactor = 0x1p-50;
 /// Let N = D - E, D its diagonal and E strictly lower triangular. If E >= 0, that is, if N has
 /// positive entries only on its diagonal, C = sum_k (D^-1 E)^k D^-1 >= 0 (the sum is finite: D^-1 E
 /// is nilpotent) and y solves N y = 1_pi: y_t = ([t in pi] + sum_j |N_{t,t-j}| y_{t-j}) / N_tt adds
-/// and multiplies non-negative numbers, with 2 window + 2 roundings per step: its relative error is
-/// below (t + 1) (window + 1) 2^-52 (1 + 2^-20). worst_after has room for that, and for recipes
-/// that are proportional to these up to kSameFactor.
+/// and multiplies non-negative numbers, with 2 window + 2 rounding errors per step: its relative
+/// error is below (t + 1) (window + 1) 2^-52 (1 + 2^-20). worst_after has room for that, and for
+/// recipes that are proportional to these up to kSameFactor.
 ///
 /// If E has entries of both signs, each row of C is computed from the last entry backwards (C N =
 /// I), and a bound on its rounding error is added to its absolute value: steps^2 entries. If that

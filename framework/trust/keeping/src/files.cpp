@@ -105,8 +105,8 @@ void check_length(std::uint64_t length, std::size_t most_bytes, const std::strin
 void flush_directory_of(const fs::path& file) {
   const fs::path parent = file.parent_path().empty() ? fs::path(".") : file.parent_path();
   const Descriptor directory(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Some file systems cannot flush a directory (EINVAL); nothing more can then be done for the
-  // name.
+  // Some file systems cannot flush a directory (EINVAL); nothing more can then be done to put the
+  // name on the disk.
   if (directory.get() < 0 || (::fsync(directory.get()) != 0 && errno != EINVAL)) {
     throw IoError(parent.string() + ": cannot be flushed to disk: " + last_error());
   }
@@ -192,6 +192,12 @@ void make_directories(const fs::path& directory) {
   for (const fs::path& made : missing) flush_directory_of(made);
 }
 
+void remove_file(const fs::path& file) {
+  std::error_code failure;
+  fs::remove(file, failure);
+  if (failure) throw IoError(file.string() + ": cannot be removed: " + failure.message());
+}
+
 void make_run_directory(const fs::path& directory) {
   std::error_code failure;
   if (fs::exists(directory, failure)) {
@@ -218,7 +224,7 @@ AppendOnlyFile::AppendOnlyFile(fs::path file) : file_(std::move(file)) {
     throw IoError(file_.string() + ": exists, and is never overwritten; choose another place");
   }
   if (descriptor_ < 0) fail("created");
-  // The lock serves is_being_written() only, so file systems without locks are fine.
+  // Only is_being_written() needs the lock, so file systems without locks are fine.
   [[maybe_unused]] const int ignored = ::flock(descriptor_, LOCK_EX | LOCK_NB);
   try {
     flush_directory_of(file_);
@@ -275,7 +281,7 @@ void AppendOnlyFile::append(std::string_view text) {
     return;
   }
   const int why = errno;
-  // The truncated line would be ignored anyway; without it the file is as it was before the call.
+  // Removes the truncated line, so that the file is as before; readers would ignore that line.
   [[maybe_unused]] const int ignored = ::ftruncate(descriptor_, before.st_size);
   errno = why;
   fail("written");

@@ -1,10 +1,7 @@
 #include "privgrad/trust/run_keys.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "privgrad/error.hpp"
 

@@ -87,7 +87,7 @@ double cost_by_filter(Accountant& filter, Adjacency adjacency, const Event& even
   return checked_guard(filter.epsilon(kDelta), "the account's accountant").value;
 }
 
-/// The file, opened and locked, either against other writers or exclusively.
+/// The opened file under a lock, which excludes either only other writers or also readers.
 class DataAccount::Lock {
  public:
   enum class For { reading, writing };
@@ -175,6 +175,13 @@ class DataAccount::Lock {
   int descriptor_ = -1;
 };
 
+std::string utc_day(std::time_t time) {
+  std::tm parts{};
+  ::gmtime_r(&time, &parts);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d", &parts)};
+}
+
 void DataAccount::open(const std::filesystem::path& file, const AccountTerms& terms) {
   check_terms(terms);
   HashChain chain;
@@ -183,6 +190,7 @@ void DataAccount::open(const std::filesystem::path& file, const AccountTerms& te
                          {"account", 1},
                          // This distinguishes two accounts with the same terms.
                          {"id", RandomKey::from_operating_system().public_hex()},
+                         {"opened_on", utc_day(std::time(nullptr))},
                          {"name", terms.name},
                          {"adjacency", to_text(terms.adjacency)},
                          {"unit", to_text(terms.unit)},
@@ -233,6 +241,7 @@ void DataAccount::add(const Json& line) {
               .target_delta = line.at("target_delta"),
               .accountant = line.at("accountant")};
     check_terms(terms_);
+    opened_on_ = line.value("opened_on", "");
   } else if (type == "reserve") {
     entries_.push_back({.id = line.at("id"),
                         .run = line.at("run"),
@@ -253,8 +262,8 @@ void DataAccount::add(const Json& line) {
 }
 
 AccountEntry& DataAccount::open_entry(const std::string& id) {
-  const auto entry = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const AccountEntry& one) { return one.id == id; });
+  const auto entry =
+      std::ranges::find_if(entries_, [&](const AccountEntry& one) { return one.id == id; });
   if (entry == entries_.end())
     throw PrivacyError(file_.string() + ": there is no reservation " + id);
   if (entry->settled) {
@@ -331,10 +340,13 @@ void DataAccount::begin(const std::string& id, const std::string& bound) {
 void DataAccount::resume(const std::string& id, const std::string& bound) {
   Lock lock(file_, Lock::For::writing);
   read(lock);
-  if (open_entry(id).bound != bound) {
+  const AccountEntry& entry = open_entry(id);
+  if (entry.bound != bound) {
     throw PrivacyError(file_.string() + ": reservation " + id +
                        " pays for a run that began with other inputs; this one is another run");
   }
+  // A client's program may begin anew for each round.
+  if (entry.resumed) return;
   mark_resumed(id);
   append(lock, {{"type", "resume"}, {"id", id}});
 }
@@ -354,12 +366,12 @@ void DataAccount::settle(Accountant& filter, const std::string& id, const Event&
   check_filter(filter);
   Lock lock(file_, Lock::For::writing);
   read(lock);
-  // A copy of the resumed run has settled the reservation in full, which also pays for the releases
-  // of this copy.
+  // This run, before it was killed, or a copy of the resumed run has settled the reservation in
+  // full, which also pays for the releases of this copy.
   const auto in_full = [&](const AccountEntry& one) {
-    return one.id == id && one.resumed && one.settled == one.reserved;
+    return one.id == id && one.settled == one.reserved && (one.resumed || cost == one.reserved);
   };
-  if (std::any_of(entries_.begin(), entries_.end(), in_full)) return;
+  if (std::ranges::any_of(entries_, in_full)) return;
   AccountEntry& entry = open_entry(id);
   if (cost_by_filter(filter, terms_.adjacency, cost) >
       cost_by_filter(filter, terms_.adjacency, entry.reserved)) {

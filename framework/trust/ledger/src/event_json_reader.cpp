@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "privgrad/error.hpp"
+#include "privgrad/names.hpp"
 #include "privgrad/params.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/json_problem.hpp"
@@ -67,10 +68,9 @@ class Reader {
                 const Json& json, const Place& place) const {
     std::optional<Event> read;
     if (((name == Kinds::kKind && (read = of_kind<Kinds>(json, place))) || ...)) return *read;
-    const std::string nearest = nearest_name(name, {std::string(Kinds::kKind)...});
+    const std::string nearest = did_you_mean(name, {std::string(Kinds::kKind)...});
     fail({&place, "event"}, "is '" + name + "', which is not an event" +
-                                (nearest.empty() ? std::string("; see docs/accounting.md")
-                                                 : "; did you mean '" + nearest + "'?"));
+                                (nearest.empty() ? "; see docs/accounting.md" : nearest));
   }
 
   template <class Kind>
@@ -115,11 +115,9 @@ class Reader {
       only(json, {"distribution", "mean", "candidates"}, place);
       if (distribution == "poisson") shape = RepeatAndSelectEvent::kPoisson;
     } else {
-      const std::string nearest = nearest_name(distribution, kDistributions);
       fail({&place, "distribution"},
-           "is '" + distribution + "', " +
-               (nearest.empty() ? "expected geometric, poisson or truncated_negative_binomial"
-                                : "which is unknown; did you mean '" + nearest + "'?"));
+           "is '" + distribution + "', expected geometric, poisson or truncated_negative_binomial" +
+               did_you_mean(distribution, kDistributions));
     }
     return Event::repeat_and_select(real(json, "mean", place), shape,
                                     parts(json, "candidates", place));
@@ -166,10 +164,8 @@ class Reader {
 
   void only(const Json& json, const std::vector<std::string>& known, const Place& place) const {
     for (const auto& [key, value] : json.items()) {
-      if (key == "event" || std::find(known.begin(), known.end(), key) != known.end()) continue;
-      const std::string nearest = nearest_name(key, known);
-      fail({&place, key},
-           "is unknown" + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+      if (key == "event" || std::ranges::find(known, key) != known.end()) continue;
+      fail({&place, key}, "is unknown" + did_you_mean(key, known));
     }
   }
 

@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{4} << 30;  // a release takes some 500 bytes
 
-/// The recorded epsilon if it may be another processor's result for the same events, otherwise the
-/// proved one.
+/// Returns the recorded epsilon if it could be another processor's result for the same events,
+/// otherwise the proved one.
 double as_recorded(double proved, const nlohmann::json& recorded) {
   if (!recorded.is_number()) return proved;
   const double other = recorded.get<double>();
@@ -70,9 +70,9 @@ Ledger::Ledger(const std::filesystem::path& file, Budget budget, Accountant& acc
   }
   first_hash_ = chain_.last_hash();
   // The machine that made the plan proved that it is within the budget; another processor may
-  // compute an epsilon with other last bits. Only this ledger bounds noise that is chosen during
-  // the run, so there the target stays exact: such runs need a filter, whose answers are the same
-  // on every processor.
+  // compute an epsilon with different last bits. Only this ledger bounds noise that is chosen
+  // during the run, so there the target stays exact: such runs need a filter, whose answers are the
+  // same on every processor.
   if (budget_.target_epsilon && !accountant_.is_filter())
     *budget_.target_epsilon *= 1.0 + kOfProcessors;
   nlohmann::json last_epsilon;
@@ -137,10 +137,9 @@ std::vector<Receipt> Ledger::charge(std::span<const Charge> charges) {
   if (broken_) throw IoError("the ledger failed before and accepts no further charge");
   if (exhausted_ || charges.empty()) return {};
   broken_ = true;  // cleared once everything below has succeeded
-  // The steps of an epoch that its first step has paid for do not change the total.
-  const bool costs = std::any_of(charges.begin(), charges.end(), [](const Charge& charge) {
-    return !(charge.cost == Event::nothing());
-  });
+  // Steps that the first step of their epoch has paid for do not change the total.
+  const bool costs = std::ranges::any_of(
+      charges, [](const Charge& charge) { return !(charge.cost == Event::nothing()); });
   for (const Charge& charge : charges) accountant_.compose(charge.cost, 1);
   PrivacyAnswer spent = costs ? as_ahead(ask()) : spent_;
   if (budget_.target_epsilon && spent.value > *budget_.target_epsilon) {

@@ -78,8 +78,8 @@ PRIVGRAD_AES void counter_blocks_128(const AesRoundKeys& round_keys, std::uint64
 }
 
 // The wider variants count in the processor's byte order, with vector additions, and swap the bytes
-// of each counter on loading. The first variant computes the remaining blocks that do not fill
-// their registers.
+// of each counter on loading. The first variant computes the last blocks, which do not fill a wide
+// register.
 
 PRIVGRAD_VAES_256 void counter_blocks_256(const AesRoundKeys& round_keys, std::uint64_t domain,
                                           std::uint64_t block, std::span<std::uint8_t> out) {

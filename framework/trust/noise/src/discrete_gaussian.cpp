@@ -17,7 +17,7 @@ std::string purpose_of(std::uint64_t stream) {
 }
 
 /// True with probability exp(-p), for a coin that is true with probability p (CKS, Algorithm 1,
-/// case p <= 1): the first k for which a coin of probability p / k is false is odd.
+/// case p <= 1): the first false coin, of probability p / k for k = 1, 2, ..., has an odd k.
 template <class Coin>
 bool exp_minus(RandomWords& words, const Coin& coin) {
   std::uint64_t k = 1;

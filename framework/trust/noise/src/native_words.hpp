@@ -14,7 +14,7 @@ inline std::span<std::uint8_t> bytes_of(auto& object) {
   return {reinterpret_cast<std::uint8_t*>(&object), sizeof object};
 }
 
-/// The words of noise streams are little-endian.
+/// Converts a word of a noise stream, where words are little-endian.
 inline void to_native(auto& word) {
   if constexpr (std::endian::native == std::endian::big) {
     const auto bytes = bytes_of(word);

@@ -30,9 +30,4 @@ void NormalStream::fill(std::uint64_t first, std::span<float> out) {
   }
 }
 
-void fill_normals(const RandomKey& key, std::uint64_t stream, std::uint64_t first,
-                  std::span<float> out) {
-  NormalStream(key, stream).fill(first, out);
-}
-
 }  // namespace privgrad::core

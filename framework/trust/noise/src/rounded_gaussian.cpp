@@ -69,8 +69,8 @@ void require_sizes(std::size_t sums, std::size_t out) {
                     std::to_string(out) + ", allowed is as many");
 }
 
-/// For each tier, the largest size of a scale for which it is worth beginning there. The tiers
-/// leave a share of about 2^(size - 21), 2^(size - 29) and 2^(size - 44) undecided.
+/// For each tier, the largest RoundingScale::size at which it is worth starting with that tier. The
+/// tiers leave a share of about 2^(size - 21), 2^(size - 29) and 2^(size - 44) undecided.
 constexpr int kSizeForFloats = 14;
 constexpr int kSizeForDoubles = 25;
 constexpr int kSizeForFine = 43;
@@ -182,9 +182,9 @@ class RoundedGaussianStream::State {
     explicit Stream(const RandomKey& key) : words(key), extensions(key) {}
 
     CounterCipher words;
-    CounterCipher extensions;  // separate from the other cipher, which is fastest when it reads on
+    CounterCipher extensions;  // separate from the other cipher, which is fastest if it resumes at
                                // the place at which it stopped
-    NormalWords chunk;         // the words that were read last
+    NormalWords chunk;         // the most recently read words
   };
 
   const NormalWords& read(std::uint64_t chunk, Stream& stream) {

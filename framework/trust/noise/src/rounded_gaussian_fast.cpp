@@ -94,10 +94,10 @@ PRIVGRAD_INLINE Pair<std::int32_t> truncated(const Pair<float>& z) {
   return {static_cast<std::int32_t>(z.cosine), static_cast<std::int32_t>(z.sine)};
 }
 
-/// The distance of Z from its float, divided by sigma 2^-24 (all roundings are relative, at most
-/// 2^-24 each): the radius's error; the error of the angle's function times r; and r for each of
-/// the three roundings of sigma to float, sigma r, and sigma r cos. The omitted products of errors
-/// are less than 2^-20 of the rest, which an additional factor covers.
+/// The distance of Z from its float, divided by sigma 2^-24 (all rounding errors are relative, at
+/// most 2^-24 each): the radius's error; the error of the angle's function times r; and r for each
+/// of the three roundings of sigma to float, sigma r, and sigma r cos. The omitted products of
+/// errors are less than 2^-20 of the rest, which an additional factor covers.
 constexpr double kFloatSlope = kFloatRadiusSlope + kFloatAngleError + 3.0;
 constexpr double kFloatSlack = 1.0 + 0x1p-10;
 
@@ -125,9 +125,9 @@ PRIVGRAD_INLINE void floats(const NormalWords& words, const RoundingScale& scale
   });
 }
 
-/// The distance of one term from its integer, as above, in units. The radius's offset, also that of
-/// a coarse word, is in 2^-24 sigma; one unit is added because the float is truncated. A word
-/// without a bound gets half a cell, with which no element is decided.
+/// A bound on the distance of one term from its integer, as above, in units. The radius's offset,
+/// also that of a coarse word, is in 2^-24 sigma; one unit is added because the float is truncated.
+/// A word without a bound gets half a cell, with which no element is decided.
 ///
 /// All bounds are sums of floats with at most 20 roundings (slope and offset, the product, the sums
 /// of 16 terms, round_terms()), which lower them by less than 2^-19 of their value. The 2 units of
@@ -179,7 +179,7 @@ PRIVGRAD_INLINE std::int64_t nearest(double x) {
   return std::bit_cast<std::int64_t>(x + kShifter) - std::bit_cast<std::int64_t>(kShifter);
 }
 
-/// At least 1 / (u r) in the cell of `a`, for u and r at the middle of that cell. The bound
+/// Returns at least 1 / (u r) in the cell of `a`, for u and r at the middle of that cell. The bound
 /// multiplies the powers of two below u and r, which takes two subtractions of exponent bits.
 PRIVGRAD_INLINE double slope_at_most(double a, std::uint64_t upper, double r) {
   constexpr std::uint64_t kExponent = std::uint64_t{0x7ff} << 52;
@@ -197,7 +197,7 @@ PRIVGRAD_INLINE double slope_at_most(double a, std::uint64_t upper, double r) {
 PRIVGRAD_INLINE void doubles(const NormalWords& words, const RoundingScale& scale, Sums sums,
                              RoundedChunk& out) {
   constexpr int kMostBits = 40;
-  const int bits = std::min(kMostBits, 48 - scale.size);  // |Z| < 6.8 2^size: units below 2^51
+  const int bits = std::min(kMostBits, 48 - scale.size);  // |Z| < 6.8 2^size: fewer than 2^51 units
   const auto fixed = fixed_point<std::int64_t>(bits);
   const double factor = std::ldexp(scale.coarse_sigmas[0], bits);
   const double cell = factor * 0x1p-33 * 1.01;

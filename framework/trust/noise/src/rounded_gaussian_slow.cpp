@@ -92,14 +92,14 @@ struct Interval {
   Real high;
 };
 
-/// [m, m + 1] 2^-bits, exactly: the precision must be more than `bits`.
+/// Sets x to [m, m + 1] 2^-bits exactly; the precision must exceed `bits`.
 void set_cell(Interval& x, const Whole& m, int bits) {
   mpfr_set_z_2exp(x.low, m.value_, -bits, MPFR_RNDD);
   mpfr_set_ui_2exp(x.high, 1, -bits, MPFR_RNDU);
   mpfr_add(x.high, x.high, x.low, MPFR_RNDU);
 }
 
-/// u becomes sqrt(-2 ln u), a decreasing function; u in (0, 1].
+/// Replaces u, in (0, 1], by sqrt(-2 ln u), a decreasing function.
 void set_radius(Interval& u) {
   mpfr_swap(u.low, u.high);
   mpfr_log(u.low, u.low, MPFR_RNDU);
@@ -110,7 +110,7 @@ void set_radius(Interval& u) {
   mpfr_sqrt(u.high, u.high, MPFR_RNDU);
 }
 
-/// v in [0, 1] becomes sin(pi v / 4), which is increasing, or cos(pi v / 4), which is decreasing.
+/// Replaces v, in [0, 1], by sin(pi v / 4), which is increasing, or cos(pi v / 4), which decreases.
 void set_sine_or_cosine(Interval& v, bool sine) {
   Real pi(mpfr_get_prec(v.low));
   mpfr_const_pi(pi, MPFR_RNDD);
@@ -141,8 +141,8 @@ Octant octant_of(const RoundingAddress& address) {
   return {address.sine != exchanged, (address.angle >> sign_bit & 1) != 0};
 }
 
-/// Z's interval becomes the interval of (remainder + Z) / 2^shift + 1 / 2. The remainder and the
-/// powers of two are exact.
+/// Replaces Z's interval by the interval of (remainder + Z) / 2^shift + 1 / 2. The remainder and
+/// the powers of two are exact.
 void scale_and_shift(Interval& z, unsigned shift, std::uint64_t remainder) {
   const Whole whole(remainder);
   for (const bool high : {false, true}) {
@@ -154,7 +154,7 @@ void scale_and_shift(Interval& z, unsigned shift, std::uint64_t remainder) {
   }
 }
 
-/// k, if the whole interval of x = Z + remainder + 1 / 2 rounds down to it.
+/// Returns k if the whole interval of x = Z + remainder + 1 / 2 rounds down to k.
 std::optional<std::int64_t> decided(Interval& x) {
   Whole low, high;
   mpfr_get_z(low.value_, x.low, MPFR_RNDD);

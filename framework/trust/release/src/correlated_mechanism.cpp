@@ -33,7 +33,7 @@ struct Weighted {
       "a run's sums are all on the grid or all in floating point: running sums of both are two");
 }
 
-/// m: the most noise of a step, for a unit that takes part in that step.
+/// Returns m, the largest noise multiplier of any step's own nodes.
 double most_noise(const CorrelatedRecipes& recipes) {
   double most = 0.0;
   for (std::uint64_t step = 0; step < recipes.steps(); ++step)
@@ -59,11 +59,11 @@ class NewNoise {
     });
   }
 
-  /// s = keep s + x, and x = factor (s + unit z).
+  /// Computes s = keep s + x, then x = factor (s + unit z).
   /// \param z  out: the noise, for later steps; null if no later step continues it.
   void release(std::span<float> x, double* s, float* z, double keep, double unit, double factor) {
     // Later steps continue exactly these rounded values. This step uses them even if no later step
-    // continues it, so its release is the same in both cases.
+    // continues it, so its release has the same bits in both cases.
     float* rounded = z != nullptr ? z : normals_.data();
     const double* noise = noise_.data();
     float* values = x.data();
@@ -129,7 +129,7 @@ CorrelatedMechanism::CorrelatedMechanism(const CorrelatedRecipes& recipes, Rando
 
 namespace {
 
-/// Separate keys: the same node in two parts means different noise.
+/// Derives separate keys, because the same node in two parts means different noise.
 RandomKey key_of_part(const RandomKey& noise_key, std::size_t part) {
   return part == 0 ? noise_key : noise_key.derive("part " + std::to_string(part));
 }
@@ -144,7 +144,7 @@ CorrelatedMechanism::CorrelatedMechanism(std::span<const CorrelatedPart> parts, 
       steps_(parts.front().recipes.steps()),
       most_rows_(most_rows),
       slice_(slice) {
-  // The first part's sum is the unit of all bounds, so bounds on it could not be checked.
+  // The first part's sum is the unit of all bounds, so further bounds on it could not be checked.
   if (!parts.front().bounds.empty() || parts.front().first_step != 0) {
     throw ConfigError(
         "the first part of a release is the unit of the others; it begins with the run, and has no "
@@ -173,7 +173,7 @@ bool keeps_to(const BoundedOnGrid& sum, double bound, double) {
 
 }  // namespace
 
-/// Called before anything changes.
+/// Checks a step's sums and divisor; called before anything changes.
 template <class Sum>
 void CorrelatedMechanism::check(std::span<const Sum> sums, double divisor) const {
   if (!(divisor > 0.0) || !std::isfinite(divisor)) {

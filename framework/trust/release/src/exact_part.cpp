@@ -32,7 +32,7 @@ bool is_whole(const CorrelatedRecipes& recipes) {
   return true;
 }
 
-/// The smallest and the largest noise of a step's own nodes.
+/// Returns the smallest and the largest noise of a step's own nodes.
 std::pair<double, double> noise_range(const CorrelatedRecipes& recipes) {
   double least = recipes.own_multiplier(0), most = least;
   for (std::uint64_t step = 1; step < recipes.steps(); ++step) {
@@ -42,7 +42,7 @@ std::pair<double, double> noise_range(const CorrelatedRecipes& recipes) {
   return {least, most};
 }
 
-/// The largest sum of |shares| of a step, and the largest number of them.
+/// Returns the largest sum of |shares| of a step, and the largest number of them.
 std::pair<double, double> most_shares(const CorrelatedRecipes& recipes) {
   double shares = 0.0, terms = 0.0;
   for (std::uint64_t step = 0; step < recipes.steps(); ++step) {
@@ -70,7 +70,7 @@ double roundings(const CorrelatedRecipes& recipes, std::size_t size) {
   return (of_sum + terms) * (std::sqrt(static_cast<double>(size)) + memory);
 }
 
-/// With F fractional bits, a bound on the effect of the roundings on all releases, in units of the
+/// Returns a bound on the effect of rounding to F fractional bits on all releases, in units of the
 /// noise.
 double error_with(int bits, const CorrelatedRecipes& recipes, std::size_t size) {
   // There is no bound for constants that fixed() cannot hold, or for sums that grow by themselves.
@@ -85,14 +85,14 @@ double error_with(int bits, const CorrelatedRecipes& recipes, std::size_t size) 
   return std::sqrt(static_cast<double>(recipes.steps())) * error / sigma;
 }
 
-/// The fractional bits of running sums, and whether these have 128 bits.
+/// The number of fractional bits of running sums, and whether the sums have 128 bits in total.
 struct FixedPoint {
   bool is_wide;
   int bits;
 };
 
-/// Running sums have 64 bits if the largest sums leave enough of them for a cell's fraction;
-/// otherwise 128 bits with up to 32 for the fraction. In both, noise is below 2^59 units.
+/// Running sums have 64 bits if the largest possible sums leave enough bits for a cell's fraction;
+/// otherwise 128 bits, up to 32 of them for the fraction. In both, noise is below 2^59 units.
 FixedPoint fixed_point(const CorrelatedRecipes& recipes, const ExactPart::Size& size) {
   const auto [least, most] = noise_range(recipes);
   constexpr auto kCells = static_cast<double>(kExactLevels);
@@ -130,7 +130,7 @@ class Kept {
                        ", which was released without");
   }
 
-  /// Reuses the memory of a step that no later step continues, or allocates.
+  /// Reuses the memory of a step that no later step continues, or allocates memory.
   Memory take(std::size_t size) {
     if (spare_.empty()) return Memory(size);
     Memory memory = std::move(spare_.back());
@@ -182,7 +182,7 @@ class Kept {
   std::vector<Memory> spare_;
 };
 
-/// The node whose stream provides a step's draw: it belongs only to this step.
+/// Returns the node whose stream provides a step's draw: it belongs only to this step.
 std::uint64_t node_of(const CorrelatedRecipes& recipes, std::uint64_t step) {
   return recipes.noise(step).front().node;
 }
@@ -245,7 +245,7 @@ class WholePart final : public ExactPart {
   }
 
  private:
-  /// z = R 2^h - s, for one step.
+  /// The values z = R 2^h - s of one step.
   struct Noise {
     explicit Noise(std::size_t size) : z(size) {}
     std::size_t bytes() const { return z.capacity() * sizeof(std::uint64_t); }
@@ -255,7 +255,7 @@ class WholePart final : public ExactPart {
   };
   struct Term {
     const std::uint64_t* z;
-    std::uint64_t factor;  // the factor, modulo 2^64
+    std::uint64_t factor;  // the term's factor, modulo 2^64
   };
   struct Piece {
     std::uint64_t step;
@@ -327,7 +327,7 @@ class WholePart final : public ExactPart {
 
 // --- other recipes
 
-/// Modulo 2^64 or 2^128.
+/// Returns a + b modulo 2^64 or 2^128.
 std::int64_t sum_of(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
@@ -347,8 +347,8 @@ Int shifted(std::int64_t cell, int bits) {
   return static_cast<Int>((static_cast<UnsignedInt128>(high) << 64) | low);
 }
 
-/// sums = times_keep(sums) + cells 2^bits; `data` gets the same values. (As a function of its own,
-/// its loop keeps its variables in registers; so does subtract().)
+/// sums = times_keep(sums) + cells 2^bits; `data` gets the same values. (The loop, like subtract(),
+/// is a separate function so that its variables stay in registers.)
 template <class Int, class TimesKeep>
 [[gnu::noinline]] void add_to_kept(const TimesKeep& times_keep, const std::int64_t* cells, int bits,
                                    std::span<Int> sums, Int* data) {
@@ -363,7 +363,7 @@ template <class Int, class SubtractFrom>
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = subtract_from(data[i], from[i]);
 }
 
-/// The part above the lowest 64 bits, in units of 2^64.
+/// Returns the part above the lowest 64 bits, in units of 2^64.
 double upper_part(std::int64_t) { return 0.0; }
 
 double upper_part(Int128 value) {
@@ -439,7 +439,7 @@ class FractionPart final : public ExactPart {
   }
 
  private:
-  /// s and R of a step; R, in cells of 2^h, is public, because rounding is post-processing.
+  /// The values s and R of a step. R, in cells of 2^h, is public: rounding is post-processing.
   struct Release {
     explicit Release(std::size_t size) : sum(size), released(size) {}
     std::size_t bytes() const {
@@ -459,7 +459,7 @@ class FractionPart final : public ExactPart {
   struct Term {
     const Release* memory;
     double factor;
-    std::int64_t constant;  // the factor, as fixed() returns it
+    std::int64_t constant;  // the term's factor, from fixed()
   };
 
   std::vector<Term> terms_of(std::uint64_t step) {
@@ -473,7 +473,7 @@ class FractionPart final : public ExactPart {
     return terms;
   }
 
-  /// s = keep s + x, and D, of elements from `begin` on.
+  /// Computes s = keep s + x, and D, for the elements from `begin` on.
   void new_data(std::uint64_t step, std::span<const std::int64_t> cells,
                 std::span<const Term> terms, std::size_t begin, std::span<Int> data) {
     const double keep = recipes_.keep(step);
@@ -507,8 +507,8 @@ class FractionPart final : public ExactPart {
     }
   }
 
-  /// Adds terms to R for elements from `begin` on, given the upper parts and the lower parts as
-  /// real numbers.
+  /// Adds terms to R for the elements from `begin` on; reads the upper and lower parts of each
+  /// value as real numbers.
   static void add_terms(std::span<const Term> terms, std::size_t begin, double high,
                         std::span<const double> lower, std::span<double> upper) {
     const double* real = lower.data();

@@ -32,12 +32,12 @@ namespace privgrad::core {
 /// Other recipes: s_t and D_t are carried in fixed point with F bits for a cell's fraction: in 64
 /// bits if the largest sum of batches of most_rows examples leaves enough bits for it, so that no
 /// data can cause an overflow; otherwise in 128 bits, with F up to 32 and room for 2^32 examples.
-/// Each multiplication by a constant c (fixed_point.hpp) rounds down, by less than a unit of 2^-F,
-/// and c itself to 60 fractional bits. For neighbours that differ by one unit's contributions the
-/// roundings add to the difference of s_t a vector of length at most A (sqrt(d) + A), in such
-/// units, A = min(T, 1 / (1 - keep)) (each step adds sqrt(d) for d roundings and, for the constant,
-/// 2^-60 of a difference that is below 2^59 A; earlier roundings shrink by keep; if keep is 0 or 1,
-/// there are none), and to that of D_t at most
+/// Each multiplication by a constant c (fixed_point.hpp) rounds the product down, by less than a
+/// unit of 2^-F, and c itself to 60 fractional bits. For neighbours that differ by one unit's
+/// contributions, rounding adds to the difference of s_t a vector of length at most A (sqrt(d) +
+/// A), in such units, A = min(T, 1 / (1 - keep)) (each step adds sqrt(d) for d roundings and, for
+/// the constant, 2^-60 of a difference that is below 2^59 A; earlier errors shrink by keep; if keep
+/// is 0 or 1, there are none), and to the difference of D_t at most
 ///
 ///     E = (A (1 + sum_i |c_i|) + number of c_i) (sqrt(d) + A) + 2^(F - 26) A^2 sum_i |share_i|.
 ///
@@ -56,7 +56,7 @@ class ExactPart {
 
   struct Size {
     std::size_t coordinates = 0;
-    std::uint64_t most_rows = 0;  ///< The most examples of a step, a public number.
+    std::uint64_t most_rows = 0;  ///< The most examples in a step, a public number.
   };
 
   /// \param noise_factor  at least 1: the factor that enlarges all noise.
@@ -65,8 +65,8 @@ class ExactPart {
   static std::unique_ptr<ExactPart> make(const CorrelatedRecipes& recipes, const Size& size,
                                          RandomKey key, double noise_factor, const Slice& slice);
 
-  /// A bound on the effect of roundings on all releases of a part, in units of the noise; 0 for
-  /// whole recipes.
+  /// Returns a bound on the effect that rounding has on all releases of a part, in units of the
+  /// noise; 0 for whole recipes.
   static double relative_error(const CorrelatedRecipes& recipes, const Size& size);
 
   /// Releases a step; steps come in order.
@@ -84,7 +84,7 @@ class ExactPart {
 
   /// Saves the running sums and the values that later steps continue.
   virtual void save(StateWriter& out) const = 0;
-  /// \throws IoError
+  /// \throws IoError for an invalid state.
   virtual void restore(StateReader& in) = 0;
 
  protected:

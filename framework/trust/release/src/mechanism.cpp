@@ -47,8 +47,8 @@ bool is_finite(float value) {
   return (std::bit_cast<std::uint32_t>(value) & kExponent) != kExponent;
 }
 
-/// The product, rounded up so that noise is never less than was paid for. Exact if b is a power of
-/// two, as the levels of exact_sum() are.
+/// Returns the product, rounded up so that the noise is never less than was paid for. The product
+/// is exact if b is a power of two, like the levels of exact_sum().
 double product_up(double a, double b) {
   const double product = a * b;
   return std::fma(a, b, -product) > 0.0
@@ -111,8 +111,8 @@ class NoisePart {
 
 namespace {
 
-/// \throws PrivacyError unless the recipe has positive noise that is independent, from nodes that
-///   are not used elsewhere.
+/// \throws PrivacyError unless the recipe's noise is positive and independent, from nodes that no
+///   other term uses.
 Event independent_event(const ReleaseRecipe& recipe, std::uint64_t step) {
   const auto refuse = [&](const std::string& why) {
     throw PrivacyError("step " + std::to_string(step) + " " + why +
@@ -166,8 +166,8 @@ ReleaseRecipe Mechanism::recipe_of(std::uint64_t step) const {
   return {.noise = {terms.begin(), terms.end()}};
 }
 
-/// The recipe of the receipt's step, after checking that it was paid for and can be run. The step
-/// and its nodes are used up.
+/// Returns the recipe of the receipt's step, after checking that it was paid for and can be run.
+/// The step and its nodes are used up.
 ReleaseRecipe Mechanism::claim(const Receipt& receipt) {
   const std::uint64_t step = receipt.step();
   if (step < next_step_) {
@@ -188,8 +188,8 @@ ReleaseRecipe Mechanism::claim(const Receipt& receipt) {
     throw PrivacyError("step " + std::to_string(step) +
                        " was paid for other noise than its recipe asks for");
   }
-  // An aggregator may now name other nodes than during planning, and the noise of a repeated node
-  // would cancel between two releases. With a window the aggregator is not asked again.
+  // The aggregator may name different nodes now than during planning, and the noise of a repeated
+  // node would cancel between two releases. With a window the aggregator is not asked again.
   if (windowed_ == nullptr) {
     for (const NoiseTerm& term : recipe.noise) {
       if (used_nodes_.insert(term.node).second) continue;
@@ -363,7 +363,7 @@ Released Mechanism::release_without_noise(Bounded sum, double divisor) {
 
 namespace {
 
-/// This is post-processing; it is in this file because only this file makes a Released.
+/// Divides by the gradient share: post-processing, here because only this file makes a Released.
 Released stretched(std::span<const float> values, double noise_stddev, double count_share) {
   const double stretch = 1.0 / gradient_share(count_share);
   std::vector<float> gradients(values.size());
@@ -377,7 +377,7 @@ Released stretched(std::span<const float> values, double noise_stddev, double co
 
 JointParts take_apart(const Released& joint, double l2_bound, double count_share) {
   const std::span<const float> values = joint.values();
-  // Examples within the bound counted +1/2, the others -1/2.
+  // Examples within the bound count +1/2, the others -1/2.
   const double balance = static_cast<double>(values.back()) / (2.0 * count_share * l2_bound);
   return {stretched(values.first(values.size() - 1), joint.noise_stddev(), count_share),
           balance + 0.5};

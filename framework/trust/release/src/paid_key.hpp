@@ -12,12 +12,12 @@
 
 namespace privgrad::core {
 
-/// The key of one release's noise, if each step has a key of its own.
+/// Returns the key of one release's noise, if each step has a key of its own.
 ///
 /// A copy of a run's state may continue with another multiplier or clip norm at the same step. With
 /// the same normals z, the releases s + a z and s' + b z would reveal both sums; with keys that
-/// depend on the payment, the noise of the two is unrelated. The sampling rate is one of the plan's
-/// numbers, to which the key of the step is already bound.
+/// depend on the payment, the noise of the two releases is unrelated. The sampling rate is one of
+/// the plan's numbers, to which the key of the step is already bound.
 /// \param release  the event that was paid for, before the sampler's amplification, with the
 ///   multiplier.
 /// \param l2_bound  the bound of a contribution, to which the multiplier is relative.

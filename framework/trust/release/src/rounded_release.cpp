@@ -77,7 +77,7 @@ ToFloats find_to_floats() {
   return to_floats_plain;
 }
 
-/// The ends of the pieces of a sum that is already added up: whole noise chunks.
+/// Returns the ends of the pieces for a sum that is already added up: whole noise chunks.
 std::vector<std::size_t> ends_of_parts(std::size_t size) {
   constexpr std::size_t kPart = 32 * kNormalsPerChunk;
   std::vector<std::size_t> ends;

@@ -12,10 +12,10 @@
 
 namespace privgrad::core {
 
-/// A further term of rounded noise: sigma times the normals of the stream with this own key.
+/// A further term of rounded noise: sigma times the normals of the stream with this key.
 struct RoundedTerm {
   RandomKey own_key;   ///< RoundedGaussianStream::own_key().
-  double sigma = 0.0;  ///< Standard deviation in cells of the sum; a sign or 0 is allowed.
+  double sigma = 0.0;  ///< Standard deviation in cells of the sum; may be negative or 0.
 };
 
 /// One rounded Gaussian for each element of a sum in whole cells (rounded_gaussian.hpp).
@@ -25,7 +25,7 @@ struct RoundedNoise {
   double sigma = 0.0;  ///< Standard deviation in cells of the sum.
   unsigned shift = 0;
   double width = 0.0;     ///< Released width of a coarse cell of 2^shift cells of the sum.
-  std::size_t first = 0;  ///< The element of the node's stream for the first element of the sum.
+  std::size_t first = 0;  ///< The stream element for the sum's first element.
   std::vector<RoundedTerm> further{};  ///< At most 15, for the same elements of their streams.
 };
 

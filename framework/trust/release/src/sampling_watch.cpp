@@ -25,8 +25,9 @@ double lambda(std::size_t bet) {
 /// ln(1 + rate (exp(lambda) - 1)): the price of a bet on one trial.
 double price(std::size_t bet, double rate) { return std::log1p(rate * std::expm1(lambda(bet))); }
 
-/// Covers the roundings of the logarithms: below 0.1 for 10^12 expected draws, since each step's
-/// roundings are within a few units of 2^-53 of its stakes.
+/// Larger than the sum of all rounding errors in a logarithm of wealth. After 10^12 expected draws
+/// that sum is below 0.1, because the error of each step is at most a few times 2^-53, relative to
+/// the numbers that the step adds.
 constexpr double kSlack = 1.0;
 
 constexpr double kLooks = 5.0;
@@ -37,12 +38,12 @@ constexpr std::uint32_t kNotYet = std::numeric_limits<std::uint32_t>::max();
 /// ln(1 / alpha) for each test of whole batches.
 double evidence_of_a_look() { return std::log(kLooks / SamplingWatch::kFalseAlarm); }
 
-/// The random bits in the most likely outcome of `coins` coins.
+/// Returns the information, in bits, of the most likely outcome of `coins` coins.
 double bits_of_coins(double coins, double rate) {
   return -coins * std::log2(std::max(rate, 1.0 - rate));
 }
 
-/// The random bits in a random set of `size` out of `rows`.
+/// Returns the information, in bits, of a random set of `size` out of `rows` rows.
 double bits_of_subset(double rows, double size) {
   const double ways =
       std::lgamma(rows + 1.0) - std::lgamma(size + 1.0) - std::lgamma(rows - size + 1.0);
@@ -73,7 +74,7 @@ SamplingLaw sampling_law(std::span<const Charge> charges, std::uint64_t step) {
     switch (sampling->draw) {
       case Sampling::Draw::coins:
         law.kind = SamplingLaw::Kind::poisson;
-        law.steps = 1;  // the first cycle's length, because the last cycle may be shorter
+        law.steps = 1;  // counted in the first cycle: the last may be shorter
         while (law.steps < charges.size() && charges[law.steps].cost.is_nothing()) ++law.steps;
         return law;
       case Sampling::Draw::subset:
@@ -124,7 +125,7 @@ void SamplingWatch::save(StateWriter& out) const {
   }
   out.array(seen);
   // Empty except during an epoch. It reveals no more than the epoch's coins, which are saved
-  // elsewhere.
+  // elsewhere anyway.
   out.array(step_of_);
 }
 
@@ -254,11 +255,11 @@ void SamplingWatch::check_returns(std::uint64_t step, std::size_t group, double 
   in_window += fresh;
 }
 
-/// A bet on a row has won lambda for each draw of the row, and paid a price that is the same for
-/// all rows of the group. Evidence against the law thus comes from rows that were drawn too often
-/// or too rarely, by limits that the group shares. Only rows drawn now can have become too
-/// frequent, and a row can have become too rare only if the lower limit has reached another
-/// integer.
+/// In logarithms, a bet on a row gains lambda for each draw of the row, and pays a price that is
+/// the same for all rows of the group. Evidence against the law thus comes from rows that were
+/// drawn too often or too rarely, by limits that the group shares. Only rows drawn now can have
+/// become too frequent, and a row can have become too rare only if the lower limit has reached
+/// another integer.
 void SamplingWatch::check_rows(std::uint64_t step, std::size_t group, double rate,
                                std::span<const std::uint32_t> batch) {
   Group& own = groups_[group];

@@ -6,7 +6,6 @@
 #include <array>
 #include <future>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,7 +17,7 @@
 namespace privgrad::core {
 namespace {
 
-/// The first row, or element, of a part.
+/// Returns the first row, or element, of a part.
 std::size_t begin_of(std::size_t size, std::size_t part, std::size_t parts) {
   return size / parts * part + std::min(part, size % parts);
 }
@@ -29,7 +28,7 @@ constexpr std::size_t kWindow = std::size_t{1} << 19;
 /// A part of the sum that is added up and sent at once: some pieces of every slice.
 class Window {
  public:
-  /// \param next  for every process, the piece with which this window begins; advanced.
+  /// \param next  for every process, this window's first piece; then set to the next window's.
   Window(const Slices& slices, std::span<std::size_t> next) {
     const auto pieces = slices.pieces();
     const std::size_t most = kWindow / slices.processes();

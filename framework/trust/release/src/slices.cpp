@@ -25,8 +25,8 @@ std::vector<std::size_t> pieces_of(const Program& program) {
 
 Slices::Slices(const Program& program, std::size_t processes, bool with_count)
     : pieces_(pieces_of(program)), parameters_(program.parameter_count()) {
-  // A slice ends with the first piece that reaches the end of its share, so the first slice is not
-  // empty.
+  // A slice ends with the piece that reaches the end of its share of the elements, so the first
+  // slice is not empty.
   std::size_t piece = 0;
   for (std::size_t process = 1; process <= processes; ++process) {
     const std::size_t wanted = parameters_ / processes * process;

@@ -14,7 +14,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Adds an example's clipped gradients and their differences, in double, to the sums of a lane. The
+/// Adds an example's clipped gradients and their differences, in double, to one lane's sums. The
 /// second pass over the rows recomputes the clipped gradients, which is faster than storing them.
 class AnchoredAdder {
  public:
@@ -29,8 +29,8 @@ class AnchoredAdder {
         current_(clip.groups.size()),
         last_anchor_(clip.groups.size()) {}
 
-  /// \param sums  the lane's sums: at the anchor, since the anchor, between anchors (the last is
-  ///   empty without a last anchor).
+  /// \param sums  the lane's sums: at the anchor, since the anchor, between anchors (the third is
+  ///   empty if there is no last anchor).
   /// \param current, last_anchor rows; empty if not wanted.
   void add(std::span<const float> anchor, std::span<const float> current,
            std::span<const float> last_anchor, std::span<std::vector<double>> sums) {
@@ -57,15 +57,15 @@ class AnchoredAdder {
   }
 
  private:
-  /// The numbers of a clipped row in one group.
+  /// A clipped row's numbers in one group.
   struct Part {
     double factor;
     const float* gradient;
     double operator[](std::size_t i) const { return factor * static_cast<double>(gradient[i]); }
   };
 
-  /// An example that is left out, whose numbers may be infinite, counts as zeros, and so does a row
-  /// that is not wanted.
+  /// An example that is left out counts as zeros, because its numbers may be infinite; so does a
+  /// row that is not wanted.
   void clipped(std::span<const float> row, std::vector<Part>& parts) {
     std::fill(factors_.begin(), factors_.end(), 0.0);
     if (!row.empty()) {
@@ -78,7 +78,7 @@ class AnchoredAdder {
     }
   }
 
-  /// The factor that brings the difference of two clipped rows within the bound.
+  /// Returns the factor that brings the difference of two clipped rows within the bound.
   double factor(const std::vector<Part>& from, const std::vector<Part>& to, double bound) const {
     LengthBound length(bound);
     for (std::size_t group = 0; group < from.size(); ++group) {
@@ -95,13 +95,13 @@ class AnchoredAdder {
   std::vector<Part> anchor_, current_, last_anchor_;
 };
 
-/// A bound in whole cells, rounded down by more than the error of the two roundings here.
+/// Returns a bound in whole cells, rounded down by more than the two rounding errors made here.
 std::uint64_t cells_of(double bound, double clip_norm) {
   const double cells = bound / clip_norm * static_cast<double>(kExactLevels);
   return static_cast<std::uint64_t>(cells * (1.0 - 0x1p-50));
 }
 
-/// AnchoredAdder, in whole cells.
+/// Does the same as AnchoredAdder, in whole cells.
 class AnchoredGridAdder {
  public:
   using Number = std::int64_t;
@@ -162,7 +162,7 @@ class AnchoredGridAdder {
   std::vector<std::int32_t> at_anchor_, other_;
 };
 
-/// The three sums, [parameters] each.
+/// Returns the three sums, [parameters] each.
 template <class Adder>
 std::array<std::vector<typename Adder::Number>, 3> sums_of(
     const Iterates& iterates, const Dataset& data, std::span<const std::uint32_t> batch,
@@ -221,8 +221,8 @@ std::size_t wanted(const Iterates& iterates) { return iterates.last_anchor == nu
 std::vector<Bounded> anchored_sums(const Iterates& iterates, const Dataset& data,
                                    std::span<const std::uint32_t> batch, const Clip& clip,
                                    const DifferenceBounds& bounds, Executor& executor) {
-  // A bound below the smallest clip norm, which nearly equal iterates have, would be lost in
-  // roundings, so such differences count as zero.
+  // Nearly equal iterates have a bound below the smallest clip norm, which would be lost in
+  // rounding errors, so their differences count as zero.
   const auto kept = [](double bound) { return bound < kSmallestClipNorm ? 0.0 : bound; };
   const DifferenceBounds kept_bounds{kept(bounds.since_anchor), kept(bounds.between_anchors)};
   const auto totals = sums_of<AnchoredAdder>(iterates, data, batch, clip, kept_bounds, executor);

@@ -14,8 +14,8 @@ namespace privgrad::core {
 /// Computes an example's scales from its squared norms.
 using ScalesOf = std::function<void(std::span<const double> squared_norms, std::span<double> out)>;
 
-/// A pass whose cells have just been added up, for check_pass(). `memory` holds its norms, scales,
-/// lengths, and which examples were taken.
+/// A pass whose cells have just been added up, for check_pass(). `memory` holds its norms, scales
+/// and lengths, and which examples were added.
 struct CheckedPass {
   const ExactClipping& program;
   const Program& rows;  ///< The same program.

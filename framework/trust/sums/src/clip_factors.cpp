@@ -21,7 +21,7 @@ void cap(std::span<const double> squared_norms, double bound, std::span<double> 
   double squares = 0.0;
   for (std::size_t group = 0; group < factors.size(); ++group) {
     if (!(factors[group] >= 0.0) || std::isinf(factors[group])) factors[group] = 0.0;
-    // After division by the bound, squares that underflow are too small to matter.
+    // After the division by the bound, only squares that are too small to matter underflow.
     const double length = factors[group] * (std::sqrt(squared_norms[group]) / bound);
     squares += length * length;
   }

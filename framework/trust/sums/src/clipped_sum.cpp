@@ -25,7 +25,7 @@ namespace {
 /// Computes the factors of an example from its squared norms, both [groups].
 using Factors = std::function<void(std::span<const double>, std::span<double>)>;
 
-/// The squared norm of factor * gradient.
+/// Returns the squared norm of factor * gradient.
 double squared_length(std::span<const double> squared_norms, std::span<const double> factors) {
   double squares = 0.0;
   for (std::size_t g = 0; g < factors.size(); ++g) {
@@ -48,7 +48,7 @@ void add_pass(const ExactClipping& program, const Batch& batch, const Factors& f
     const auto scale = scales.subspan(i * groups, groups);
     factors(own, scale);
     const double squares = squared_length(own, scale);
-    longest = squares <= longest ? longest : squares;  // keeps a NaN, as the longest
+    longest = squares <= longest ? longest : squares;  // a NaN stays the longest
     if (std::isnan(squares)) longest = std::numeric_limits<double>::infinity();
   }
   if (longest == 0.0) return;
@@ -134,7 +134,7 @@ std::vector<double> plain_sum(const Program& program, const Dataset& data,
   return total;
 }
 
-/// The factors of a clip; also counts the examples within it, from several lanes at once.
+/// The factors of a clip; also counts the unclipped examples, from several lanes at once.
 class CountingFactors {
  public:
   explicit CountingFactors(const Clip& clip) : clip_(clip) {}
@@ -146,8 +146,8 @@ class CountingFactors {
   }
 
   /// \param sum  the sum of the clipped gradients.
-  /// \returns the sum; with a count share, the vector of joint_release.hpp: the gradients slightly
-  ///   reduced, followed by the count.
+  /// \returns the sum; with a count share, the vector of joint_release.hpp: the slightly reduced
+  ///   gradients, followed by the count.
   std::vector<float> beside_count(std::span<const double> sum) const {
     const double share = clip_.count_share == 0.0 ? 1.0 : gradient_share(clip_.count_share);
     std::vector<float> values;

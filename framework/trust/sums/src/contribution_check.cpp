@@ -35,7 +35,7 @@ using Cells = std::vector<std::int64_t>;
   throw PluginError(std::string(who) + ": " + what);
 }
 
-/// Modulo 2^64, as the sums are.
+/// Returns a - b modulo 2^64, like the sums.
 std::int64_t minus(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
 }
@@ -44,7 +44,7 @@ bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
 
-/// All norms that are not finite are equal: their example counts as zero.
+/// Treats all norms that are not finite as equal: their example counts as zero.
 bool same_norms(std::span<const double> a, std::span<const double> b) {
   return std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) {
     return same_bits(x, y) || (!std::isfinite(x) && !std::isfinite(y));
@@ -72,13 +72,13 @@ bool squared_length(std::span<const std::int64_t> cells, std::uint64_t most, Wid
   return square <= static_cast<Wide>(most) * most;
 }
 
-/// The squared distance of the cells from the scaled row, in eight partial sums for vector
+/// Returns the squared distance of the cells from the scaled row, in eight partial sums for vector
 /// registers.
 double squared_distance(std::span<const std::int64_t> cells, std::span<const float> row,
                         double scale) {
   std::array<double, 8> sums{};
   const auto square = [&](std::size_t j) {
-    // A gradient with a scale of 0 has no cells, whatever its values are.
+    // A gradient with a scale of 0 has only zero cells, whatever its values are.
     const double wanted = scale == 0.0 ? 0.0 : scale * static_cast<double>(row[j]);
     return (static_cast<double>(cells[j]) - wanted) * (static_cast<double>(cells[j]) - wanted);
   };
@@ -124,7 +124,7 @@ ExactClipping::Pass& make_alone(const CheckedPass& pass, std::size_t place, std:
 /// caches while it is compared.
 class SomeCells {
  public:
-  /// \param taken  [rows of `pass`]: 0 takes an example out.
+  /// \param taken  [rows of `pass`]: 0 leaves the example out.
   SomeCells(const CheckedPass& checked, ExactClipping::Pass& pass, std::vector<std::uint8_t> taken)
       : program_(checked.program),
         pieces_(DeferredPass::in_pieces(checked.rows)),
@@ -260,7 +260,7 @@ void check_factors(const CheckedPass& pass, std::size_t place, std::string_view 
     refuse(who, "gave other factors for the same gradient norms");
 }
 
-/// For each example, whether the pass added its cells; 0 for the examples at `places`.
+/// Returns for each example whether the pass added its cells; 0 for the examples at `places`.
 std::vector<std::uint8_t> taken_without(const CheckedPass& pass,
                                         std::span<const std::size_t> places) {
   const auto rows = static_cast<std::ptrdiff_t>(pass.batch.rows());
@@ -269,7 +269,7 @@ std::vector<std::uint8_t> taken_without(const CheckedPass& pass,
   return others;
 }
 
-/// One example's cells, as they are in the full pass.
+/// Returns one example's cells, as they are in the full pass.
 Cells cells_in_pass(const CheckedPass& pass, std::size_t place) {
   std::vector<std::uint8_t> taken(pass.batch.rows(), 0);
   taken[place] = pass.memory.taken[place];
@@ -278,7 +278,7 @@ Cells cells_in_pass(const CheckedPass& pass, std::size_t place) {
   return cells;
 }
 
-/// Throws an error: the sum did not change by the cells that these examples have when computed
+/// Throws the error that the sum did not change by the cells of these examples when computed
 /// alone.
 [[noreturn]] void refuse_sum(const CheckedPass& pass, std::span<const std::size_t> places,
                              std::string_view who) {

@@ -30,7 +30,7 @@ class DeferredCells {
   /// \throws PrivacyError if the memory of the contributions has been reused.
   virtual void add(std::size_t piece, std::span<std::int64_t> cells) const = 0;
 
-  /// The memory for the released values. Not null.
+  /// The memory for the released values; not null.
   virtual std::shared_ptr<ReleaseMemory> memory() const = 0;
 
  protected:

@@ -18,13 +18,13 @@ namespace privgrad::core {
 class DeferredPass final : public DeferredCells {
  public:
   /// \returns the program, if it adds up cells in pieces; null if it does not, or if its pieces are
-  ///   too large to stay in a cache (add_cells() is then as good).
+  ///   too large to stay in a cache (add_cells() is then just as fast).
   /// \throws PluginError if its pieces do not match its parameters.
   static const ExactClipping* in_pieces(const Program& program);
 
-  /// \param program  its pass is in `memory`, after make_cells(). Both are used as long as this
-  ///   object lives, unless `memory` is reused for another pass: add() then throws.
-  /// \param taken  [rows]: 0 takes an example out.
+  /// \param program  its pass is in `memory`, made by make_cells(). Both are used as long as
+  ///   this object lives, unless `memory` is reused for another pass: add() then throws.
+  /// \param taken  [rows]: 0 leaves the example out.
   /// \param count  in cells; nothing if the sum has no count.
   DeferredPass(const ExactClipping& program, SumMemory& memory, std::span<const std::uint8_t> taken,
                std::optional<std::int64_t> count);

@@ -20,7 +20,7 @@ namespace {
 /// Adds up the cells of a batch, one pass after the other.
 class PassSum {
  public:
-  /// \param in_pieces  whether the last pass is added in pieces.
+  /// \param in_pieces  whether the last pass is added up in pieces.
   PassSum(const Program& program, bool in_pieces, const CellGrid& grid, std::size_t batch_rows,
           ContributionCheck* check, Executor& executor)
       : program_(program),

@@ -16,14 +16,14 @@
 
 namespace privgrad::core {
 
-/// The number of rows in a chunk, large enough for efficient matrix products, and small enough that
-/// the rows of a large model fit in memory. It depends only on the model, so results do not depend
-/// on the machine.
+/// Returns the number of rows in a chunk, large enough for efficient matrix products, and small
+/// enough that the rows of a large model fit in memory. It depends only on the model, so results do
+/// not depend on the machine.
 std::size_t rows_per_chunk(std::size_t parameters);
 
-/// The number of lanes among which the rows of a batch are divided. It is fixed, and each lane adds
-/// its chunks in order, so the order of every addition is fixed. Each lane needs the memory of one
-/// sum.
+/// Returns the number of lanes among which the rows of a batch are divided. It is fixed, and each
+/// lane adds its chunks in order, so the order of every addition is fixed. Each lane needs the
+/// memory of one sum.
 std::size_t lanes_of(const Program& program, std::size_t rows);
 
 /// \throws PluginError for a row number that is out of range or repeated.
@@ -33,7 +33,7 @@ void check_batch(std::span<const std::uint32_t> batch, std::size_t rows);
 /// \throws PluginError if not.
 void check_groups(const Clip& clip, const Program& program);
 
-/// The part of an example's gradient in one group.
+/// Returns the part of an example's gradient in one group.
 inline std::span<const float> part(const Clip& clip, std::span<const float> row,
                                    std::size_t group) {
   return row.subspan(clip.groups[group].offset, clip.groups[group].size);

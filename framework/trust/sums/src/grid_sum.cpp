@@ -8,7 +8,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Clips the gradient rows of examples, rounds them to the grid and adds them.
+/// Clips the gradient rows of examples, rounds them to the grid and adds them up.
 class GridAdder {
  public:
   /// \param sum  [parameters], followed by the count if the sum has one.

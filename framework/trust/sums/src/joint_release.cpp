@@ -22,7 +22,7 @@ double count_share(double noise_multiplier, double count_noise) {
 
 double gradient_share(double count_share) {
   constexpr double kUnit = std::numeric_limits<double>::epsilon();
-  // Eight units of 2^-52 cover the roundings here and those of the two products in v.
+  // Eight units of 2^-52 cover the rounding here and in the two products of v.
   return std::sqrt((1.0 - count_share) * (1.0 + count_share) - 8.0 * kUnit);
 }
 

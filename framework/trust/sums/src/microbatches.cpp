@@ -10,6 +10,8 @@ namespace {
 /// Rows that one task copies.
 constexpr std::size_t kGatherRows = 32;
 
+}  // namespace
+
 Batch gather(const Dataset& data, std::span<const std::uint32_t> rows, Executor& executor,
              SumMemory& memory) {
   const std::size_t size = data.row_size();
@@ -24,19 +26,16 @@ Batch gather(const Dataset& data, std::span<const std::uint32_t> rows, Executor&
   return {features, targets};
 }
 
-}  // namespace
-
-void for_each_microbatch(const ExactClipping& program, const Dataset& data,
-                         std::span<const std::uint32_t> batch, Executor& executor,
-                         std::size_t most_rows, SumMemory& memory,
-                         const std::function<void(const Batch&, SumMemory&)>& body) {
+void for_each_pass(const ExactClipping& program, std::span<const std::uint32_t> batch,
+                   std::size_t most_rows, SumMemory& memory,
+                   const std::function<void(std::span<const std::uint32_t>, SumMemory&)>& body) {
   memory.lent.reset();
   const std::size_t wanted = most_rows == 0 ? program.microbatch_rows() : most_rows;
   if (wanted == 0) throw PluginError("the program takes 0 examples in a pass, expected at least 1");
   const std::size_t microbatch_rows = std::min(batch.size(), wanted);
   if (microbatch_rows > memory.microbatch_rows) {
     memory.pass.reset();
-    // This pass is made first, so that the size of passes leaves memory for checks of single
+    // Makes this pass before the others, so that their size leaves memory for checks of single
     // examples.
     if (memory.passes_of_one.empty()) memory.passes_of_one.push_back(program.make_pass(1));
     memory.pass = program.make_pass(microbatch_rows);
@@ -44,9 +43,18 @@ void for_each_microbatch(const ExactClipping& program, const Dataset& data,
     memory.microbatch_rows = microbatch_rows;
   }
   for (std::size_t first = 0; first < batch.size(); first += microbatch_rows) {
-    const auto rows = batch.subspan(first, std::min(microbatch_rows, batch.size() - first));
-    body(gather(data, rows, executor, memory), memory);
+    body(batch.subspan(first, std::min(microbatch_rows, batch.size() - first)), memory);
   }
+}
+
+void for_each_microbatch(const ExactClipping& program, const Dataset& data,
+                         std::span<const std::uint32_t> batch, Executor& executor,
+                         std::size_t most_rows, SumMemory& memory,
+                         const std::function<void(const Batch&, SumMemory&)>& body) {
+  for_each_pass(program, batch, most_rows, memory,
+                [&](std::span<const std::uint32_t> rows, SumMemory& used) {
+                  body(gather(data, rows, executor, used), used);
+                });
 }
 
 }  // namespace privgrad::core

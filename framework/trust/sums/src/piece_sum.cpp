@@ -44,8 +44,8 @@ class PieceAdder {
  private:
   struct Row {
     std::unique_ptr<Contribution> contribution;
-    double scale;        // cells per unit
-    std::uint64_t left;  // squared length that its next cells may have
+    double scale;        // cells per unit of the contribution's numbers
+    std::uint64_t left;  // the squared length left for its next cells
   };
 
   /// Numbers that the contribution leaves unwritten are NaN.

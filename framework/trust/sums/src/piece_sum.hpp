@@ -13,14 +13,14 @@
 
 namespace privgrad::core {
 
-/// The sum of sum_of_rows_on_grid(), with kExactLevels per clip norm and without a count, for
-/// contributions that are computed and added in pieces. A piece of the sum stays in the processor's
-/// caches while the pieces of many examples are added to it.
+/// Returns the sum of sum_of_rows_on_grid(), with kExactLevels per clip norm and without a count,
+/// for contributions that are computed and added in pieces. A piece of the sum stays in the
+/// processor's caches while the pieces of many examples are added to it.
 ///
-/// Bound: a contribution's length and its cells come from two calls. The squares of the added cells
-/// are therefore summed as integers too, and if an example added more than kExactLevels^2, the sum
-/// is discarded with an error. That happens only if a contribution differs between the two calls;
-/// round_to_grid() explains why a contribution that does not change fits.
+/// Bound: a contribution's length and its cells come from two separate calls. The squares of the
+/// added cells are therefore summed as integers too, and if an example added more than
+/// kExactLevels^2, the sum is discarded with an error. That happens only if a contribution differs
+/// between the two calls; round_to_grid() explains why a contribution that does not change fits.
 /// \param size  the number of elements in a contribution, > 0.
 /// \param clip  has one group.
 /// \param who  the maker of the contributions, for errors.

@@ -1,4 +1,4 @@
-// Memory that is reused from one release to the next.
+// Memory that one release hands on to the next.
 #pragma once
 
 #include <algorithm>
@@ -19,13 +19,13 @@ class ReleaseMemory {
  public:
   using Piece = std::unique_ptr<std::int64_t[]>;
 
-  /// Memory for values to release: the last release's, if nothing else holds it any more.
+  /// Memory for values to release: the last release's memory, if nothing else holds it any more.
   std::shared_ptr<float[]> values(std::size_t size) {
     if (size != size_ || values_.use_count() != 1) {
       values_ = std::make_shared_for_overwrite<float[]>(size);
       size_ = size;
     }
-    // Orders this after the last use of the memory by another thread.
+    // Orders this thread's accesses after the memory's last use by another thread.
     std::atomic_thread_fence(std::memory_order_acquire);
     return values_;
   }

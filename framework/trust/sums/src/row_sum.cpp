@@ -57,8 +57,8 @@ class Contributions final : public Program, public ReproducibleRows {
   std::size_t row_size_, size_;
 };
 
-/// Compares the checked example's pieces with its contribution; they are requested with another
-/// size than for the sum, and in reverse order.
+/// Compares the checked example's pieces with its contribution; the pieces are requested in a
+/// different size than for the sum, and in reverse order.
 void check_pieces(const Contributions& program, const PiecesOf& pieces_of, const Dataset& data,
                   const ContributionCheck& check) {
   constexpr std::size_t kPiece = 1000;

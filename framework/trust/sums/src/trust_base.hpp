@@ -46,7 +46,7 @@ class TrustBase {
                                unit);
   }
 
-  /// A sum in which some contributions are still to be added: equivalent to one that is added up.
+  /// A sum in which some contributions are still to be added: it is equivalent to the complete sum.
   /// \param cells  the sum of the other contributions, of the same size; empty: zeros.
   static core::BoundedOnGrid bounded_on_grid(std::vector<std::int64_t> cells,
                                              std::unique_ptr<core::DeferredCells> deferred,
@@ -65,7 +65,7 @@ class TrustBase {
     return std::move(cells);
   }
 
-  /// The two parts of a sum: `cells`, or zeros if empty, and the deferred contributions.
+  /// The two parts of a sum: `cells` (empty means zeros) and the deferred contributions.
   struct Parts {
     std::vector<std::int64_t> cells;
     std::unique_ptr<core::DeferredCells> deferred;  // null if nothing is deferred
@@ -93,7 +93,7 @@ class TrustBase {
     return Released(std::move(values), noise_stddev);
   }
 
-  /// \param is_finite  whether all values are.
+  /// \param is_finite  whether all values are finite.
   static Released released(std::vector<float> values, double noise_stddev, bool is_finite) {
     const auto memory = std::make_shared<const std::vector<float>>(std::move(values));
     return released({memory, memory->data()}, memory->size(), noise_stddev, is_finite);

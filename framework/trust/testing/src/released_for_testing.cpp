@@ -21,7 +21,7 @@ NoiseOrder noise_order_for_testing(std::uint64_t number, double sigma, unsigned 
 void release_for_testing(const NoiseOrder& order, std::uint64_t first,
                          std::span<const std::int64_t> sums, std::span<std::int64_t> out) {
   std::array<std::uint8_t, 32> key{};  // the cipher uses the first half
-  std::copy(order.key().begin(), order.key().end(), key.begin());
+  std::ranges::copy(order.key(), key.begin());
   RoundedGaussianStream::of_own_key(RandomKey::from_secret_bytes(key))
       .release(first, order.sigma(), order.shift(), sums, out);
 }

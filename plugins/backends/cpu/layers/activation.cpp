@@ -3,7 +3,7 @@
 
 #include "../../elementary.hpp"
 #include "instruction_loops.hpp"
-#include "layers/make_step.hpp"
+#include "layers/kind.hpp"
 #include "loops.hpp"
 
 namespace privgrad::cpu {
@@ -11,7 +11,7 @@ namespace {
 
 using namespace elementary;
 
-/// A loop over a function, and a loop over the products with its derivative.
+/// Defines a loop that applies a function, and a loop that multiplies by its derivative.
 #define PRIVGRAD_ACTIVATION(name)                                                               \
   PRIVGRAD_INLINE void name##_body(const float* in, std::size_t count, float* out) {            \
     for (std::size_t i = 0; i < count; ++i) out[i] = name##_fixed(in[i]);                       \
@@ -94,5 +94,6 @@ std::unique_ptr<Step> step_of(const Activation& layer, const Place& place) {
   }
   return std::make_unique<InPlaceStep>(Elementwise{sigmoid, sigmoid_backward}, place);
 }
+template std::unique_ptr<Step> step_of_kind(const Activation&, const Place&);
 
 }  // namespace privgrad::cpu

@@ -1,4 +1,4 @@
-// Softmax attention, with the same bits on every processor, and for any number of empty places
+// Softmax attention, with the same bits on every processor, and with any number of empty places
 // after a sequence.
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "../../elementary.hpp"
 #include "chains.hpp"
-#include "layers/make_step.hpp"
+#include "layers/kind.hpp"
 #include "layers/softmax.hpp"
 #include "loops.hpp"
 
@@ -28,7 +28,7 @@ class AttentionStep final : public Step {
   /// The memory of a task for one example.
   struct Memory {
     float *queries, *keys;          // turned, if the layer turns them
-    float *probabilities, *slopes;  // [places, places] of one head
+    float *probabilities, *slopes;  // of one head: [places, places]
     float* turned;                  // [width of a head, places]: keys or values of one head
     float* open;                    // [places]
   };
@@ -38,7 +38,7 @@ class AttentionStep final : public Step {
   /// Fills the memory for one example.
   void look_at(std::size_t i, Values in, Memory& memory, Scratch& scratch) const;
   void find_probabilities(std::size_t head, const Memory& memory) const;
-  /// The first column of the head's keys and values.
+  /// Returns the first column of the head's keys and values.
   std::size_t key_column(std::size_t head) const {
     return head / (layer_.heads / layer_.key_heads) * width_;
   }
@@ -46,7 +46,7 @@ class AttentionStep final : public Step {
   void turn(const float* from, std::size_t heads, bool is_back, float* to) const;
 
   Attention layer_;
-  std::size_t places_, width_;  // of a sequence, and of a head
+  std::size_t places_, width_;  // a sequence's places, a head's width
   bool has_mask_;
   float scale_;
   std::vector<float> cosines_, sines_;  // [places, width / 2]
@@ -159,13 +159,13 @@ void AttentionStep::backward(std::size_t count, Values in, const float*, const f
     float* const to_queries = of_example(0, inputs_);
     float* const to_keys = of_example(1, keys);
     float* const to_values = of_example(2, keys);
-    // Derivatives with respect to turned queries and keys are turned back at the end.
+    // Derivatives by turned queries and keys are turned back at the end.
     const bool turns = layer_.rotary != 0.0;
     float* const of_queries = turns && to_queries != nullptr ? turned : to_queries;
     float* const of_keys = turns && to_keys != nullptr ? turned + inputs_ : to_keys;
     for (std::size_t head = 0; head < layer_.heads; ++head) {
       const std::size_t column = head * width_, row = layer_.heads * width_;
-      // Heads that read the same keys and values add to the same derivatives, in order.
+      // Heads that read the same keys and values add to the same derivatives in order.
       const Start start{{}, {}, head % (layer_.heads / layer_.key_heads) != 0};
       find_probabilities(head, memory);
       if (to_values != nullptr) {
@@ -201,5 +201,6 @@ void AttentionStep::backward(std::size_t count, Values in, const float*, const f
 std::unique_ptr<Step> step_of(const Attention& layer, const Place& place) {
   return std::make_unique<AttentionStep>(layer, place);
 }
+template std::unique_ptr<Step> step_of_kind(const Attention&, const Place&);
 
 }  // namespace privgrad::cpu

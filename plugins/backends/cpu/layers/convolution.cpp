@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "chains.hpp"
-#include "layers/make_step.hpp"
+#include "layers/kind.hpp"
 #include "loops.hpp"
 
 namespace privgrad::cpu {
@@ -12,6 +12,7 @@ namespace privgrad::cpu {
 std::unique_ptr<Step> step_of(const Conv2d& layer, const Place& place) {
   return std::make_unique<ConvStep>(layer, place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const Conv2d&, const Place&);
 
 ConvStep::ConvStep(const Conv2d& layer, const Shape& in, const Shape& out)
     : Step(in, out),
@@ -127,8 +128,8 @@ void ConvStep::patches_backward(const float* delta, float* patches) const {
   multiply_chains(places_, {delta, channels(), 1}, of_errors_, {}, patches, patch_);
 }
 
-/// First pairs each pixel with the pixel that the next place sees at the same position of the
-/// kernel. Then copies runs of these pairs, each up to the end of a tile of the operand.
+/// First pairs each pixel with the pixel that the next place sees at the same kernel position. Then
+/// copies runs of these pairs, each up to the end of a tile of the operand.
 void ConvStep::gather_place_pairs(const float* image, const Rounding& rounding, Scratch& scratch,
                                   std::uint32_t* inputs) const {
   image = with_padding(image, scratch.padded);

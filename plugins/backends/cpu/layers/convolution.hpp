@@ -26,7 +26,7 @@ class ConvStep final : public Step {
   std::size_t channels() const noexcept { return layer_.channels; }
   const float* weights() const noexcept { return own_; }  // [channels, patch]
   std::size_t bias_count() const noexcept { return layer_.no_bias ? 0 : layer_.channels; }
-  /// Null without biases.
+  /// Returns null if there are no biases.
   const float* biases() const noexcept {
     return layer_.no_bias ? nullptr : own_ + layer_.channels * patch_;
   }
@@ -43,26 +43,27 @@ class ConvStep final : public Step {
   /// One example's gradient of the biases, [bias_count()], the sum of its delta over the places.
   void sum_errors(const float* delta, float* biases) const;
 
-  /// The derivatives with respect to one example's patches, from its delta.
+  /// Computes the derivatives with respect to one example's patches from the example's delta.
   void patches_backward(const float* delta, float* patches) const;
 
   /// Pairs of neighbouring places in a row of the output; in rows of odd length, the last pair has
   /// one place.
   std::size_t place_pairs() const noexcept { return rows_ * ((columns_ + 1) / 2); }
 
-  /// The patches of pairs of places as integers.
+  /// Writes the patches of pairs of places as integers.
   /// \param inputs  out: an operand of products (cells.hpp), of place_pairs() pairs.
   void gather_place_pairs(const float* image, const Rounding& rounding, Scratch& scratch,
                           std::uint32_t* inputs) const;
 
-  /// The derivatives at pairs of places as integers.
+  /// Writes the derivatives at pairs of places as integers.
   /// \param units  out: an operand of products (cells.hpp), of place_pairs() pairs.
   void round_errors(const float* delta, const Rounding& rounding, std::uint32_t* units) const;
 
-  /// The transpose of gather_patches(): adds each patch to the pixels from which it was taken.
+  /// The transpose of gather_patches(): adds each number of a patch to the pixel it came from.
   void add_patches(const float* patches, float* image) const;
 
   void prepare() override;
+  std::size_t copied_floats() const override { return of_patches_.size() + of_errors_.size(); }
   void forward(std::size_t count, Values in, float* out, Scratch& scratch) const override;
   void backward(std::size_t count, Values in, const float* out, const float* delta, Below below,
                 Scratch& scratch) const override;
@@ -82,7 +83,7 @@ class ConvStep final : public Step {
 
  private:
   std::size_t weight_count() const { return layer_.channels * patch_; }
-  /// The patches of one example, which may be in the scratch.
+  /// Returns the patches of one example, which may be in the scratch.
   const float* patches_of(const float* image, Scratch& scratch) const;
   template <class Body>
   void for_each_patch_row(const Body& body) const;
@@ -91,11 +92,11 @@ class ConvStep final : public Step {
   std::size_t padded_row(std::size_t row) const;  // beginning of an image row in it
 
   Conv2d layer_;
-  std::size_t height_, width_, depth_;  // of the input
-  std::size_t rows_, columns_;          // of the output
+  std::size_t height_, width_, depth_;  // extents of the input
+  std::size_t rows_, columns_;          // extents of the output
   std::size_t places_, patch_;
   bool patches_are_image_;
-  Panels of_patches_, of_errors_;  // the weights, as what patches and errors are multiplied by
+  Panels of_patches_, of_errors_;  // the weights as factors of patches and of errors
   std::vector<float> zeros_;       // [channels]
 };
 

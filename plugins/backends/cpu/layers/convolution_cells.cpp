@@ -1,7 +1,6 @@
 // The exact part of convolutions: norms, cells and their sums.
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "layers/convolution.hpp"
 #include "loops.hpp"
@@ -10,7 +9,7 @@
 namespace privgrad::cpu {
 namespace {
 
-/// Cells per integer of a kept gradient.
+/// Returns the number of cells per integer of a kept gradient.
 float place_factor(const Share& share) {
   return static_cast<float>(truncating_scale(share) * share.step);
 }

@@ -7,32 +7,32 @@
 
 #include "chains.hpp"
 #include "layers/convolution.hpp"
-#include "layers/make_step.hpp"
+#include "layers/kind.hpp"
 #include "loops.hpp"
 
 namespace privgrad::cpu {
 namespace {
 
-/// Units or inputs of a product per task.
+/// The number of units or inputs of a product per task.
 constexpr std::size_t kTileColumns = 240;
-/// Examples of a backward product per task.
+/// The number of examples of a backward product per task.
 constexpr std::size_t kTileRows = 96;
-/// Biases of a sum per task.
+/// The number of biases of a sum per task.
 constexpr std::size_t kBiasPiece = 1024;
 
 /// The share by which a product is shrunk before its factors are rounded to nearest, so that it is
 /// rarely too long. For 2^26 cells, a factor is about 2^13 long (longer if the other is shorter);
-/// if its roundings behave like random ones, they change its length by less than 1, a share of
-/// 2^-13. A few products have roundings that all go in one direction (flat products, or products
-/// with one dominating number); these are rounded again.
+/// if its rounding errors behave like random ones, they change its length by less than 1, a share
+/// of 2^-13. In a few products, flat or with one dominating number, all rounding errors have one
+/// direction; these products are rounded again.
 constexpr double kMargin = 0x1p-11;
 
-/// The rounding of the biases, whose gradient is the error itself.
+/// Returns the rounding of the biases, whose gradient is the error itself.
 Rounding bias_rounding(const Share& share) {
   return make_rounding(truncating_scale(share), share.error, true);
 }
 
-/// Calls body(element, shift of its half) for each int16 of an example in an operand of units.
+/// Calls body(element, shift) for each int16 of an example in an operand; shift: of its half.
 template <class Body>
 void for_each_number(std::size_t units, std::size_t pairs, std::size_t row, std::uint32_t* operand,
                      const Body& body) {
@@ -56,6 +56,7 @@ std::unique_ptr<Step> step_of(const Dense& layer, const Place& place) {
   }
   return std::make_unique<DenseStep>(layer, place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const Dense&, const Place&);
 
 DenseStep::DenseStep(const Dense& layer, const Shape& in, const Shape& out)
     : Step(in, out), has_biases_(!layer.no_bias) {
@@ -124,7 +125,7 @@ void DenseStep::backward_batch(const WholeBatch& batch, const StepPass& pass, co
       Share& share = pass.share(i);
       share.input = largest_size(in, inputs_);
       share.error = largest_size(own, outputs_);
-      // || delta a^T ||^2 + || delta ||^2: the weights and the biases.
+      // || delta a^T ||^2 + || delta ||^2: the norms of the weights' and the biases' gradients.
       const double of_bias = has_biases_ ? 1.0 : 0.0;
       share.squared_norm =
           norm_or_nan((sum_of_squares(in, inputs_) + of_bias) * sum_of_squares(own, outputs_));
@@ -221,7 +222,7 @@ void DenseStep::undo_choice(std::span<const std::uint8_t> taken, StepPass& pass)
 
 // --- Sums.
 
-/// For products, tiles of units [first, end) and of inputs [left, right); if right is 0, biases
+/// A piece has the product's units [first, end) and inputs [left, right); if right is 0, the biases
 /// [first, end).
 std::vector<Piece> DenseStep::pieces() const {
   std::vector<Piece> pieces;

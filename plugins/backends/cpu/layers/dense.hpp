@@ -11,14 +11,14 @@
 
 namespace privgrad::cpu {
 
-/// An example's gradient is a product of two vectors, and so are its cells: products of integers
-/// for the inputs and for the errors. Their sum over examples is an integer matrix product.
+/// An example's gradient is the product of two vectors, and so are its cells: a vector of integers
+/// for the inputs, times one for the errors. Their sum over examples is an integer matrix product.
 class DenseStep final : public Step {
  public:
   DenseStep(const Dense& layer, const Shape& in, const Shape& out);
 
   const float* weights() const noexcept { return own_; }  // [outputs, inputs]
-  /// Zeros without biases.
+  /// Zeros if the layer has no biases.
   const float* biases() const noexcept {
     return has_biases_ ? own_ + inputs_ * outputs_ : zeros_.data();
   }

@@ -1,5 +1,5 @@
 // Layers that add or multiply values, or scale one.
-#include "layers/make_step.hpp"
+#include "layers/kind.hpp"
 #include "loops.hpp"
 
 namespace privgrad::cpu {
@@ -70,13 +70,16 @@ class ScaleStep final : public Step {
 std::unique_ptr<Step> step_of(const Add&, const Place& place) {
   return std::make_unique<AddStep>(place);
 }
+template std::unique_ptr<Step> step_of_kind(const Add&, const Place&);
 
 std::unique_ptr<Step> step_of(const ElementwiseProduct&, const Place& place) {
   return std::make_unique<MultiplyStep>(place);
 }
+template std::unique_ptr<Step> step_of_kind(const ElementwiseProduct&, const Place&);
 
 std::unique_ptr<Step> step_of(const Scale& layer, const Place& place) {
   return std::make_unique<ScaleStep>(layer, place);
 }
+template std::unique_ptr<Step> step_of_kind(const Scale&, const Place&);
 
 }  // namespace privgrad::cpu

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "cells.hpp"
-#include "layers/make_step.hpp"
+#include "layers/kind.hpp"
 #include "loops.hpp"
 
 namespace privgrad::cpu {
@@ -14,6 +14,7 @@ namespace privgrad::cpu {
 std::unique_ptr<Step> step_of(const Embedding& layer, const Place& place) {
   return std::make_unique<EmbeddingStep>(layer, place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const Embedding&, const Place&);
 
 EmbeddingStep::EmbeddingStep(const Embedding& layer, const Shape& in, const Shape& out)
     : Step(in, out), layer_(layer) {
@@ -41,7 +42,7 @@ void EmbeddingStep::forward(std::size_t count, Values values, float* out, Scratc
   }
 }
 
-/// Tokens have no derivative. It is never requested, because no parameters come before them.
+/// Tokens have no derivative. None is requested, because no layer before them has parameters.
 void EmbeddingStep::backward(std::size_t, Values, const float*, const float*, Below,
                              Scratch&) const {}
 

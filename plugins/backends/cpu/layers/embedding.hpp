@@ -11,8 +11,8 @@
 
 namespace privgrad::cpu {
 
-/// A gradient is zero except in the rows of tokens that occur. Therefore the derivatives with
-/// respect to the outputs are stored; when they are used, they are added up by token and truncated.
+/// A gradient is zero except in the rows of tokens that occur. So only the derivatives with respect
+/// to the outputs are stored, and added up by token and truncated when used.
 class EmbeddingStep final : public Step {
  public:
   EmbeddingStep(const Embedding& layer, const Shape& in, const Shape& out);

@@ -10,8 +10,8 @@
 
 namespace privgrad::cpu {
 
-/// For layers with few parameters: stores each example's gradient, as gradient_rows() writes it, as
-/// floats, and truncates it when it is used.
+/// A step for layers with few parameters. It stores each example's gradient as floats, as written
+/// by gradient_rows(), and truncates it when it is used.
 class KeptRows : public Step {
  public:
   using Step::Step;

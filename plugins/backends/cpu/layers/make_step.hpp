@@ -1,8 +1,7 @@
-// The table of the layers that the processor executes.
+// Makes the steps of the layers that the processor executes.
 #pragma once
 
 #include <memory>
-#include <variant>
 #include <vector>
 
 #include "layers/step.hpp"
@@ -12,35 +11,15 @@ namespace privgrad::cpu {
 
 /// The shapes of a layer's values.
 struct Place {
-  std::vector<Shape> entering;  ///< Of its inputs.
+  std::vector<Shape> entering;  ///< Shapes of the inputs.
   Shape out;
   const Shape& in() const { return entering.front(); }
 };
 
-// A function for each kind of Layer, defined in the file with the layer's name.
-std::unique_ptr<Step> step_of(const Activation& layer, const Place& place);
-std::unique_ptr<Step> step_of(const Conv2d& layer, const Place& place);
-std::unique_ptr<Step> step_of(const Dense& layer, const Place& place);
-std::unique_ptr<Step> step_of(const Embedding& layer, const Place& place);
-std::unique_ptr<Step> step_of(const Flatten& layer, const Place& place);
-std::unique_ptr<Step> step_of(const GroupNorm& layer, const Place& place);
-std::unique_ptr<Step> step_of(const LayerNorm& layer, const Place& place);
-std::unique_ptr<Step> step_of(const Pool& layer, const Place& place);
-std::unique_ptr<Step> step_of(const Add& layer, const Place& place);
-std::unique_ptr<Step> step_of(const ElementwiseProduct& layer, const Place& place);
-std::unique_ptr<Step> step_of(const RmsNorm& layer, const Place& place);
-std::unique_ptr<Step> step_of(const Scale& layer, const Place& place);
-std::unique_ptr<Step> step_of(const PartOf& layer, const Place& place);
-std::unique_ptr<Step> step_of(const Reshape& layer, const Place& place);
-std::unique_ptr<Step> step_of(const TokenMask& layer, const Place& place);
-std::unique_ptr<Step> step_of(const Positions& layer, const Place& place);
-std::unique_ptr<Step> step_of(const Prepend& layer, const Place& place);
-std::unique_ptr<Step> step_of(const Attention& layer, const Place& place);
-std::unique_ptr<Step> step_of(const MeanOfPlaces& layer, const Place& place);
-std::unique_ptr<Step> step_of(const PickPlace& layer, const Place& place);
+/// Makes the step of one kind of layer. Defined in the file with the layer's name (kind.hpp).
+template <class Kind>
+std::unique_ptr<Step> step_of_kind(const Kind& layer, const Place& place);
 
-inline std::unique_ptr<Step> make_step(const Layer& layer, const Place& place) {
-  return std::visit([&](const auto& one) { return step_of(one, place); }, layer);
-}
+std::unique_ptr<Step> make_step(const Layer& layer, const Place& place);
 
 }  // namespace privgrad::cpu

@@ -1,7 +1,7 @@
-// Some elements of the last extent.
+// Takes some elements of the last extent.
 #include <algorithm>
 
-#include "layers/make_step.hpp"
+#include "layers/kind.hpp"
 #include "loops.hpp"
 
 namespace privgrad::cpu {
@@ -42,5 +42,6 @@ class PartStep final : public Step {
 std::unique_ptr<Step> step_of(const PartOf& layer, const Place& place) {
   return std::make_unique<PartStep>(layer, place);
 }
+template std::unique_ptr<Step> step_of_kind(const PartOf&, const Place&);
 
 }  // namespace privgrad::cpu

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "layers/make_step.hpp"
+#include "layers/kind.hpp"
 #include "loops.hpp"
 
 namespace privgrad::cpu {
@@ -24,7 +24,7 @@ class PoolStep final : public Step {
   Pool layer_;
   std::size_t width_, depth_;
   std::size_t rows_, columns_;
-  std::vector<std::size_t> offsets_;  // of a window's pixels, row by row
+  std::vector<std::size_t> offsets_;  // offsets of a window's pixels, row by row
 };
 
 PoolStep::PoolStep(const Pool& layer, const Shape& in, const Shape& out)
@@ -107,5 +107,6 @@ void PoolStep::share_row(const float* top, float* corner) const {
 std::unique_ptr<Step> step_of(const Pool& layer, const Place& place) {
   return std::make_unique<PoolStep>(layer, place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const Pool&, const Place&);
 
 }  // namespace privgrad::cpu

@@ -1,5 +1,5 @@
 // Gives the same numbers other extents, without computing anything.
-#include "layers/make_step.hpp"
+#include "layers/kind.hpp"
 #include "loops.hpp"
 
 namespace privgrad::cpu {
@@ -25,9 +25,11 @@ class ReshapeStep final : public Step {
 std::unique_ptr<Step> step_of(const Flatten&, const Place& place) {
   return std::make_unique<ReshapeStep>(place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const Flatten&, const Place&);
 
 std::unique_ptr<Step> step_of(const Reshape&, const Place& place) {
   return std::make_unique<ReshapeStep>(place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const Reshape&, const Place&);
 
 }  // namespace privgrad::cpu

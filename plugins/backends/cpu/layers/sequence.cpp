@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "layers/kept_rows.hpp"
-#include "layers/make_step.hpp"
+#include "layers/kind.hpp"
 #include "loops.hpp"
 
 namespace privgrad::cpu {
@@ -95,7 +95,7 @@ class WeightedPlaces : public Step {
   bool is_there(std::size_t i, std::size_t place, Values in) const {
     return !has_mask_ || in[1][i * places() + place] != 0.0f;
   }
-  /// Calls use(place, weight) for the places of example i, in order.
+  /// Calls use(place, weight) for each place of example i that has a weight, in order.
   virtual void for_each_place(std::size_t i, Values in,
                               const std::function<void(std::size_t, float)>& use) const = 0;
 
@@ -141,21 +141,26 @@ class PickStep final : public WeightedPlaces {
 std::unique_ptr<Step> step_of(const TokenMask&, const Place& place) {
   return std::make_unique<MaskStep>(place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const TokenMask&, const Place&);
 
 std::unique_ptr<Step> step_of(const Positions&, const Place& place) {
   return std::make_unique<PositionsStep>(place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const Positions&, const Place&);
 
 std::unique_ptr<Step> step_of(const Prepend&, const Place& place) {
   return std::make_unique<PrependStep>(place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const Prepend&, const Place&);
 
 std::unique_ptr<Step> step_of(const MeanOfPlaces&, const Place& place) {
   return std::make_unique<MeanStep>(place);
 }
+template std::unique_ptr<Step> step_of_kind(const MeanOfPlaces&, const Place&);
 
 std::unique_ptr<Step> step_of(const PickPlace& layer, const Place& place) {
   return std::make_unique<PickStep>(layer, place);
 }
+template std::unique_ptr<Step> step_of_kind(const PickPlace&, const Place&);
 
 }  // namespace privgrad::cpu

@@ -13,8 +13,8 @@ void softmax(const float* open, std::size_t places, float scale, float* row);
 /// its products with the keys.
 void softmax_backward(const float* probabilities, std::size_t places, float scale, float* row);
 
-/// out = factor softmax(row). A number that is more than 87 below the largest one, -infinity too,
-/// counts as 87 below it. All of out is NaN if a number is NaN or +infinity, or all are -infinity.
+/// out = factor softmax(row). A number more than 87 below the largest number, even -infinity,
+/// counts as 87 below. All of out is NaN if any number is NaN or +infinity, or all are -infinity.
 void scaled_softmax(const float* row, std::size_t count, float factor, float* out);
 
 }  // namespace privgrad::cpu

@@ -1,4 +1,4 @@
-// One layer of a network on the processor, with its whole part in a pass: a class for each kind.
+// One layer of a network on the processor, with its part in a pass: a class for each kind.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace privgrad::cpu {
 /// Holds squared lengths, which do not fit in 64 bits.
 __extension__ using Wide = unsigned __int128;
 
-/// Memory of a task, reused by the next.
+/// The working memory of a task, which the next task reuses.
 struct Scratch {
   std::vector<float> panel, padded, patches, scaled, deltas, added, shared;
   std::vector<const float*> in;  // inputs of one step
@@ -29,17 +29,17 @@ inline float* at_least(std::vector<float>& memory, std::size_t size) {
   return memory.data();
 }
 
-/// The data that a layer with parameters stores about an example between two calls.
+/// The data about one example that a layer with parameters stores between two calls.
 struct Share {
   double squared_norm = 0.0;
   double scale = 0.0;                // the scale of the cells; 0 if there is nothing to add
-  float input = 0.0f, error = 0.0f;  // for a product: the largest absolute values
+  float input = 0.0f, error = 0.0f;  // of a product: the largest absolute values
   double step = 0.0;                 // the step of a convolution's integers
-  float largest_whole = 0.0f;        // the largest absolute value among these
+  float largest_whole = 0.0f;        // the largest absolute value of these integers
   std::uint32_t largest_cell = 0;    // an upper bound on the cells of the layer's weights
 };
 
-/// Pairs of examples whose cells can be summed in int32.
+/// Consecutive pairs of examples whose cells can be summed in int32.
 struct Run {
   std::size_t first, end;
 };
@@ -50,10 +50,10 @@ struct StepPass {
   const float* in = nullptr;  // the layer's input, [rows, inputs]
   // for a step on whole batches: derivatives with respect to its outputs
   const float* errors = nullptr;
-  Share* shares = nullptr;  // of this layer, `groups` apart; null if it is not trained
+  Share* shares = nullptr;  // this layer's shares, `groups` apart; null if it is not trained
   std::size_t groups = 0;
 
-  // What a layer keeps; each layer uses some of these.
+  // The data that a layer keeps; each layer uses some of these members.
   std::unique_ptr<float[]> kept;          // gradients or derivatives, as floats
   float* kept_by_owner = nullptr;         // the owner's row, for a layer that shares parameters
   std::unique_ptr<std::int16_t[]> whole;  // gradients, as integers
@@ -71,7 +71,7 @@ struct StepPass {
 struct Piece {
   std::size_t first = 0, end = 0;
   std::size_t left = 0, right = 0;
-  /// The index after the last parameter, if the parameters before it belong to preceding pieces.
+  /// Every parameter before this index belongs to this piece or to an earlier piece.
   std::size_t until = 0;
 };
 
@@ -84,8 +84,8 @@ struct Target {
   }
 };
 
-/// An elementwise function; hand_down() multiplies delta by its derivative, which is computed from
-/// the function's value if the function works in place.
+/// An elementwise function. hand_down() multiplies delta by the function's derivative, which it
+/// computes from the function's value if the function works in place.
 struct Elementwise {
   void (*apply)(const float* in, std::size_t count, float* out);
   void (*hand_down)(const float* from, std::size_t count, float* delta);
@@ -123,21 +123,21 @@ class Step {
   std::size_t offset() const noexcept { return offset_; }
   void place_at(std::size_t offset) noexcept { offset_ = offset; }
 
-  // --- The step's place among the others.
+  // --- How the step shares memory with other steps.
 
   /// Whether the output is the input.
   virtual bool passes_on() const { return false; }
 
-  /// Whether out may share the first input's memory; backward() then does not need that input.
+  /// Whether out may share the first input's memory; if so, backward() does not need that input.
   virtual bool works_in_place() const { return false; }
 
   /// Whether the derivatives with respect to the first input may share delta's memory.
   virtual bool hands_down_in_place() const { return works_in_place(); }
 
-  /// Whether a step in place may follow, that is, whether backward() does not need the output.
+  /// Whether backward() can do without the output, so that the next step may work in place.
   virtual bool gives_output_away() const { return true; }
 
-  /// The step as an elementwise function, if it is one that works in place; otherwise null.
+  /// Returns the step as an elementwise function if it is one and works in place; otherwise null.
   virtual const Elementwise* function() const { return nullptr; }
 
   // --- The step's computation.
@@ -147,10 +147,12 @@ class Step {
 
   /// Updates the copies of parameters that products need.
   virtual void prepare() {}
+  /// Returns the number of floats in these copies.
+  virtual std::size_t copied_floats() const { return 0; }
 
   virtual void forward(std::size_t count, Values in, float* out, Scratch& scratch) const = 0;
 
-  /// \param below  out: at least one is not null.
+  /// \param below  out: at least one pointer is not null.
   virtual void backward(std::size_t count, Values in, const float* out, const float* delta,
                         Below below, Scratch& scratch) const = 0;
 
@@ -162,7 +164,7 @@ class Step {
 
   /// Whether forward_batch() and backward_batch() exist, and replace forward() and backward().
   virtual bool works_on_batches() const { return false; }
-  /// The floats per example of WholeBatch::panels.
+  /// Returns the number of floats per example in WholeBatch::panels.
   virtual std::size_t panel_width() const { return 0; }
   /// \param out  out: [rows, outputs], with the batch's function applied.
   virtual void forward_batch(const WholeBatch& batch, const StepPass& pass, float* out) const;
@@ -174,11 +176,11 @@ class Step {
   virtual void backward_batch(const WholeBatch& batch, const StepPass& pass, const float* out,
                               float* errors, float* below) const;
 
-  // --- Exact clipping, for steps with parameters. Cells are integers (cells.hpp).
+  // --- Exact clipping, for steps with parameters. cells.hpp explains cells.
 
-  /// The approximate number of floats per example in a pass in addition to outputs and derivatives.
+  /// Returns about how many floats per example a pass stores besides outputs and derivatives.
   virtual std::size_t kept_floats() const { return 0; }
-  /// The floats of a scratch that are as many as the parameters, for each block of examples.
+  /// Returns how many floats of a scratch grow with the parameters, for each block of examples.
   virtual std::size_t scratch_floats() const { return 0; }
   /// Allocates the layer's memory, for pass.most_rows.
   virtual void allocate(StepPass& pass) const;
@@ -189,23 +191,23 @@ class Step {
   virtual void find_norms(std::size_t first, std::size_t count, const float* delta, StepPass& pass,
                           Scratch& scratch) const;
 
-  /// Whether rounding to nearest may make cells longer than the scale allows, so that make_cells()
-  /// is called again to truncate.
+  /// Whether rounding to nearest may make cells longer than the scale allows, in which case
+  /// make_cells() is called again to truncate.
   virtual bool may_lengthen() const { return false; }
 
-  /// Determines the cells of a pair of examples by the shares' scales.
-  /// \param truncates  [2]: whether the numbers of each are truncated.
-  /// \param squares  [2]: the squared lengths of the cells are added.
+  /// Determines the cells of a pair of examples from the shares' scales.
+  /// \param truncates  [2]: for each example, whether its numbers are truncated.
+  /// \param squares  [2]: increased by the squared length of each example's cells.
   virtual void make_cells(std::size_t pair, const bool* truncates, StepPass& pass,
                           Wide* squares) const;
 
-  /// Chooses the examples whose cells are added up, until undo_choice() or until other cells are
-  /// made.
+  /// Chooses the examples whose cells are added up. Valid until undo_choice(), or until other cells
+  /// are made.
   /// \param taken  [rows]
   virtual void choose(std::span<const std::uint8_t> taken, StepPass& pass) const;
   virtual void undo_choice(std::span<const std::uint8_t> taken, StepPass& pass) const;
 
-  /// The pieces of the parameters, sorted by their first parameter.
+  /// Returns the pieces of the parameters, sorted by their first parameter.
   virtual std::vector<Piece> pieces() const { return {}; }
   /// Adds the cells of the chosen examples.
   virtual void add_cells(const Piece& piece, std::span<const std::uint8_t> taken,
@@ -220,21 +222,21 @@ class Step {
   std::size_t offset_ = 0;
 };
 
-/// The channels of an image, [height, width, channels] or [height, width].
+/// Returns the channels of an image, [height, width, channels] or [height, width].
 inline std::size_t channels_of(const Shape& image) { return image.size() == 3 ? image[2] : 1; }
 
 // --- For the exact parts of layers.
 
-/// The share by which truncated numbers are shrunk. Truncation itself cannot lengthen, but the
-/// floating-point products before it are rounded: two roundings to float32 for each factor of a
-/// product, 2^-24 each, and a few to double. Together these are less than 2^-20.
+/// The share by which numbers are shrunk before they are truncated. Truncation cannot lengthen
+/// them, but the floating-point products before it are rounded: two roundings to float32 for each
+/// factor of a product, 2^-24 each, and a few to double. Together these are less than 2^-20.
 constexpr double kRoundingMargin = 0x1p-20;
 
-/// The scale of an example's truncated cells; 0 if it has none.
+/// Returns the scale of an example's truncated cells; 0 if it has no cells.
 inline double truncating_scale(const Share& share) { return share.scale * (1.0 - kRoundingMargin); }
 
-/// The same NaN for all gradients that are not finite, because instruction sets produce different
-/// ones.
+/// Returns the same NaN for all gradients that are not finite, because instruction sets produce
+/// different NaNs.
 double norm_or_nan(double squared);
 
 /// The number of parameters of kept gradients that one task adds up.
@@ -248,11 +250,11 @@ void cut(std::size_t extent, std::size_t size, const Use& use) {
   }
 }
 
-/// Runs of examples, as long as possible while the sum of their shares' largest cells, which bounds
-/// the sum of an element's cells, fits in int32.
+/// Divides examples into runs as long as possible: the sum of a run's largest cells (Share), which
+/// bounds the sum of any element's cells, fits in int32.
 std::vector<Run> find_runs(const StepPass& pass);
 
-/// Calls body(row, square) for the examples of a pair that have cells.
+/// Calls body(row, square) for each example of a pair that has cells.
 template <class Body>
 void for_each_of_pair(std::size_t pair, const StepPass& pass, Wide* squares, const Body& body) {
   for (std::size_t half = 0; half < 2 && 2 * pair + half < pass.rows; ++half) {
@@ -261,7 +263,7 @@ void for_each_of_pair(std::size_t pair, const StepPass& pass, Wide* squares, con
   }
 }
 
-/// Calls body(row) for the chosen examples of [first, end) that have cells.
+/// Calls body(row) for each chosen example in [first, end) that has cells.
 template <class Body>
 void for_each_chosen(std::size_t first, std::size_t end, std::span<const std::uint8_t> taken,
                      const StepPass& pass, const Body& body) {

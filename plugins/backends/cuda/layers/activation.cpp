@@ -1,5 +1,5 @@
 // Elementwise functions, on a device.
-#include "layers/make_step.hpp"
+#include "layers/kind.hpp"
 
 namespace privgrad::cuda {
 namespace {
@@ -26,5 +26,6 @@ class ActivationStep final : public Step {
 std::unique_ptr<Step> step_of(const Activation& layer, const Place& place) {
   return std::make_unique<ActivationStep>(layer, place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const Activation&, const Place&);
 
 }  // namespace privgrad::cuda

@@ -1,12 +1,12 @@
 // Softmax attention on a device.
 #include <cmath>
 
-#include "layers/make_step.hpp"
+#include "layers/kind.hpp"
 
 namespace privgrad::cuda {
 namespace {
 
-/// Keeps the probabilities of all heads from the forward to the backward pass.
+/// Stores the probabilities of all heads from the forward pass for the backward pass.
 class AttentionStep final : public Step {
  public:
   AttentionStep(const Attention& layer, const Place& place) : Step(place.in(), place.out) {
@@ -40,7 +40,7 @@ class AttentionStep final : public Step {
     }
     float* const rows_of_heads = pass.probabilities.data();
     multiply_by_keys(queue, rows, queries(pass), keys_of(pass), rows_of_heads);
-    launch_each(queue, RowSoftmax{rows * of_.heads * of_.places, of, rows_of_heads});
+    launch(queue, RowSoftmax{rows * of_.heads * of_.places, of, rows_of_heads});
     add_attended(queue, rows, rows_of_heads, pass.more_in[1], pass.out);
   }
 
@@ -51,12 +51,11 @@ class AttentionStep final : public Step {
       add_queries(queue, rows, probabilities, pass.delta, below);
     float *const to_queries = pass.below, *const to_keys = pass.more_below[0];
     if (to_queries == nullptr && to_keys == nullptr) return;
-    // Derivatives with respect to probabilities are products of errors and values, which are
-    // computed like the products of queries and keys.
+    // Derivatives with respect to probabilities are products of errors and values, computed like
+    // the products of queries and keys.
     float* const slopes = pass.slopes.data();
     multiply_by_keys(queue, rows, pass.delta, pass.more_in[1], slopes);
-    launch_each(queue,
-                RowSoftmaxBackward{rows * of_.heads * of_.places, of, probabilities, slopes});
+    launch(queue, RowSoftmaxBackward{rows * of_.heads * of_.places, of, probabilities, slopes});
     const bool turns = of_.rotary != 0.0;
     if (to_queries != nullptr) {
       float* const below = turns ? pass.turned_below.data() : to_queries;
@@ -74,8 +73,8 @@ class AttentionStep final : public Step {
   std::size_t squares() const { return of_.squares(); }
   std::size_t keys() const { return of_.places * of_.key_heads * of_.width; }
 
-  // Batches of products are the heads of all examples: of queries, of keys, and of keys for the
-  // queries that read them.
+  // The batches of products are the heads of all examples: heads of queries, of keys, and of the
+  // keys that each query head reads.
   Batches of_queries() const { return {of_.places * of_.query_width(), of_.width, of_.heads}; }
   Batches of_keys() const { return {of_.places * of_.key_width(), of_.width, of_.key_heads}; }
   Batches of_read_keys() const {
@@ -85,7 +84,7 @@ class AttentionStep final : public Step {
   std::uint32_t places() const { return narrowed(of_.places); }
   std::uint32_t width() const { return narrowed(of_.width); }
 
-  /// Each query's products with the keys.
+  /// Computes each query's products with the keys.
   void multiply_by_keys(Queue& queue, std::size_t rows, const float* queries, const float* keys,
                         float* products) const {
     launch_product(queue, AlongInner{queries, of_.query_width(), of_queries()},
@@ -101,8 +100,8 @@ class AttentionStep final : public Step {
                    {of_.places, width(), places(), rows * of_.heads},
                    {out, of_.query_width(), nullptr, of_queries()});
   }
-  /// The derivatives with respect to keys (squares: derivatives of products) or values (squares:
-  /// probabilities).
+  /// Computes the derivatives with respect to keys (squares_of: derivatives of products) or values
+  /// (squares_of: probabilities).
   void add_queries(Queue& queue, std::size_t rows, const float* squares_of, const float* queries,
                    float* below) const {
     const std::uint64_t all = of_.heads_of_key() * of_.places;
@@ -138,5 +137,6 @@ class AttentionStep final : public Step {
 std::unique_ptr<Step> step_of(const Attention& layer, const Place& place) {
   return std::make_unique<AttentionStep>(layer, place);
 }
+template std::unique_ptr<Step> step_of_kind(const Attention&, const Place&);
 
 }  // namespace privgrad::cuda

@@ -1,6 +1,6 @@
 // Dense layers on a device: products for a whole batch, and cells that are products.
 #include "layers/convolution.hpp"
-#include "layers/make_step.hpp"
+#include "layers/kind.hpp"
 
 namespace privgrad::cuda {
 namespace {
@@ -58,12 +58,12 @@ class DenseStep final : public Step {
 
   void add_cells(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass& group,
                  std::uint64_t* sum) const override {
-    constexpr std::uint32_t kSlice = 1024;  // of the examples
+    constexpr std::uint32_t kSlice = 1024;  // examples per slice
     launch(queue, WholeProduct<WholeRows, WholeRows, CellSums>{
                       {pass.whole_inputs.data(), inputs_, nullptr},
                       {pass.whole_units.data(), outputs_, group.taken},
                       {sum},
-                      {inputs_, narrowed(outputs_), narrowed(rows)},
+                      {inputs_, narrowed(outputs_), static_cast<std::uint32_t>(rows)},
                       kSlice});
     if (!has_biases_) return;
     launch(queue, SumOfCells<BiasCells>{{outputs_, rows, pass.delta, pass.dense_roundings.data(),
@@ -94,5 +94,6 @@ std::unique_ptr<Step> step_of(const Dense& layer, const Place& place) {
   }
   return std::make_unique<DenseStep>(layer, place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const Dense&, const Place&);
 
 }  // namespace privgrad::cuda

@@ -1,5 +1,5 @@
 // Layers that add or multiply values, scale one, or take a part of one, on a device.
-#include "layers/make_step.hpp"
+#include "layers/kind.hpp"
 
 namespace privgrad::cuda {
 namespace {
@@ -79,17 +79,21 @@ class PartStep final : public Step {
 std::unique_ptr<Step> step_of(const Add&, const Place& place) {
   return std::make_unique<AddStep>(place);
 }
+template std::unique_ptr<Step> step_of_kind(const Add&, const Place&);
 
 std::unique_ptr<Step> step_of(const ElementwiseProduct&, const Place& place) {
   return std::make_unique<MultiplyStep>(place);
 }
+template std::unique_ptr<Step> step_of_kind(const ElementwiseProduct&, const Place&);
 
 std::unique_ptr<Step> step_of(const Scale& layer, const Place& place) {
   return std::make_unique<ScaleStep>(layer, place);
 }
+template std::unique_ptr<Step> step_of_kind(const Scale&, const Place&);
 
 std::unique_ptr<Step> step_of(const PartOf& layer, const Place& place) {
   return std::make_unique<PartStep>(layer, place);
 }
+template std::unique_ptr<Step> step_of_kind(const PartOf&, const Place&);
 
 }  // namespace privgrad::cuda

@@ -1,5 +1,5 @@
 // A table of rows, one for each token, on a device.
-#include "layers/make_step.hpp"
+#include "layers/kind.hpp"
 
 namespace privgrad::cuda {
 namespace {
@@ -12,10 +12,15 @@ class EmbeddingStep final : public Step {
     parameter_count_ = element_count({layer.vocabulary, layer.width});
   }
 
+  void allocate(const std::shared_ptr<Device>& device, std::size_t rows, PassUse use,
+                StepPass& pass) const override {
+    if (use >= PassUse::cells) pass.row_squares = {device, rows * table_.length};
+  }
+
   void forward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
     launch_each(queue, EmbeddingForward{rows * outputs_, table_, pass.in, own_, pass.out});
   }
-  /// Tokens have no derivative; it is never requested from the first layer.
+  /// Tokens have no derivative; none is requested from the first layer.
   void backward(Queue&, std::size_t, const StepPass&) const override {}
 
   void gradient_rows(Queue& queue, std::size_t rows, const StepPass& pass, float* gradients,
@@ -25,8 +30,10 @@ class EmbeddingStep final : public Step {
   }
   void find_norms(Queue& queue, std::size_t rows, const StepPass& pass,
                   const GroupPass& group) const override {
-    launch_each(queue, TokenNorm{rows, group.groups, group.group, table_, pass.in, pass.delta,
-                                 group.shares});
+    launch(queue, TokenRowSquares{rows * table_.length, table_, pass.in, pass.delta,
+                                  pass.row_squares.data()});
+    launch_each(queue, TokenNorm{rows, group.groups, group.group, table_, pass.in,
+                                 pass.row_squares.data(), group.shares});
   }
   void make_cells(Queue& queue, std::size_t rows, const StepPass& pass,
                   const GroupPass& group) const override {
@@ -54,5 +61,6 @@ class EmbeddingStep final : public Step {
 std::unique_ptr<Step> step_of(const Embedding& layer, const Place& place) {
   return std::make_unique<EmbeddingStep>(layer, place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const Embedding&, const Place&);
 
 }  // namespace privgrad::cuda

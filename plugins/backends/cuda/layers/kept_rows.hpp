@@ -1,4 +1,4 @@
-// For layers whose gradients are kept as rows of floats, on a device.
+// The common part of layers whose gradients are kept as rows of floats, on a device.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace privgrad::cuda {
 
-/// For layers whose gradients are kept as rows of floats.
+/// The base class of layers whose gradients are kept as rows of floats.
 class KeptRows : public Step {
  public:
   using Step::Step;

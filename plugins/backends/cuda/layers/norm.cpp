@@ -1,6 +1,6 @@
 // Normalisations on a device, whose gradients are kept as rows.
 #include "layers/kept_rows.hpp"
-#include "layers/make_step.hpp"
+#include "layers/kind.hpp"
 
 namespace privgrad::cuda {
 namespace {
@@ -27,13 +27,13 @@ class NormStep final : public KeptRows {
   }
 
   void forward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
-    launch_each(queue, NormMoments{rows * norm_.sets(), norm_, pass.in, pass.moments.data()});
+    launch(queue, NormMoments{rows * norm_.sets(), norm_, pass.in, pass.moments.data()});
     launch_each(queue,
                 NormForward{rows * outputs_, norm_, pass.in, own_, pass.moments.data(), pass.out});
   }
   void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
-    launch_each(queue, NormBackward{rows * norm_.sets(), norm_, pass.in, own_, pass.delta,
-                                    pass.moments.data(), pass.below});
+    launch(queue, NormBackward{rows * norm_.sets(), norm_, pass.in, own_, pass.delta,
+                               pass.moments.data(), pass.below});
   }
   void gradient_rows(Queue& queue, std::size_t rows, const StepPass& pass, float* gradients,
                      std::size_t stride) const override {
@@ -61,13 +61,16 @@ class NormStep final : public KeptRows {
 std::unique_ptr<Step> step_of(const GroupNorm& layer, const Place& place) {
   return std::make_unique<NormStep>(layer, place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const GroupNorm&, const Place&);
 
 std::unique_ptr<Step> step_of(const LayerNorm& layer, const Place& place) {
   return std::make_unique<NormStep>(layer, place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const LayerNorm&, const Place&);
 
 std::unique_ptr<Step> step_of(const RmsNorm& layer, const Place& place) {
   return std::make_unique<NormStep>(layer, place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const RmsNorm&, const Place&);
 
 }  // namespace privgrad::cuda

@@ -1,5 +1,5 @@
 // The largest value, or the mean, of each window of an image, on a device.
-#include "layers/make_step.hpp"
+#include "layers/kind.hpp"
 
 namespace privgrad::cuda {
 namespace {
@@ -38,5 +38,6 @@ class PoolStep final : public Step {
 std::unique_ptr<Step> step_of(const Pool& layer, const Place& place) {
   return std::make_unique<PoolStep>(layer, place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const Pool&, const Place&);
 
 }  // namespace privgrad::cuda

@@ -1,5 +1,5 @@
-// Other extents for the same numbers: the output is the input.
-#include "layers/make_step.hpp"
+// Gives the same numbers other extents: the output is the input.
+#include "layers/kind.hpp"
 
 namespace privgrad::cuda {
 namespace {
@@ -20,9 +20,11 @@ class ReshapeStep final : public Step {
 std::unique_ptr<Step> step_of(const Flatten&, const Place& place) {
   return std::make_unique<ReshapeStep>(place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const Flatten&, const Place&);
 
 std::unique_ptr<Step> step_of(const Reshape&, const Place& place) {
   return std::make_unique<ReshapeStep>(place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const Reshape&, const Place&);
 
 }  // namespace privgrad::cuda

@@ -1,6 +1,6 @@
 // Layers of sequences, on a device.
 #include "layers/kept_rows.hpp"
-#include "layers/make_step.hpp"
+#include "layers/kind.hpp"
 
 namespace privgrad::cuda {
 namespace {
@@ -53,7 +53,7 @@ class PrependStep final : public KeptRows {
   }
 };
 
-/// The mean of places, or one of them.
+/// Reduces a sequence to the mean of its places, or to one place.
 class PlacesStep final : public Step {
  public:
   PlacesStep(const Place& place, PlaceWeights weights)
@@ -82,18 +82,22 @@ class PlacesStep final : public Step {
 std::unique_ptr<Step> step_of(const TokenMask&, const Place& place) {
   return std::make_unique<MaskStep>(place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const TokenMask&, const Place&);
 
 std::unique_ptr<Step> step_of(const Positions&, const Place& place) {
   return std::make_unique<PositionsStep>(place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const Positions&, const Place&);
 
 std::unique_ptr<Step> step_of(const Prepend&, const Place& place) {
   return std::make_unique<PrependStep>(place.in(), place.out);
 }
+template std::unique_ptr<Step> step_of_kind(const Prepend&, const Place&);
 
 std::unique_ptr<Step> step_of(const MeanOfPlaces&, const Place& place) {
   return std::make_unique<PlacesStep>(place, PlaceWeights{});
 }
+template std::unique_ptr<Step> step_of_kind(const MeanOfPlaces&, const Place&);
 
 std::unique_ptr<Step> step_of(const PickPlace& layer, const Place& place) {
   PlaceWeights weights{};
@@ -102,5 +106,6 @@ std::unique_ptr<Step> step_of(const PickPlace& layer, const Place& place) {
   weights.picked = layer.place;
   return std::make_unique<PlacesStep>(place, weights);
 }
+template std::unique_ptr<Step> step_of_kind(const PickPlace&, const Place&);
 
 }  // namespace privgrad::cuda

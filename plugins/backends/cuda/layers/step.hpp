@@ -1,4 +1,4 @@
-// One layer of a network on a device, with its whole part in a pass: the kernels that it launches.
+// One layer of a network on a device: the kernels that it launches in a pass.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace privgrad::cuda {
 /// \throws ConfigError
 [[noreturn]] void refuse(const std::string& what);
 
-/// The extent of an example's numbers as kernels have it.
-/// \throws ConfigError from 2^31 on
+/// Returns a number of values per example, in the integer type that kernels use.
+/// \throws ConfigError if it is 2^31 or more.
 std::uint32_t narrowed(std::size_t extent);
 
 /// The purpose of a pass; each purpose includes the ones before it.
@@ -27,18 +27,19 @@ struct StepPass {
   const float* in = nullptr;          // [rows, inputs]
   float* out = nullptr;               // [rows, outputs]
   float* delta = nullptr;             // the loss's derivatives with respect to out
-  float* below = nullptr;             // with respect to in; null if not needed
+  float* below = nullptr;             // derivatives with respect to in; null if not needed
   std::vector<const float*> more_in;  // the other inputs, if the layer has several
-  std::vector<float*> more_below;     // with respect to these
+  std::vector<float*> more_below;     // derivatives with respect to more_in
 
   Array<float> outputs, deltas;
   Array<float> kept;                              // gradients that are kept as floats
-  Array<std::int16_t> whole;                      // of a convolution's weights, as integers
+  Array<std::int16_t> whole;                      // a convolution's weight gradients, as integers
   Array<std::int16_t> whole_inputs, whole_units;  // a dense layer's operands
   Array<DenseRoundings> dense_roundings;          // [rows]
   Array<PlaceRoundings> place_roundings;          // [rows]
   Array<Moments> moments;                         // the moments of norms
-  Array<float> probabilities, slopes;             // of attention: [rows, heads, places, places]
+  Array<double> row_squares;                      // for a table's gradients: [rows, length]
+  Array<float> probabilities, slopes;             // for attention: [rows, heads, places, places]
   Array<float> turned_queries, turned_keys, turned_below;  // for attention with rotary positions
 };
 
@@ -54,7 +55,7 @@ struct GroupPass {
   std::int32_t* place_sums = nullptr;  // [rows, weights of the widest convolution]
 };
 
-/// Places among all parameters, and memory for their factors, on the device.
+/// Parameters to check, by index, and memory for their factors, on the device.
 struct FactorPlaces {
   std::size_t count = 0;
   const std::uint64_t* places = nullptr;
@@ -66,7 +67,7 @@ struct FactorPlaces {
 };
 
 /// One layer and its kernels. All work is queued and executed later, for `rows` examples. Threads:
-/// functions may run concurrently, with separate passes and queues.
+/// functions may run concurrently if each call has its own pass and queue.
 class Step {
  public:
   /// \throws ConfigError if an input or output has 2^31 numbers or more
@@ -79,7 +80,7 @@ class Step {
   std::size_t outputs() const noexcept { return outputs_; }
   std::size_t parameter_count() const noexcept { return parameter_count_; }
   std::size_t offset() const noexcept { return offset_; }
-  /// Sets the place of the step's parameters among all parameters, and on the device.
+  /// Sets where the step's parameters begin among all parameters, and on the device.
   void place_at(std::size_t offset, const float* all) noexcept {
     offset_ = offset;
     own_ = all + offset;
@@ -87,25 +88,25 @@ class Step {
 
   /// Whether the output is the input.
   virtual bool passes_on() const { return false; }
-  /// The numbers per example for which GroupPass::place_sums must have room.
+  /// Returns the numbers per example for which GroupPass::place_sums must have room.
   virtual std::size_t place_sums() const { return 0; }
 
-  /// Memory in addition to outputs and deltas.
+  /// Allocates the step's memory, except for outputs and deltas.
   virtual void allocate(const std::shared_ptr<Device>&, std::size_t rows, PassUse, StepPass&) const;
 
   virtual void forward(Queue& queue, std::size_t rows, const StepPass& pass) const = 0;
   virtual void backward(Queue& queue, std::size_t rows, const StepPass& pass) const = 0;
 
-  // Functions that steps with parameters override.
+  // --- Functions that steps with parameters override.
 
   /// Writes each example's gradient to rows[0], rows[stride], ..., parameter_count() floats each,
-  /// which are zero before.
+  /// which are zero beforehand.
   virtual void gradient_rows(Queue&, std::size_t, const StepPass&, float*, std::size_t) const {}
   /// Writes the squared norm of each example's gradient to its share.
   virtual void find_norms(Queue&, std::size_t, const StepPass&, const GroupPass&) const {}
-  /// Determines the cells by the shares' scales, and writes their squares.
+  /// Determines the cells from the shares' scales, and writes their squares.
   virtual void make_cells(Queue&, std::size_t, const StepPass&, const GroupPass&) const {}
-  /// Computes the factors of the cells of all examples, at the places that belong to the layer.
+  /// Computes the factors of all examples' cells, at those places that are parameters of the layer.
   virtual void find_factors(Queue&, std::size_t, const StepPass&, const GroupPass&,
                             const FactorPlaces&) const {}
   /// sum[parameter_count()] += the cells of the chosen examples.
@@ -121,7 +122,7 @@ class Step {
   std::size_t offset_ = 0;
 };
 
-/// The largest absolute value of each row, and its sum of squares.
+/// Computes the largest absolute value of each row, and its sum of squares.
 inline void find_statistics(Queue& queue, std::size_t rows, std::size_t length, const float* values,
                             float* largest, double* squares) {
   launch(queue, RowStatistics{rows, length, values, largest, squares});

@@ -26,18 +26,18 @@ class AccountantCall {
 
   const std::string& name() const { return component_->factory.info.name; }
   Adjacency adjacency() const { return adjacency_; }
-  /// From now on, refusals do not name other accountants that accept the event.
+  /// Stops refusals from naming other accountants that accept the event.
   void name_no_others() { names_others_ = false; }
   /// Whether its answers are proofs without the help of another accountant.
   bool proves_itself() const { return certifier_ == nullptr; }
-  /// A faster accountant to search for the place at which this one's proofs meet a target: the same
-  /// accountant without its certifier, or a loaded accountant that this one certifies. Nothing if
-  /// there is none.
+  /// Returns a faster accountant with which to search for the point where this one's proofs meet a
+  /// target: the same accountant without its certifier, or a loaded accountant that this one
+  /// certifies; nothing if there is none.
   std::optional<AccountantCall> estimator() const;
   /// Its full name and all its parameters, in the form of a manifest.
   Value resolved() const;
 
-  /// A new accountant that has composed `event` `count` times.
+  /// Returns a new accountant that has composed `event` `count` times.
   /// \throws PrivacyError with the accountant's reason if it has no proof for the event.
   ComponentPtr<Accountant> after(const Event& event, std::uint64_t count = 1) const;
 
@@ -50,7 +50,7 @@ class AccountantCall {
   bool names_others_ = true;
 };
 
-/// Every loaded accountant that needs no parameters and proves its own answers.
+/// Returns every loaded accountant that needs no parameters and proves its own answers.
 std::vector<AccountantCall> proving_accountants(Adjacency adjacency, const Catalog& catalog);
 
 /// Epsilon and delta, one of them given and the other computed.
@@ -60,24 +60,24 @@ struct Account {
   double delta = 0.0;
 };
 
-/// The cost of an event.
+/// Returns the cost of an event.
 /// \param delta  in (0, 1), or nothing.
 /// \param epsilon  at least 0 and finite, or nothing.
-/// \throws ConfigError outside the range, or unless one of the two is given; PrivacyError if the
+/// \throws ConfigError outside the range, or unless exactly one is given; PrivacyError if the
 ///   accountant has no proof for the event.
 Account account(const AccountantCall& call, const Event& event, std::optional<double> delta,
                 std::optional<double> epsilon);
 
-/// The smallest proved answer among all accountants that accept the event, each with its default
-/// parameters, and the accountant that gave it. All answers are facts about the event and hold at
-/// once, so choosing the smallest is valid and reveals nothing about the data. Estimates do not
-/// count, even if another accountant certifies them, because that accountant is asked itself.
+/// Returns the smallest proved answer among all accountants that accept the event, each with its
+/// default parameters, and the accountant that gave it. All answers are facts about the event and
+/// hold at once, so choosing the smallest is valid and reveals nothing about the data. Estimates do
+/// not count, even if another accountant certifies them, because the certifier is asked as well.
 /// \throws ConfigError as account(); PrivacyError if no accountant has a proof, with their reasons.
 std::pair<AccountantCall, Account> tightest_account(Adjacency adjacency, const Catalog& catalog,
                                                     const Event& event, std::optional<double> delta,
                                                     std::optional<double> epsilon);
 
-/// The output of `privgrad account --json`.
+/// Returns the output of `privgrad account --json`.
 nlohmann::json to_json(const AccountantCall& call, const Account& account);
 
 /// The target guarantee, the sampling, and either the noise or the steps; the other one is
@@ -87,7 +87,7 @@ struct CalibrationQuestion {
   double target_delta = 0.0;          ///< In (0, 1).
   std::optional<double> sample_rate;  ///< Poisson sampling: in (0, 1].
   /// Alternatively: random allocation with epochs of this many steps, > 0. Incomplete epochs count
-  /// in full, and a computed number of steps is a multiple of it.
+  /// in full, and a computed number of steps is a multiple of this number.
   std::optional<std::uint64_t> allocation;
   std::optional<std::uint64_t> steps;
   std::optional<double> noise_multiplier;  ///< > 0, finite.
@@ -105,12 +105,12 @@ struct Calibration {
 ///   PrivacyError if the accountant has no proof, or only estimates.
 Calibration calibrate(const AccountantCall& call, const CalibrationQuestion& question);
 
-/// The smallest noise, or the most steps, that any accountant proves; as tightest_account().
+/// The smallest noise, or the most steps, that any accountant proves; like tightest_account().
 std::pair<AccountantCall, Calibration> tightest_calibration(Adjacency adjacency,
                                                             const Catalog& catalog,
                                                             const CalibrationQuestion& question);
 
-/// The output of `privgrad calibrate --json`.
+/// Returns the output of `privgrad calibrate --json`.
 nlohmann::json to_json(const AccountantCall& call, const Calibration& calibration);
 
 }  // namespace privgrad::api

@@ -13,17 +13,17 @@ namespace privgrad::api {
 ///   (Backend::missing_hardware()); "" if it can, and for every other kind of component.
 std::string missing_hardware(const Component& component);
 
-/// An object with kind, name, full_name, plugin, version, path, abi, sha256, summary and
+/// Returns an object with kind, name, full_name, plugin, version, path, abi, sha256, summary and
 /// missing_hardware.
 nlohmann::json listing_json(const Component& component);
 
-/// The keys of listing_json(), and sees, reference and parameters.
+/// Returns an object with the keys of listing_json(), and also sees, reference and parameters.
 nlohmann::json description_json(const Component& component);
 
-/// All components, sorted by kind, name and plugin.
+/// Returns all components, sorted by kind, name and plugin.
 std::vector<const Component*> sorted_components(const Catalog& catalog);
 
-/// The output of `privgrad plugins list --json`: "plugins" and "refused".
+/// Returns the output of `privgrad plugins list --json`: "plugins" and "refused".
 nlohmann::json list_json(const Catalog& catalog);
 
 /// Finds a component by KIND/NAME, NAME, KIND/PLUGIN:NAME or PLUGIN:NAME.

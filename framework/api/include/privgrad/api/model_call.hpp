@@ -53,11 +53,11 @@ struct ModelCall {
 /// \throws ConfigError, IoError
 ModelCall open_model_call(const ModelRequest& request, const Catalog& catalog);
 
-/// The facts of the call: "model", "split" and "private"; and "kept", the texts of each column by
-/// its name, if any were requested.
+/// Returns the facts of the call: "model", "split" and "private"; and "kept", the texts of each
+/// column by its name, if any were requested.
 nlohmann::json model_call_json(const ModelCall& call);
 
-/// The output of `privgrad evaluate --json`.
+/// Returns the output of `privgrad evaluate --json`.
 /// \throws ConfigError if the rows have no targets.
 nlohmann::json evaluate(const ModelCall& call,
                         const std::function<void(std::size_t)>& on_progress = {});

@@ -6,7 +6,7 @@
 
 namespace privgrad::api {
 
-/// The model file of a call's operand: the file itself, or the model file in the given run
+/// Returns the model file of a call's operand: the file itself, or the model file in the given run
 /// directory.
 /// \throws IoError if the directory has no model.
 std::filesystem::path model_file_of(const std::string& operand);

@@ -56,11 +56,11 @@ struct NoiseOfMechanisms {
 };
 
 /// Plans every mechanism at the manifest's guarantee; trains nothing and releases nothing.
-/// \throws ConfigError if the manifest has no target, or lacks a value that the question does not
-///   give either; PrivacyError if all mechanisms are refused.
+/// \throws ConfigError if the manifest has no target, or if neither it nor the question gives a
+///   required value; PrivacyError if all mechanisms are refused.
 NoiseOfMechanisms noise_of_mechanisms(const ManifestReader& read, const NoiseQuestion& question);
 
-/// The output of `privgrad noise-error --json`.
+/// Returns the output of `privgrad noise-error --json`.
 nlohmann::json to_json(const NoiseOfMechanisms& noise);
 
 /// One of two manifests whose noise is compared.
@@ -98,10 +98,10 @@ NoiseOfTwo noise_of_two(const std::vector<std::string>& names,
                         const std::vector<core::Manifest>& manifests,
                         const NoiseQuestion& question);
 
-/// The output of `privgrad noise-error --json` for two manifests.
+/// Returns the output of `privgrad noise-error --json` for two manifests.
 nlohmann::json to_json(const NoiseOfTwo& noise);
 
-/// The common guarantee, in words.
+/// Returns the common guarantee, in words.
 std::string guarantee_of(const core::Manifest& manifest);
 
 }  // namespace privgrad::api

@@ -22,7 +22,7 @@ struct PredictedNoise {
   double root_mean_square() const;
 };
 
-/// Whether a plan releases gradients, so that their noise is accumulated with a momentum here.
+/// Whether a plan releases gradients, whose noise is accumulated with a momentum here.
 bool releases_gradients(const core::Plan& plan);
 
 /// \param plan  a plan from a manifest with noise; the noise of gradients is accumulated with

@@ -6,9 +6,9 @@
 
 namespace privgrad::api {
 
-/// The parts of a line "FILE:LINE:COLUMN: error: WHERE: WHAT", or "--set KEY: error: ...", for
-/// programs: {"file", "line", "column", "set", "where", "message", "expected", "nearest"}; null for
-/// parts that the line lacks. "message" is all of WHAT; "expected" and "nearest" are its parts
+/// Returns the parts of a line "FILE:LINE:COLUMN: error: WHERE: WHAT", or "--set KEY: error: ...",
+/// for programs: {"file", "line", "column", "set", "where", "message", "expected", "nearest"}; null
+/// for parts that the line lacks. "message" is all of WHAT; "expected" and "nearest" are its parts
 /// about the allowed values and the probably intended name.
 nlohmann::json problem_json(std::string_view line);
 

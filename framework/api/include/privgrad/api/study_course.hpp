@@ -1,7 +1,6 @@
 // Carries out a study: its search, its runs, more seeds if its rule requires them, and its results.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>

@@ -40,13 +40,13 @@ struct OpenRun {
   static auto state(auto& self) { return std::tie(self.arm, self.seed); }
 };
 
-/// The remaining runs, by seed, then arm, so that an unfinished study compares all arms.
+/// Returns the remaining runs, by seed, then arm, so that an unfinished study compares all arms.
 std::vector<OpenRun> left_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory);
 
 /// \throws IoError if a run is not finished.
 core::StudyRuns all_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory);
 
-/// Removes results of another state of the study before it continues.
+/// Removes results of an earlier state of the study, before the study continues.
 void remove_results(const core::StudyDirectory& directory);
 
 /// Writes results.csv and results.json of a study whose runs are all finished.

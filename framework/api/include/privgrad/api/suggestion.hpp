@@ -20,7 +20,7 @@ struct Draft {
 /// \returns the section with the declarations that the source suggests, and with the key
 ///   `read_off_rows`. Because of this key every output states that declarations were read off the
 ///   rows, and release mode refuses the section.
-/// \throws ConfigError if the source suggests nothing; like DataSource::suggest().
+/// \throws ConfigError if the source suggests nothing; otherwise like DataSource::suggest().
 Draft with_suggestions(Value section, const std::string& kind, DataSource& source);
 
 }  // namespace privgrad::api

@@ -16,9 +16,9 @@ struct TradeOffPoint {
   std::string accountant;
 };
 
-/// Upper bounds on the true positive rate of a membership test, for false positive rates from 0.001
-/// to 0.5, ascending. Each is the smallest of the bounds that some 60 pairs of epsilon and delta
-/// prove (core::most_found), whose lines lie along the trade-off. The bound holds for a test that
+/// Returns upper bounds on the true positive rate of a membership test, for false positive rates
+/// from 0.001 to 0.5, ascending. Each is the smallest bound proved by some 60 pairs of epsilon and
+/// delta, whose lines lie along the trade-off (core::most_found). The bound holds for a test that
 /// sees everything that the event releases.
 /// \param calls  accountants that prove their answers; for each pair the smallest delta counts.
 ///   Accountants that refuse the event are left out.
@@ -26,7 +26,7 @@ struct TradeOffPoint {
 ///   answers are not proofs.
 std::vector<TradeOffPoint> trade_off(const std::vector<AccountantCall>& calls, const Event& event);
 
-/// The output of `privgrad account --curve --json`.
+/// Returns the output of `privgrad account --curve --json`.
 nlohmann::json to_json(const std::vector<TradeOffPoint>& curve, Adjacency adjacency);
 
 }  // namespace privgrad::api

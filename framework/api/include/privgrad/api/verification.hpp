@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "privgrad/catalog.hpp"
 #include "privgrad/record/record_directory.hpp"
@@ -17,8 +18,10 @@ struct VerifyRequest {
   /// The directory of a run or a study. The other members are not allowed for a study.
   std::filesystem::path directory;
   std::optional<std::size_t> client;  ///< The client to verify, in a run with a ledger per client.
-  bool data = false;                  ///< Whether to read the training data, and compare it.
-  bool audit = false;                 ///< Whether to repeat the audit of audit.json.
+  /// The directories of clients of a server whose clients were separate programs.
+  std::vector<std::filesystem::path> clients = {};
+  bool data = false;   ///< Whether to read the training data, and compare it.
+  bool audit = false;  ///< Whether to repeat the audit of audit.json.
   std::optional<std::filesystem::path> opening;  ///< Opens the commitment to the data.
   std::optional<std::filesystem::path> trusted;  ///< The public key of the required signature.
   std::optional<std::filesystem::path> sign;     ///< The key with which a verified run is signed.
@@ -39,7 +42,7 @@ struct Verified {
 Verified verify(const VerifyRequest& request, const core::RecordDirectory& directory,
                 const Catalog& catalog);
 
-/// The output of `privgrad verify --json`.
+/// Returns the output of `privgrad verify --json`.
 nlohmann::json to_json(const Verified& verified);
 
 }  // namespace privgrad::api

@@ -27,7 +27,7 @@ std::string_view to_text(Verdict verdict);
 struct Finding {
   std::string rule;  ///< lower_snake_case; unique within a component's findings.
   Verdict verdict = Verdict::skipped;
-  /// One line: the broken promise and the behaviour, or the reason why the rule was skipped.
+  /// One line: the broken promise and the observed behaviour, or why the rule was skipped.
   std::string detail;
 };
 
@@ -37,17 +37,17 @@ struct Setup {
   /// the files of a data source; an object, or null.
   Value params;
 
-  /// The rules to check, together with rules that prepare them; empty: all. Other rules give no
-  /// findings.
+  /// The rules to check, in addition to the rules that prepare them; empty: all rules. All other
+  /// rules give no findings.
   std::vector<std::string> rules = {};
 
   /// Makes the input of optimizers, from values and a noise standard deviation. Only the core can
-  /// make it, so callers that link the core provide it; if empty, rules that need it are skipped.
+  /// make it, so callers that link the core set this; if empty, rules that need it are skipped.
   std::function<Released(std::vector<float>, double)> make_released;
 
-  /// Makes orders of noise as ResidentSteps receives them, with a separate key for each number, and
-  /// computes the release for such an order, of the elements from `first` on. If empty, the noise
-  /// of programs is not checked.
+  /// The first makes noise orders like those that ResidentSteps receives, with a separate key for
+  /// each number; the second computes the release of an order, for the elements from `first` on. If
+  /// empty, the noise of programs is not checked.
   std::function<NoiseOrder(std::uint64_t number, double sigma, unsigned shift)> make_noise_order;
   std::function<void(const NoiseOrder& order, std::uint64_t first,
                      std::span<const std::int64_t> sums, std::span<std::int64_t> out)>
@@ -56,27 +56,27 @@ struct Setup {
 
 /// Checks every promise in the header of the component's interface.
 ///
-/// Runs the component's own code in this process, on small made-up inputs; with files only for a
-/// data source, those in the parameters and some broken ones in a temporary folder.
+/// Runs the component's own code in this process, on small made-up inputs. Uses files only for a
+/// data source: the files in the parameters, and some broken files in a temporary folder.
 /// \returns one finding per rule. Errors that the component throws become findings.
 std::vector<Finding> check_component(const Component& component, const Setup& setup);
 
 /// Checks only the rule that follows the rules in `done`, so that each rule can have its own
-/// process: the findings so far stay in a safe process, and this function runs in a process in
-/// which the plugin may do anything. Each call gives one finding, until a component has no more
+/// process. The findings so far stay in a safe process, while this function runs in a process in
+/// which the plugin may do anything. Each call gives one finding, until the component has no more
 /// rules.
 ///
-/// Repeats the preparations of earlier rules for later ones; a rule that failed prepares nothing.
+/// Repeats earlier rules that prepare later rules, except rules that failed.
 /// \param done  the findings so far, in order.
 /// \param begins  called with the rule's name before any of its code runs.
 /// \param ends  called with the finding, while everything made for the rule still exists.
-/// \returns whether there was such a rule.
+/// \returns whether a rule was left to check.
 bool check_next_rule(const Component& component, const Setup& setup,
                      const std::vector<Finding>& done,
                      const std::function<void(const std::string& rule)>& begins,
                      const std::function<void(const Finding& finding)>& ends);
 
-/// The rule for the plugin's code that runs between the other rules; the last one.
+/// The last rule. It concerns the plugin code that runs between the other rules.
 inline constexpr std::string_view kWholeSuite = "survives_the_suite";
 
 /// \returns whether no finding failed; skipped rules do not count.

@@ -9,65 +9,65 @@
 
 namespace privgrad::core {
 
-/// \returns whether a FeatureCache may keep the transform's outputs: they are costly to compute,
-///   and depend only on the examples, its parameters and its code.
+/// \returns whether a FeatureCache may store the transform's outputs: if they are costly to
+///   compute, and depend only on the examples and on the transform's parameters and code.
 bool is_worth_keeping(const Transform& transform);
 
-/// The properties of a transform from which the plan derived its charge and its entry in the
-/// unaccounted list.
+/// The properties of a transform from which the plan derived the transform's charge and its entry
+/// in the list of unaccounted uses.
 struct PlannedTransform {
   std::size_t number = 0;  ///< The transform's number in the manifest.
   Statistic statistic = Statistic::none;
   bool is_by_row = false;
 };
 
-/// Lets a transform learn, and applies it to both splits, row by row if it promises to work on
-/// single rows (Transform::is_by_row()).
+/// Lets a transform learn, then applies it to both splits: row by row if the transform promises to
+/// work on single rows (Transform::is_by_row()).
 ///
 /// The proofs concern the examples that the plan knows: a transform that turned one example into
-/// eight would let it change a sum by eight clip norms. So the number of examples, their targets
-/// and their order are checked after every transform, targets bit by bit. If rows are transformed
-/// one by one, their order is kept by construction; otherwise some examples, including the first
-/// and the last, are transformed alone and compared with the rows in their places, bit for bit for
-/// a transform that takes several rows at once.
-/// \param executor  its threads transform rows one by one; the same bits for any number.
+/// eight would let this example change a sum by eight clip norms. So the number of examples, their
+/// targets and their order are checked after every transform, targets bit by bit. Rows that are
+/// transformed one by one keep their order by construction; otherwise some examples, including the
+/// first and the last, are transformed alone and compared with the rows in their places, bit for
+/// bit if the transform processes several rows at once.
+/// \param executor  its threads transform rows one by one; their number does not change a bit.
 /// \param cache  provides and stores the outputs of a costly transform; null: no cache. Cached
 ///   outputs have the same bits: everything that determines them is compared by its hash.
 /// \param teacher  the teacher for a transform that learns from a released statistic instead of
 ///   being fitted; null: such a transform is refused.
 /// \returns the values that the transform has learnt.
-/// \throws PluginError if number, targets or order changed, or if the shape or the Statistic is not
-///   the planned one; ManifestError if there is no teacher.
+/// \throws PluginError if number, targets or order changed, or if the shape or the Statistic
+///   differs from the plan; ManifestError if there is no teacher.
 FittedTransform apply_transform(const ComponentUse& use, const PlannedTransform& planned,
                                 RunData& data, Executor& executor, const FeatureCache* cache,
                                 Teacher* teacher);
 
 /// Lets a new transform learn before it is applied to a row: from a released statistic, for which
-/// the teacher uses other instances; from the training rows, if that is public knowledge
+/// the teacher uses other instances; from the training rows, if this is stated publicly
 /// (Statistic::unaccounted, declared_public); or from a row of zeros, if it learns nothing from
 /// rows.
 ///
 /// Privacy: if a transform claims to reveal only released or given numbers, this instance has seen
-/// nothing else. Its learnt values, and its outputs for public rows before it sees private rows,
-/// therefore cannot reveal more by mistake.
+/// nothing else. So its learnt values cannot reveal more by mistake, and neither can its outputs
+/// for public rows before it sees private rows.
 /// \param teacher  the same as for apply_transform().
-/// \returns the values that it has learnt, as fitted_of().
+/// \returns the values that it has learnt, as from fitted_of().
 /// \throws as apply_transform().
 FittedTransform learn(const ComponentUse& use, const PlannedTransform& planned,
                       Transform& transform, Dataset& train, Teacher* teacher);
 
-/// \returns the values that a transform has learnt. They are written to a file, whose readers make
-///   the same checks.
+/// \returns the values that a transform has learnt. Readers of a file with these values make the
+///   same checks.
 /// \throws PluginError for a tensor with an invalid name or shape, for learnt values without a
 ///   statistic, and for a released statistic without learnt values.
 FittedTransform fitted_of(const ComponentUse& use, const Transform& transform);
 
-/// Checks that an example transformed alone equals the same one transformed among others, bit for
-/// bit; an example that overflows consists of NaN only.
+/// Checks that an example has the same bits whether it is transformed alone or among others; an
+/// example that overflows must consist only of NaN.
 /// \param shape  the shape of the features.
 /// \param features  the features of the example.
-/// \param made  its features, as transformed among others.
-/// \throws PluginError if not.
+/// \param made  its features when transformed among others.
+/// \throws PluginError if they differ.
 void check_row_alone(const ComponentUse& use, const Transform& transform, const Shape& shape,
                      std::span<const float> features, std::span<const float> made);
 

@@ -7,10 +7,10 @@
 namespace privgrad::core {
 
 /// Calls a component's code during a run. The plan has accepted the component's parameters, so any
-/// exception now is a breach of its contract and becomes a PluginError that names it, even a
-/// ConfigError, which would blame the manifest. Privacy refusals and file errors are passed on
-/// unchanged.
-/// \param who  the component's full name; all names if several are involved.
+/// exception now is a breach of the component's contract and becomes a PluginError that names the
+/// component. This includes a ConfigError, which would blame the manifest. Privacy refusals and
+/// file errors are passed on unchanged.
+/// \param who  the component's full name, or all names if several are involved.
 void in_run_of(const std::string& who, const std::function<void()>& action);
 
 }  // namespace privgrad::core

@@ -13,44 +13,48 @@
 
 namespace privgrad::core {
 
-/// 256 random bits. With them, anyone can check whether a commitment belongs to some data, and can
-/// thus confirm guesses about any row. The owner of the data keeps them.
+/// 256 random bits. Anyone who has these bits can check whether a commitment belongs to given data,
+/// and can thus confirm guesses about any row. The owner of the data keeps them secret.
 using Opening = std::array<std::uint8_t, 32>;
 
 /// The identity of the training data in a ledger's first line.
 struct DataCommitment {
   std::optional<std::string> value;  ///< 64 hex digits; nothing if the run is bound to no data.
-  std::string why_not;               ///< The reason if there is no value.
-  /// The hash of the test rows, which measurements, and schedules that depend on measurements, use.
-  /// Only for a run that can be resumed, and private.
+  std::string why_not;               ///< Why there is no value.
+  /// The hash of the test rows, on which measurements, and schedules that follow measurements,
+  /// depend. Private; only for a run that can be resumed.
   std::string test_rows = {};
 };
 
-/// The commitment to examples, in their order: SHA-256 of
+/// Why the server of a federated run is bound to no data, if its clients are separate programs.
+inline constexpr std::string_view kCommittedByClients =
+    "the clients hold the examples, and commit to them";
+
+/// Returns the commitment to examples, in their order: SHA-256 of
 ///
 ///     "privgrad data commitment 1\n", the opening, and as little-endian 64-bit numbers: the number
 ///     of rows, the number of the features' extents, each extent, the number of classes; then row
 ///     by row
 ///     the features and the target, each the 32 bits of a little-endian IEEE single.
 ///
-/// Binding: another data set with the same commitment would be a collision of SHA-256. Hiding: the
-/// opening comes first and has 256 unknown bits, so without it the hash is the value of a random
-/// oracle at an unknown point; equal data has a different commitment in each run. An opening from a
-/// seed hides nothing from anyone who knows the seed.
+/// Binding: a different data set with the same commitment would be a collision of SHA-256. Hiding:
+/// the opening comes first and has 256 unknown bits, so without the opening the hash is the value
+/// of a random oracle at an unknown point; equal data has a different commitment in each run. An
+/// opening from a seed hides nothing from anyone who knows the seed.
 std::string commitment_to(const Opening& opening, const Dataset& rows);
 
-/// The opening of a seeded run: it follows from the seed and needs no file.
+/// Returns the opening of a seeded run, which follows from the seed and needs no file.
 Opening opening_of_seed(std::uint64_t seed);
 
 /// Commits to the training examples. Without a seed the opening comes from the operating system,
 /// and is saved in STATE/FIRST 32 DIGITS OF THE COMMITMENT/opening.json, which only the user can
-/// read, before this returns. If it cannot be saved, there is no commitment, because one that
-/// nobody can open would prove nothing.
+/// read, before this function returns. If the opening cannot be saved, there is no commitment,
+/// because a commitment without an opening proves nothing.
 /// \param state  the user's state folder, outside run directories; empty if there is none.
 DataCommitment commit(const Manifest& manifest, const Dataset& train,
                       const std::filesystem::path& state);
 
-/// The commitment of a resumed run to the current examples: the same if they have not changed.
+/// Returns a resumed run's commitment to the current examples: `value` if they are the same.
 /// \param value  the run's commitment; nothing if it is bound to no data.
 /// \throws PrivacyError if the run is bound to other examples; IoError if its opening is not in
 ///   `state`.

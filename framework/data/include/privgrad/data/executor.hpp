@@ -7,11 +7,11 @@
 
 namespace privgrad::core {
 
-/// An executor on its own TBB arena.
+/// Makes an executor on its own TBB arena.
 /// \param threads  > 0.
 std::unique_ptr<Executor> make_executor(int threads);
 
-/// \returns the number of threads available to this process, at least 1.
+/// \returns the number of threads available to this process, >= 1.
 int available_threads();
 
 }  // namespace privgrad::core

@@ -9,7 +9,7 @@ namespace privgrad::core {
 
 /// The learnt values with which a transform of a run was applied.
 struct FittedTransform {
-  bool is_known = false;             ///< False if the transform does not disclose them.
+  bool is_known = false;             ///< False if the transform does not disclose its values.
   std::vector<FittedTensor> values;  ///< Empty for a transform that learns nothing.
 };
 

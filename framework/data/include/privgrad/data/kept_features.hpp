@@ -1,5 +1,5 @@
-// The keys under which features are stored, and the replacement of examples' features by stored
-// ones.
+// Makes the keys under which features are stored, and replaces examples' features by stored
+// features.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,18 +13,18 @@
 
 namespace privgrad::core {
 
-/// The code that makes features, and its parameters. Outputs have the same bits on every processor
-/// if a component keeps its promise; in case it does not, the key also names the instruction set
-/// and the C library, whose elementary functions it may use.
+/// The key of the code that computes features, and of its parameters. Outputs have the same bits on
+/// every processor if a component keeps its promise. In case it does not, the key also names the
+/// instruction set, and the C library whose elementary functions it may use.
 /// \param role  "backend", "transform".
 nlohmann::json key_of_code(const std::string& role, const Component& component,
                            const Params& params);
 
-/// \param about  everything except the examples that determines the outputs.
+/// \param about  everything that determines the outputs, except the examples.
 /// \param what  "outputs of frozen layers", for notes.
 /// \param row_size  numbers per example.
-/// \param data  the input: its features are hashed in their present form, whatever source and
-///   transforms made them. Targets are not part of the key, because outputs do not depend on them.
+/// \param data  the input: its features are hashed as they are, whatever source and transforms made
+///   them. Targets are not part of the key, because outputs do not depend on them.
 FeatureKey key_of_features(nlohmann::json about, std::string what, std::size_t row_size,
                            const Dataset& data);
 

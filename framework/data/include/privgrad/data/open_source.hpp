@@ -12,9 +12,9 @@ namespace privgrad::core {
 
 /// \param streaming  the section data.streaming; if absent: returns the source itself, with its
 ///   rows in memory.
-/// \returns with streaming, a source whose rows are in a memory-mapped file. The file is found, or
-///   made when rows or facts about them are first requested.
-/// \throws ConfigError if the source cannot stream; as the source.
+/// \returns with streaming, a source whose rows are in a memory-mapped file, found or made when
+///   rows, or facts about rows, are first requested.
+/// \throws ConfigError if the source cannot stream; otherwise as the source.
 ComponentPtr<DataSource> open_source(const ComponentUse& use,
                                      const std::optional<Streaming>& streaming);
 

@@ -1,4 +1,4 @@
-// Folders for private copies of data, which only the user can read, and their files.
+// Folders that only the user can read, for private copies of data, and the files in them.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class Descriptor {
 
   int get() const noexcept { return number_; }
   explicit operator bool() const noexcept { return number_ >= 0; }
-  /// \returns whether everything written is known to have reached the disk.
+  /// \returns whether everything written has certainly reached the disk.
   bool close() noexcept;
 
  private:
@@ -34,15 +34,15 @@ class Descriptor {
 
 /// A folder for private copies of data, with mode 0700, owned by the user, and not a link.
 ///
-/// Privacy: nobody else can read it. Threads: const functions may run concurrently.
+/// Privacy: no other user can read it. Threads: const functions may run concurrently.
 class PrivateFolder {
  public:
   /// Creates the folder if it is missing.
-  /// \throws ConfigError if it belongs to other users or is open to them; IoError if it is a link
-  ///   or not a folder, or cannot be created.
+  /// \throws ConfigError if it belongs to or is accessible by another user; IoError if it is a
+  ///   link or not a folder, or cannot be created.
   explicit PrivateFolder(const std::filesystem::path& folder);
 
-  /// \returns an existing folder; `get()` is invalid if there is none.
+  /// Opens an existing folder. \returns its descriptor; `get()` is invalid if there is no folder.
   /// \throws as above
   static Descriptor open(const std::filesystem::path& folder);
 
@@ -54,19 +54,19 @@ class PrivateFolder {
   Descriptor descriptor_;
 };
 
-/// The operating system's text for an error number.
+/// Returns the operating system's text for an error number.
 std::string words_of(int error);
 
-/// \returns whether all bytes were written; if not, errno says why.
+/// \returns whether all bytes were written; if not, errno gives the reason.
 bool write_all(int descriptor, std::string_view bytes);
 
 /// \returns whether that many bytes were available.
 bool read_all(int descriptor, std::span<char> bytes);
 
-/// read_all() from an offset in a file.
+/// Does the same as read_all(), from an offset in a file.
 bool read_all_at(int descriptor, std::uint64_t place, std::span<char> bytes);
 
-/// "6200 MB".
+/// Returns a size in words: "6200 MB".
 std::string size_words(std::uint64_t bytes);
 
 }  // namespace privgrad::core

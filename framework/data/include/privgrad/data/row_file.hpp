@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,46 +19,46 @@ namespace privgrad::core {
 inline constexpr std::string_view kRowFileHead = "privgrad rows 1\n";
 inline constexpr std::string_view kRowFileSuffix = ".rows";
 
-/// How rows are stored: as bytes, which mean byte * scale, or as float32.
+/// How rows are stored: as bytes, each of which means byte * scale, or as float32.
 struct RowEncoding {
   bool is_bytes = false;
   float scale = 1.0f;
 };
 
-/// Identifies the file of a folder that holds the rows.
+/// Identifies the file with the rows in a folder.
 struct RowPlace {
-  /// The NAME of the file NAME.rows: 64 hex digits. "": the file has no name, and disappears once
-  /// nothing maps it.
+  /// The NAME in the file name NAME.rows: 64 hex digits. If "", the file has no name, and
+  /// disappears once no process maps it.
   std::string name;
-  /// Everything that determines the rows, on one line; compared when the file is found.
+  /// Everything that determines the rows, on one line; compared with a found file's key.
   std::string key;
 };
 
-/// A file of rows, mapped into memory: the system reads the used rows from the disk, and reclaims
-/// the memory when it needs it.
+/// A file of rows, mapped into memory: the system reads rows from the disk when they are used, and
+/// reclaims the memory when needed.
 ///
 /// NAME.rows, of mode 0600, little-endian:
 ///
 /// "privgrad rows 1\n", a line of JSON with the offset and the BLAKE2b hash of the description,
-/// zeros up to byte 4096; four parts, each from a multiple of 64 on: training features, training
+/// zeros up to byte 4096; four parts, each at a multiple of 64 bytes: training features, training
 /// targets, test features and test targets (float32, or bytes; row after row); the description,
 /// JSON: the key, the encoding of rows, DataInfo, and the offset, length and BLAKE2b-256 hash of
 /// each part.
 ///
 /// The head, the file's size, the hash of the description, and the key are checked when the file is
-/// found. A truncated file is thus detected before it is mapped. PrivGrad itself never truncates it
-/// later: it does not write to a file that has its name, but replaces it by another one. Only
+/// found. A truncated file is thus detected before it is mapped. PrivGrad itself never truncates a
+/// mapped file: it never writes to a file that already has its name, but replaces the file. Only
 /// is_whole() checks the hash of each part, for which it reads the part once.
 ///
 /// Privacy: as private as the rows. Threads: const functions may run concurrently.
 class RowFile : public std::enable_shared_from_this<RowFile> {
  public:
-  /// Receives the completed share of a long operation, 0 to 1; may be empty.
+  /// A function that receives the completed share of a long operation, 0 to 1; may be empty.
   using Progress = std::function<void(double)>;
 
   /// \param why  receives the reason why a file of that name cannot be used; "" if there is no such
-  ///   reason.
-  /// \returns null if there is no such file, or if it is not complete or has another key.
+  ///   file, or if it can be used.
+  /// \returns null if there is no such file, or if it is not complete or has a different key.
   static std::shared_ptr<const RowFile> find(const PrivateFolder& folder, const RowPlace& place,
                                              std::string& why);
 
@@ -77,7 +76,7 @@ class RowFile : public std::enable_shared_from_this<RowFile> {
   bool is_whole(Split split, const Progress& progress) const;
 
   /// \param shape  the shape of the rows.
-  /// \throws IoError as Dataset
+  /// \throws IoError as Dataset does.
   Dataset rows(Split split, const ExampleShape& shape) const;
 
  private:
@@ -101,13 +100,13 @@ class RowFile : public std::enable_shared_from_this<RowFile> {
   std::string content_;
 };
 
-/// Writes a file of rows. It has no name until it is complete and on the disk, so a killed process
-/// leaves nothing (on a file system without O_TMPFILE: a file NAME.rows.DIGITS.new, which nothing
-/// reads).
+/// Writes a file of rows. The file has no name until it is complete and on the disk, so a killed
+/// process leaves nothing (without O_TMPFILE, it leaves a file NAME.rows.DIGITS.new, which is never
+/// read).
 class RowFileWriter {
  public:
   /// \param folder  outlives this.
-  /// \throws IoError if nothing can be written there.
+  /// \throws IoError if nothing can be written to the folder.
   RowFileWriter(const PrivateFolder& folder, RowPlace place);
   RowFileWriter(const RowFileWriter&) = delete;
   RowFileWriter& operator=(const RowFileWriter&) = delete;
@@ -121,8 +120,8 @@ class RowFileWriter {
   std::uint64_t rows(Split split) const noexcept;
   std::size_t row_size() const noexcept { return row_size_; }
 
-  /// \param info  the info with the shape and the numbers of the rows that were added.
-  /// \returns the file, mapped.
+  /// \param info  contains the shape of the added rows, and how many each split has.
+  /// \returns the mapped file.
   std::shared_ptr<const RowFile> finish(const DataInfo& info);
 
  private:

@@ -1,4 +1,4 @@
-// The training and test rows of a run, on their way from the data source to the model.
+// The training and test rows of a run, and the interface by which transforms learn.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +17,19 @@ class Teacher {
  public:
   virtual ~Teacher() = default;
   /// \param number  the number of the transform in the manifest.
-  /// \param transform  one whose Statistic is `released`.
-  /// \param train  the rows as the preceding transforms have left them.
+  /// \param transform  a transform whose Statistic is `released`.
+  /// \param train  the rows, after the preceding transforms.
   virtual void teach(std::size_t number, Transform& transform, const Dataset& train) = 0;
 };
 
-/// The training and test examples that the model receives.
+/// The training and test examples for the model.
 struct RunData {
   Dataset train, test;
-  /// The values that the transforms have learnt, in their order; empty before they were applied.
-  /// Each is as private as its transform says (Statistic).
+  /// The values that the transforms have learnt, in the transforms' order; empty before transforms
+  /// were applied. Each is as private as its transform states (Statistic).
   std::vector<FittedTransform> preprocessing = {};
-  /// A name for exactly these rows if they are in a file; otherwise "". Data whose examples were
-  /// changed has no name.
+  /// A name that identifies exactly these rows if they are in a file; otherwise "". Changed
+  /// examples have no name.
   std::string kept_as = {};
 };
 

@@ -1,4 +1,4 @@
-// A data source that uses some training rows of another source, drawn with a public seed.
+// Makes a data source from a part of another source's training rows, drawn with a public seed.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace privgrad::core {
 
-/// Draws `rows` of the training rows uniformly without replacement; they keep their order. Test
-/// rows stay as they are.
+/// Draws `rows` training rows uniformly, without replacement; the rows keep their order. Test
+/// rows are not changed.
 ///
 /// Privacy: the draw depends only on the seed and on the number of training rows, not on their
 /// content. If that number is public, an example does not affect which other examples are drawn.
-/// Under add_or_remove_one it is not public, so the plan lists the draw as unaccounted.
-/// \param seed  if absent: only info() can be called; read() throws.
+/// Under add_or_remove_one the number is not public, so the plan lists the draw as unaccounted.
+/// \param seed  if absent, only info() can be called, and read() throws.
 /// \throws (info) ConfigError if there are fewer rows.
 ComponentPtr<DataSource> sampled(ComponentPtr<DataSource> source, std::uint64_t rows,
                                  std::optional<std::uint64_t> seed);

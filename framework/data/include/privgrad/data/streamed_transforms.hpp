@@ -11,21 +11,21 @@
 
 namespace privgrad::core {
 
-/// Checks that a transform can be applied to rows that do not fit in memory: one by one
-/// (Transform::is_by_row()), and without learning from all of them at once.
-/// \throws ConfigError with the reason if it cannot.
+/// Checks that a transform can be applied to rows that do not fit in memory: row by row
+/// (Transform::is_by_row()), and without learning from all rows at once.
+/// \throws ConfigError with the reason if the transform cannot.
 void check_streamable(const ComponentUse& use, const Transform& transform);
 
-/// Applies the transforms of a manifest to rows in a file: the transformed rows are written to
-/// another file, which replaces the first one. Gives the same bits as apply_transform(), for any
-/// number of threads.
+/// Applies the transforms of a manifest to rows in a file: writes the transformed rows to another
+/// file, which `data` then uses instead. Gives the same bits as apply_transform(), for any number
+/// of threads.
 ///
-/// Successive transforms share a file if possible. A transform that learns from a released
-/// statistic needs the output of the preceding transforms, which is therefore written first. The
-/// rows after the first such transform differ in every run, so their file has no name and
-/// disappears with the process. All other files are kept, and identified by the hash of the rows
-/// and by the transforms' code and parameters.
-/// \param data  its `kept_as` names the rows; if it is "", nothing is kept.
+/// Successive transforms write one file together if possible. A transform that learns from a
+/// released statistic needs the output of the preceding transforms, which is therefore written
+/// first. The rows after the first such transform differ in every run, so their file has no name
+/// and disappears with the process. All other files are kept, and identified by the hash of the
+/// rows and by the transforms' code and parameters.
+/// \param data  `kept_as` names the rows; if it is "", no file is kept.
 /// \param planned  one per transform.
 /// \throws as apply_transform()
 void apply_streamed_transforms(const Manifest& manifest, std::span<const Statistic> planned,

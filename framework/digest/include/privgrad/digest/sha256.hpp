@@ -31,7 +31,7 @@ class Sha256 {
 /// \returns the SHA-256 of the text, 64 lower-case hex digits.
 std::string sha256_hex(std::string_view text);
 
-/// Whether the text has the form of sha256_hex() results.
+/// Whether the text has the form of a result of sha256_hex().
 bool is_sha256_hex(std::string_view text);
 
 }  // namespace privgrad::core

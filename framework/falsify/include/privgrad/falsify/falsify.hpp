@@ -1,4 +1,4 @@
-// The neighbouring-run test: tries to refute a plan by two runs on data that differ in one row.
+// The neighbouring-run test, which tries to refute a plan by two runs on neighbouring data.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace privgrad::core {
 
-/// A difference between two runs that noise does not cover.
+/// A difference between two runs that the noise does not cover.
 struct Difference {
   std::string what;                   ///< "batch", "release", "charges", ...: see falsify().
   std::optional<std::uint64_t> step;  ///< Nothing if the difference concerns the whole run.
@@ -21,7 +21,7 @@ struct Difference {
 
 /// The differences found, and the extent of the comparison.
 struct Falsified {
-  /// Empty: the plan is not refuted, which does not prove it.
+  /// If empty, the plan is not refuted, but is not proved either.
   std::vector<Difference> differences;
   /// Parts that the comparison omits, each with the reason.
   std::vector<std::string> not_compared;
@@ -41,28 +41,28 @@ struct FalsifyOptions {
 };
 
 /// Tries to refute a plan: runs its first steps with the same keys on two data sets that differ in
-/// one row (if clients are protected as a whole, in the rows of one client), and compares every
-/// value between private data and release, and everything after the release, with its allowed
+/// one row (if clients are protected as a whole, in the rows of one client), and checks every
+/// value between private data and release, and everything after the release, against its allowed
 /// value.
 ///
-/// Nothing here is statistical. The second run is led through the releases of the first: it
-/// continues with them instead of its own (ReleaseWitness), as in adaptive composition. Then only
+/// Nothing here is statistical. The second run is led through the first run's releases: it
+/// continues with these instead of its own (ReleaseWitness), as in adaptive composition. Then only
 /// the differing row's contribution to the sums of its steps may differ; everything that follows
 /// from releases must be the same. With fixed keys, a release is a function of the data,
 ///
 ///     release_t = round((sum of the cells of the rows in the batch + noise of step t)) / divisor,
 ///
-/// or a recipe's result from the sums and noise of all steps so far, and each of its parts can be
+/// or a recipe's result from the sums and noise of all steps so far, and each part can be
 /// recomputed independently: the sampler draws the batch from the number of rows, the program
 /// computes a row's cells from that row only, and the noise follows from its address. The
 /// comparison covers
 ///
-/// - "transforms": the transformed row, wherever the plan says that it depends only on that row;
+/// - "transforms": the transformed row, if by the plan it depends only on the row itself;
 /// - "statistic": that the releases before the first step follow from the rows' own contributions,
 ///   the divisor and the paid noise;
 /// - "batch": the drawn rows. The differing row is the last one, so the other rows keep their
 ///   numbers. A sampler whose draws for the other rows depend on the number of rows is reported
-///   here, even if its law allows this, because its draws cannot be matched;
+///   here, even if its law allows that, because the two runs' draws cannot be matched;
 /// - "contribution": that a row's cells are no longer than the bound, in integers;
 /// - "release": that the released numbers follow, bit for bit, from the rows' own cells, the plan's
 ///   divisor and the paid noise; this includes releases that steer adaptive noise, and the local
@@ -71,16 +71,16 @@ struct FalsifyOptions {
 /// - "parameters": the parameters at the beginning of each step;
 /// - "noise", "clip norm": the stated standard deviation, and the clip norm in use;
 /// - "charges", "status": the ledgers' charges, the steps made, and how the run ends;
-/// - "repeat": that the same data gives the same bits with another number of threads;
+/// - "repeat": that the same data gives the same bits with a different number of threads;
 /// - "key": that a batch that is charged as randomly drawn depends on the key;
 /// - "record": the files of the two runs, one by one (differing_records()).
 ///
-/// Neighbours: the last row is replaced by zeros (and another class), by a copy of the row before,
-/// by numbers so large that gradients overflow, or by subnormal numbers. If features are tokens, it
-/// is replaced by the last token of the vocabulary at every place, and by empty places, instead of
-/// such numbers. Under add_or_remove_one it is also removed. A replaced row serves for all three
-/// adjacencies: it shows that the other rows' contributions are unchanged, and that the row's own
-/// contribution is within the bound.
+/// Neighbours: the last row is replaced by zeros (and a different class), by a copy of the row
+/// before it, by numbers so large that gradients overflow, or by subnormal numbers. If features are
+/// tokens, it is replaced by the last token of the vocabulary at every place, and by empty places,
+/// instead of by such numbers. Under add_or_remove_one it is also removed. A replaced row tests all
+/// three adjacencies: the other rows' contributions must not change, and the row's own contribution
+/// must be within the bound.
 ///
 /// Tries seeds from options.seed upwards until the row is in a batch of the compared steps.
 ///

@@ -1,4 +1,4 @@
-// Running any plan, with one owner of data or many clients: the entry point to training.
+// The entry point to training: runs any plan, with one owner of data or many clients.
 #pragma once
 
 #include "privgrad/train/run.hpp"
@@ -15,17 +15,17 @@ namespace privgrad::core {
 /// clipped sum computed and released. A step that exceeds the budget ends the run with the current
 /// model, before the step touches the data.
 ///
-/// With a state folder, it saves checkpoints there (CheckpointFolder), and until it is finished the
-/// directory contains resume.json with the name of its folder. Its results equal those of a run
-/// without checkpoints, even if it is killed and resumed: docs/resume.md.
+/// With a state folder, the run saves checkpoints there (CheckpointFolder), and until it is
+/// finished its directory contains resume.json with the name of its folder. The results are the
+/// same as without checkpoints, even if the run is killed and resumed: docs/resume.md.
 /// \throws IoError, NumericError, PluginError, PrivacyError; a run that throws leaves its ledger.
-///   When resumed, ConfigError if it is finished, PrivacyError if it cannot continue as it would
-///   have.
+///   When resumed: ConfigError if the run is finished, PrivacyError if it cannot continue as
+///   without the interruption.
 RunResult run(const Plan& plan, const RunOptions& options);
 
 /// Replaces run() in every process of a cluster except process 0: computes whatever process 0
 /// requests until the run is finished. Writes nothing.
-/// \param options  threads, lock, features and cluster; only process 0 uses the others.
+/// \param options  only threads, lock, features and cluster are used; process 0 uses the others.
 /// \throws as run(), and IoError if process 0 is gone. The caller ends the other processes
 ///   (Cluster::end_all).
 void work_for_others(const Manifest& manifest, const RunOptions& options);

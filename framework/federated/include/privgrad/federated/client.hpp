@@ -27,7 +27,7 @@ class WorkbenchPool {
   /// \param plan, executor  outlive the pool.
   WorkbenchPool(const Plan& plan, Executor& executor) : plan_(plan), executor_(executor) {}
 
-  /// Calls `action` with a workbench that is not in use. Threads: may be called from several.
+  /// Calls `action` with a workbench that is not in use. Threads: calls may overlap.
   void with(const std::function<void(Workbench&)>& action);
 
  private:
@@ -37,27 +37,27 @@ class WorkbenchPool {
   std::vector<std::unique_ptr<Workbench>> free_;
 };
 
-/// One client of a federated run: its examples, and its state between rounds. With fed_avg its
-/// models, and its estimates if they are private, are releases; with dp_fed_avg the server is
-/// trusted with exact models.
+/// One client of a federated run: its examples, and its state between rounds. With fed_avg, its
+/// models and its private estimates are releases; with dp_fed_avg, the server is trusted with exact
+/// models.
 ///
 /// Threads: calls on one client never overlap; clients of different workbenches may run at once.
 class Client {
  public:
   /// \param number  the number of the client, 0-based.
-  /// \param data  all training examples; the client reads only its own. All outlive the client.
-  /// \param keys  the keys of the run; see key_of(). They change only between rounds.
+  /// \param data  all training examples; the client reads only its own. All six outlive the client.
+  /// \param keys  the keys of the run; see key_of(). Keys change only between rounds.
   Client(std::size_t number, const FederatedPlan& federated, const Federated& wish,
          const Dataset& data, const RunKeys& keys, Executor& executor);
 
-  /// The key of a client's sampler and noise. The first client's is the run's key, so that a
-  /// federation of one client makes the same draws as a central run; the others are derived from
-  /// it.
+  /// The key of a client's sampler and noise. The first client uses the run's key, so that a
+  /// federation of one client makes the same draws as a central run; other clients' keys are
+  /// derived from it.
   static RandomKey key_of(std::size_t number, const RandomKey& run_key);
 
   /// \throws IoError; PluginError if the components' charges differ from the plan.
   void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
-  /// The same for a restored client.
+  /// The same as open_ledger(), for a restored client.
   /// \param may_repeat  LedgerReopening::may_repeat.
   /// \throws IoError, PrivacyError as Trainer::reopen_ledger().
   void reopen_ledger(const std::filesystem::path& file, const nlohmann::json& facts,
@@ -79,7 +79,7 @@ class Client {
 
   void close_ledger(const std::string& status, const nlohmann::json& files);
 
-  /// The same as Trainer::lead_by(), for its steps and its estimates.
+  /// The same as Trainer::lead_by(), for the client's steps and estimates.
   void lead_by(ReleaseWitness* witness);
   /// The same as Trainer::look_again_by().
   void look_again_by(SecondLook& second_look) { trainer_.look_again_by(second_look); }
@@ -95,26 +95,26 @@ class Client {
   bool diverged() const { return diverged_; }
 
   /// Drops the state of earlier rounds, and gives the next step this number instead of
-  /// steps_done(); batches and schedules depend on it. Only for clients without a ledger.
+  /// steps_done(); batches and schedules depend on the number. Only for clients without a ledger.
   void begin_at(std::uint64_t step);
 
   /// Makes one round: pays for the steps and makes them, beginning at the received model; then, if
   /// planned, pays for and makes the estimates.
   /// \param steps  at most steps_left(), > 0.
-  /// \returns nothing if the ledger refuses the steps: then no example was read.
+  /// \returns nothing if the ledger refuses the steps; no example was read then.
   std::optional<ClientRound> train(std::span<const float> received, std::uint64_t steps,
                                    Workbench& bench);
 
-  // The parts of train(), for a round that two processes make together: process 0, which holds all
+  // The parts of train(), for a round that two processes make together: process 0, which has all
   // ledgers, pays and hands the receipts over to another process, which does the rest.
 
-  /// \returns whether the ledger pays for that many steps; their receipts are then in hand.
+  /// \returns whether the ledger pays for the steps; their receipts are then in hand.
   bool pay_for(std::uint64_t steps);
   /// \pre pay_for(), or take_over(), for as many steps.
   ClientRound make_steps(std::span<const float> received, std::uint64_t steps, Workbench& bench);
-  /// After make_steps(): whether an estimate will read examples again.
+  /// Whether an estimate will read examples again; valid after make_steps().
   bool wants_estimate() const;
-  /// \returns whether the ledger pays for the estimate; if not, none is made.
+  /// \returns whether the ledger pays for the estimate; otherwise no estimate is made.
   bool pay_for_estimate();
   /// \pre pay_for_estimate(), or take_over_estimate().
   void estimate(std::span<const float> received, ClientRound& round, Workbench& bench);
@@ -127,8 +127,8 @@ class Client {
   void hand_over_estimate() { paid_estimates_.clear(); }
   void set_diverged(bool diverged) { diverged_ = diverged; }
 
-  /// For a restored client: pays for a round's steps, and for its estimate if there may have been
-  /// one, without making any of them. Their noise is never used.
+  /// For a restored client: pays for a round's steps, and for an estimate that may have been made,
+  /// without making either. Their noise is never used.
   void give_up(std::uint64_t steps);
   /// At the server, for a client that is a separate program: records the progress that the client
   /// reports.

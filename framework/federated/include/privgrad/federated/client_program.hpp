@@ -1,4 +1,4 @@
-// The clients of dp_fed_avg as a program whose examples are clients; drop-outs and stragglers.
+// A program for dp_fed_avg whose examples are clients; also draws drop-outs and stragglers.
 #pragma once
 
 #include <algorithm>
@@ -33,9 +33,9 @@ struct Mishaps {
 Mishaps draw_mishaps(const Federated& wish, const RandomKey& key, std::uint64_t round);
 
 /// A program whose examples are clients. A client's gradient is the negative of the change that its
-/// local steps make: received - sent. The code that clips, adds up and releases per-example
-/// gradients then does so for clients (McMahan et al. 2018, DP-FedAvg), and a step of gradient
-/// descent with learning rate 1 yields the mean of the models.
+/// local steps make: received - sent. So the code that clips, adds up and releases per-example
+/// gradients works for clients (McMahan et al. 2018, DP-FedAvg), and a step of gradient descent
+/// with learning rate 1 yields the mean of the models.
 class ClientProgram final : public Program, public ReproducibleRows {
  public:
   /// \param clients, pool, executor  outlive the program.
@@ -44,10 +44,10 @@ class ClientProgram final : public Program, public ReproducibleRows {
       : clients_(clients), parameters_(parameters), pool_(pool), executor_(executor) {}
 
   /// \param first_step  the number of the round's first local step, for every client. A client
-  ///   starts each round afresh: the proof for samples of a fixed size requires that contributions
-  ///   depend on released models and not on earlier draws, because the draws of other clients
-  ///   reveal something about the draw of one client.
-  /// \param mishaps  the changes of dropped clients are lost, and count as zero.
+  ///   keeps no state between rounds: the proof for samples of a fixed size requires that
+  ///   contributions depend only on released models, not on earlier draws, because the draws of
+  ///   other clients reveal something about the draw of one client.
+  /// \param mishaps  the changes of dropped clients are lost, and are summed as zeros.
   void begin_round(std::uint64_t first_step, std::uint64_t local_iterations,
                    const Mishaps& mishaps);
 
@@ -69,7 +69,7 @@ class ClientProgram final : public Program, public ReproducibleRows {
 
   std::size_t parameter_count() const override { return parameters_; }
   void load_parameters(std::span<const float> parameters) override;
-  /// The only feature of each example is the number of a client, which is trained once per round.
+  /// Trains each client once per round. The only feature of an example is the number of a client.
   void gradient_rows(const Batch& batch, std::span<float> rows) const override;
   Evaluation evaluate(const Batch&) const override { return {}; }
 

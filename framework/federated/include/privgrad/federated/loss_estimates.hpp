@@ -1,4 +1,4 @@
-// A server's estimates of constants of the clients' losses, for adaptive local iterations.
+// Estimates constants of the clients' losses at the server, for adaptive local iterations.
 #pragma once
 
 #include <array>
@@ -24,13 +24,13 @@ struct ExactLosses {
 /// A server's knowledge about one client after a round.
 struct ClientRound {
   double weight = 0.0;  ///< Public; the weights of a round add up to 1.
-  /// Released with fed_avg, as are all following members except `exact`.
+  /// With fed_avg, this and all following members except `exact` are released.
   std::vector<float> model;
   double rates = 0.0;  ///< Sum of the learning rates of its steps.
   /// The variance of the noise in each coordinate of the model; see LossEstimator.
   double noise_variance = 0.0;
   /// Noisy means over the client's examples of l(w') - l(w) and l(w') - 2 l((w + w')/2) + l(w),
-  /// where w is the received model and w' the sent one.
+  /// where w is the received model and w' the sent model.
   std::optional<std::array<double, 2>> loss_changes;
   std::optional<ExactLosses> exact;
 
@@ -40,8 +40,8 @@ struct ClientRound {
   }
 };
 
-/// The constants of the losses that an adaptive number of local iterations requests; see
-/// FederatedProgress for the names.
+/// The constants of the losses by which local iterations adapt; see FederatedProgress for the
+/// names.
 struct LossEstimates {
   std::optional<double> lipschitz, smoothness, divergence, convexity, heterogeneity;
 
@@ -55,8 +55,8 @@ struct LossEstimates {
 ///
 /// `from_models`. The model of a client that made its steps by plain gradient descent reveals the
 /// mean of its released gradients, g_i = (w - w'_i) / rates_i, with noise of public variance n_i =
-/// noise_variance_i / rates_i^2 in each of d coordinates. The squared length of such a vector is
-/// too large by d n_i on average, which is subtracted. With weights p_i and the mean g,
+/// noise_variance_i / rates_i^2 in each of d coordinates. On average, the squared length of g_i is
+/// too large by d n_i, which is subtracted. With weights p_i and the mean g,
 ///
 ///     lipschitz      sum_i p_i (|g_i|^2 - d n_i) / |g_i|             the slope along the way made
 ///     divergence^2   sum_i p_i |g_i - g|^2 - d sum_i (p_i - p_i^2) n_i
@@ -69,10 +69,10 @@ struct LossEstimates {
 ///     convexity h    (<g - g', D> - m) / |D|^2,    m = d sum_i p_i^2 rates_i n'_i
 ///     smoothness^2   (|g - g'|^2 - d sum_i p_i^2 (n_i + n'_i) - 2 h m) / |D|^2
 ///
-/// The noise of g' is also part of D. It moves the model along itself, which changes the gradient
-/// by h times as much; m corrects for this. Negative squares count as 0. With other optimizers the
-/// model does not reveal the mean of the gradients, and these numbers mean less. They cost nothing
-/// with any optimizer.
+/// The noise of g' is also part of D. This noise moves the model in its own direction, which
+/// changes the gradient by h times the move; m corrects for this. Negative squares count as 0. With
+/// other optimizers the model does not reveal the mean of the gradients, and these estimates are
+/// less meaningful. The estimates cost nothing with any optimizer.
 ///
 /// `private`. From the noisy changes of the losses, a_i and b_i, with D_i = w'_i - w:
 ///
@@ -84,15 +84,15 @@ struct LossEstimates {
 ///
 /// `unaccounted`. The exact formulas of Ling et al., on a batch of private examples.
 ///
-/// Privacy: a function of its arguments.
+/// Privacy: depends only on the arguments of its functions.
 class LossEstimator {
  public:
   LossEstimator(EstimateMode mode, std::size_t parameters) : mode_(mode), size_(parameters) {}
 
   /// \param before  the model that the clients received, [parameters].
   /// \param clients  the clients whose models arrived, in a fixed order.
-  /// \returns the constants; one that cannot be estimated yet is missing. If a client's learning
-  ///   rates were 0 in the round, all are missing, because its model then reveals no gradient.
+  /// \returns the constants, except constants that cannot be estimated yet. If a client's learning
+  ///   rates were 0 in the round, all are missing, because that client's model reveals no gradient.
   LossEstimates after_round(std::span<const float> before, const std::vector<ClientRound>& clients);
 
   /// Saves the values of the last round, on which the next estimates depend.
@@ -114,7 +114,7 @@ class LossEstimator {
 
   EstimateMode mode_;
   std::size_t size_;
-  // From the last round.
+  // The numbers of the last round.
   std::vector<float> model_, gradient_;
   double noise_ = 0.0, noise_in_step_ = 0.0;
 };

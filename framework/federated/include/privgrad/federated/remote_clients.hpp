@@ -18,19 +18,19 @@ struct OrderToClient {
   std::string order;
 };
 
-/// Clients of a federated run that are separate programs, on other machines: each holds its
-/// examples, its noise and its ledger (RemoteClient), and the server holds none of these. An
-/// implementation transports the messages.
+/// Clients of a federated run that are separate programs, on other machines: each has its own
+/// examples, noise and ledger (RemoteClient), and the server has none of these. An implementation
+/// transports the messages.
 class RemoteClients {
  public:
   virtual ~RemoteClients() = default;
 
   /// Sends orders, and waits for the answers; the implementation decides how long.
   /// \param orders  at most one per client: the orders of a round or, once the run is finished, the
-  ///   farewell to every client, whose answers are ignored.
-  /// \returns the answer to each order; nothing if none came, so that the client counts as lost in
-  ///   this round. Answers are not trusted: the caller refuses any text that is not an answer to
-  ///   the order.
+  ///   farewell to every client, which answers with a receipt or repeats the farewell.
+  /// \returns the answer to each order; nothing if no answer came, so that the client counts as
+  ///   lost in this round. Answers are not trusted: the caller refuses any text that is not an
+  ///   answer to the order.
   virtual std::vector<std::optional<std::string>> ask(std::span<const OrderToClient> orders) = 0;
 
   /// Reports that a text is not a valid answer, so that the client counts as lost in this round; or
@@ -40,8 +40,8 @@ class RemoteClients {
 };
 
 /// The facts on which server and clients must agree before anything is charged: "protocol",
-/// "program", "plugins" and "manifest", without its section `data`, because each client has data of
-/// its own.
-nlohmann::json common_ground_of(const Manifest& manifest, const std::string& lock);
+/// "program", "plugins" and "manifest", without its section `data` and its `privacy.account`,
+/// because each client has its own data, and may have an account of them.
+nlohmann::json common_ground_of(const Manifest& manifest);
 
 }  // namespace privgrad::core

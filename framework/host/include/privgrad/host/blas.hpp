@@ -1,15 +1,15 @@
-// Settings of OpenBLAS that must be made before plugins are loaded.
+// Makes settings of OpenBLAS, which must be made before plugins are loaded.
 #pragma once
 
 namespace privgrad::host {
 
-/// Must be called before plugins are loaded: limits OpenBLAS, which some plugins use, to one
-/// thread. The executor already manages threads. A product that OpenBLAS splits among threads has
-/// other last bits, and starting its threads takes longer than loading all plugins.
+/// Limits OpenBLAS, which some plugins use, to one thread; must be called before plugins are
+/// loaded. The executor already manages threads; a product that OpenBLAS splits among threads has
+/// different last bits, and starting OpenBLAS's threads takes longer than loading all plugins.
 void limit_blas_threads();
 
-/// Must be called before plugins are loaded: if PRIVGRAD_INSTRUCTIONS names a level, OpenBLAS also
-/// uses its kernels of that level. The last bits of its products depend on the level.
+/// If PRIVGRAD_INSTRUCTIONS names a level, makes OpenBLAS use its kernels of that level, too; must
+/// be called before plugins are loaded. The last bits of its products depend on the level.
 void choose_blas_kernels();
 
 }  // namespace privgrad::host

@@ -1,4 +1,4 @@
-// Records which installed plugin owns a component's bare name if several plugins offer it.
+// Records which installed plugin owns a component's bare name if several plugins offer that name.
 #pragma once
 
 #include <filesystem>
@@ -18,10 +18,10 @@ struct ClaimedName {
 /// The claims that `privgrad plugins install` has recorded in a folder of plugins, one line
 /// "KIND/NAME PLUGIN" each. A component installed later under a taken name is found only by its
 /// full name, so manifests keep their meaning.
-/// \returns no claims if there is no such file, or if other users may write it.
+/// \returns the claims; none if there is no such file, or if other users may write it.
 std::vector<ClaimedName> read_claims(const std::filesystem::path& folder);
 
-/// The file in which the claims are recorded.
+/// Returns the file in which the claims are recorded.
 std::filesystem::path claims_file(const std::filesystem::path& folder);
 
 /// \returns the claims as the content of that file.

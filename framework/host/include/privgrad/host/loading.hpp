@@ -9,14 +9,14 @@ namespace privgrad::host {
 /// a report of a crash can name the file.
 const char* loading_now() noexcept;
 
-/// Stores loading_now() in other memory from now on, for example in memory that a parent process
-/// can read.
+/// Sets where loading_now() is stored from now on, for example in memory that a parent process can
+/// read.
 /// \param memory  kMostLoading characters, initially "", never freed.
 constexpr std::size_t kMostLoading = 4096;
 void keep_loading_in(char* memory) noexcept;
 
-/// Calls this before and after each loading of a plugin's code, on the loading thread, so that a
-/// monitor can check that loading returns. Null: nothing is called.
+/// Sets a function that is called before and after each loading of a plugin's code, on the loading
+/// thread, so that a monitor can check that loading returns. Null: none is called.
 void tell_of_loading(void (*told)(bool begins)) noexcept;
 
 }  // namespace privgrad::host

@@ -12,7 +12,7 @@
 
 namespace privgrad::host {
 
-/// One [[plugin]] of a lock file.
+/// One [[plugin]] section of a lock file.
 struct LockedPlugin {
   std::string name;
   std::string version;
@@ -20,17 +20,17 @@ struct LockedPlugin {
   std::string sha256;  ///< 64 lower-case hex digits.
   std::string abi;
   /// The traits that the used components declare (privgrad/traits.hpp), separated by blanks; "" if
-  /// none.
+  /// there are none.
   std::string traits = {};
 };
 
-/// The plugins that a run used, with enough detail to require exactly these. The hashes cover the
-/// plugins, not the libraries that they link.
+/// The plugins that a run used, with enough detail to require exactly these plugins. The hashes
+/// cover the plugins, but not the libraries that plugins link.
 struct LockFile {
   std::filesystem::path path;  ///< The file from which it was read, for messages.
   std::vector<LockedPlugin> plugins;
 
-  /// The hashes for TrustPolicy: file name -> SHA-256.
+  /// Returns the hashes for TrustPolicy: file name -> SHA-256.
   std::multimap<std::string, std::string> pins() const;
 };
 

@@ -20,12 +20,13 @@ using RefusedFiles = std::map<std::filesystem::path, std::string>;
 
 /// The plugin files that may be loaded.
 struct TrustPolicy {
-  /// Only files under these directories are considered. Absolute. A manifest cannot add to them.
+  /// Absolute paths. Only files under these directories are considered. A manifest cannot add
+  /// directories.
   std::vector<std::filesystem::path> directories;
-  /// The directories that belong to the program itself, whose plugins have the first claim to a
+  /// The program's own directories, whose plugins have the first claim to a
   /// name.
   std::vector<std::filesystem::path> program_directories = {};
-  /// Plugin file name -> SHA-256. If set, files that are not listed, or have another hash, are
+  /// Plugin file name -> SHA-256. If set, files that are not listed, or have a different hash, are
   /// refused. A multimap, because two plugins may have the same file name in different directories.
   std::optional<std::multimap<std::string, std::string>> pins = std::nullopt;
   /// Refused files, and why.
@@ -45,18 +46,18 @@ class PluginHost {
   explicit PluginHost(TrustPolicy policy);
 
   /// Checks, in this order: the file name; that only the user or root can write it; that it is
-  /// inside a trusted directory; that it has the notes of a plugin; the ABI; that no plugin with
-  /// this name was offered before. Nothing in the file is executed. Its components are then in the
-  /// catalog; its hash is checked when it is loaded.
+  /// inside a trusted directory; that it contains the notes of a plugin; the ABI; that no plugin of
+  /// this name was offered before. Nothing in the file is executed. If the plugin is accepted, its
+  /// components are in the catalog; its hash is checked when it is loaded.
   /// \returns whether the plugin was offered; a refusal is recorded in catalog().refused().
   bool offer(const std::filesystem::path& file);
 
-  /// The same as offer(), but also maps the file and registers its components at once.
+  /// Like offer(), but also maps the file and registers its components at once.
   /// \throws PluginError, "FILE: what is wrong and what to do". No code of a refused plugin has
   ///   run, unless loading or registration itself failed. The catalog is unchanged.
   const PluginIdentity& load(const std::filesystem::path& file);
 
-  /// Loads everything that was offered; plugins that cannot be loaded are then in
+  /// Loads everything that was offered; adds plugins that cannot be loaded to
   /// catalog().refused().
   void load_offered() const { catalog_.components(); }
 

@@ -1,4 +1,4 @@
-// Finds the record which shows that a plugin file has passed `privgrad plugins test`.
+// Finds the record that a plugin file has passed `privgrad plugins test`.
 #pragma once
 
 #include <filesystem>
@@ -10,30 +10,30 @@
 
 namespace privgrad::host {
 
-/// The version of the conformance suite. Increase it with every new rule that a plugin may break
-/// although it passed before; records of other versions then no longer count.
+/// The version of the conformance suite. Increase it with every new rule that a previously passing
+/// plugin may break: records of all other versions no longer count.
 inline constexpr int kSuiteVersion = 1;
 
 /// The record that `privgrad plugins test` found no broken promise in a plugin's file.
 ///
 /// A record is a JSON file, beside the plugin (FILE.tested.json) or, if the tester cannot write to
 /// that folder, under the user's data folder by the hash of the file. It guards against forgotten
-/// tests, and proves nothing: anyone who can write the plugin can write the record.
+/// tests, but proves nothing: anyone who can write the plugin can also write the record.
 struct TestRecord {
   std::filesystem::path file;  ///< The record; empty if there is no valid one.
   /// One line that says why there is no valid record; "" if there is no record at all.
   std::string problem;
 };
 
-/// The places of a record for a plugin, in order of preference.
+/// Returns the places of a record for a plugin, in order of preference.
 /// \param plugin  the resolved path of its file.
 /// \param sha256  the hash of that file.
 std::vector<std::filesystem::path> record_places(const std::filesystem::path& plugin,
                                                  const std::string& sha256);
 
-/// Finds a record of this exact file: only the user or root can write it, as for plugins; it has
-/// the same hash, comes from this version of the suite, and covers every component that the plugin
-/// offers.
+/// Finds a valid record of this exact file: only the user or root can write the record, as for
+/// plugins; it has the file's hash, comes from this version of the suite, and covers every
+/// component that the plugin offers.
 /// \param plugin  the loaded plugin: name, hash and resolved path.
 TestRecord find_test_record(const PluginIdentity& plugin, const std::vector<Factory>& offered);
 

@@ -1,4 +1,4 @@
-// Loads a trained model into a C++ program and predicts with it: the one header applications need.
+// Loads a trained model into a C++ program and predicts with it: the only header that is needed.
 #pragma once
 
 #include <cstddef>
@@ -18,20 +18,20 @@ namespace privgrad {
 ///     const privgrad::LoadedModel model("runs/e2/model.safetensors");
 ///     const std::vector<double> probabilities = model.predict(features);
 ///
-/// Plugins are searched in the installed package, and in the directories in which the command
-/// searches (PRIVGRAD_PLUGIN_PATH).
+/// Plugins are searched in the installed package, and in the directories that the command searches
+/// (PRIVGRAD_PLUGIN_PATH).
 ///
 /// Privacy: the model was released; its prediction for a row is as private as the row. Threads:
-/// calls on one model never overlap; each divides its work among `threads` threads.
+/// calls on one model must not overlap; each call divides its work among `threads` threads.
 class PRIVGRAD_API LoadedModel {
  public:
   struct Options {
-    std::vector<std::filesystem::path> plugin_directories = {};  ///< Searched before all others.
+    std::vector<std::filesystem::path> plugin_directories = {};  ///< Searched first.
     int threads = 1;  ///< > 0; the result does not depend on it.
   };
 
-  /// \throws IoError if the file cannot be read, or is not a model; ConfigError if a plugin is
-  ///   missing, or the model cannot be applied; PluginError.
+  /// \throws IoError if the file cannot be read, or does not contain a model; ConfigError if a
+  ///   plugin is missing, or the model cannot be applied; PluginError.
   explicit LoadedModel(const std::filesystem::path& file);
   LoadedModel(const std::filesystem::path& file, const Options& options);
   ~LoadedModel();
@@ -45,8 +45,8 @@ class PRIVGRAD_API LoadedModel {
   /// The privacy statement of the run in one line, without its date.
   const std::string& statement() const;
 
-  /// The number of outputs of predict() per example: a probability for each class or, if the loss
-  /// does not define probabilities, the outputs of the network.
+  /// The number of outputs of predict() per example: one probability per class or, if the loss does
+  /// not define probabilities, the network's outputs.
   std::size_t columns() const noexcept;
 
   /// \param features  float32, raw, [rows, input().features...], finite.

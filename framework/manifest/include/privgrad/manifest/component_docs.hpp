@@ -8,25 +8,25 @@
 
 namespace privgrad::core {
 
-/// The manual page of a component in Markdown: its purpose, its reference, the data that it may
-/// see, its parameters with type, unit, range and default, and an example in a manifest. The page
-/// depends only on the declaration, so a test can compare it with docs/.
+/// Returns the manual page of a component in Markdown: its purpose, its reference, the data that it
+/// may see, its parameters with type, unit, range and default, and an example in a manifest. The
+/// page depends only on the declaration, so a test can compare it with docs/.
 std::string component_page(const Component& component);
 
-/// The page for a terminal, at most 80 columns wide if words allow it, with the plugin's version
-/// and file; ends with a line break.
+/// Returns the page for a terminal, at most 80 columns wide unless a word is longer, with the
+/// plugin's version and file; ends with a line break.
 std::string component_text(const Component& component);
 
-/// "real", "list of integers", "one of: relu, tanh".
+/// Returns the type in words: "real", "list of integers", "one of: relu, tanh".
 std::string type_text(const ParamSpec& spec);
 
-/// "[0, 1)", "> 0", "any" ... with the unit; "" if the type has no range.
+/// Returns the range with the unit: "[0, 1)", "> 0", "any" ...; "" if the type has no range.
 std::string range_text(const ParamSpec& spec);
 
-/// "0.9", "relu", "required", "none".
+/// Returns the default in words: "0.9", "relu", "required", "none".
 std::string default_text(const ParamSpec& spec);
 
-/// The shortest valid use in a manifest, e.g. "{kind: momentum}", as YAML in block style.
+/// Returns the shortest valid use in a manifest, e.g. "{kind: momentum}", as YAML in block style.
 std::string component_example(const Component& component);
 
 }  // namespace privgrad::core

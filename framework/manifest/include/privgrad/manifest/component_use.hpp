@@ -1,9 +1,8 @@
-// A component that a manifest uses, and functions that create it with errors that name the place.
+// A component that a manifest uses, and functions that create it; their errors name its place.
 #pragma once
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "privgrad/accountant.hpp"
@@ -37,8 +36,8 @@ struct ComponentUse {
   /// The component's own name: "momentum".
   const std::string& name() const { return component->factory.info.name; }
 
-  /// Creates the component. Errors of its constructor are rethrown, with `position` and `where` in
-  /// front.
+  /// Creates the component. Errors of its constructor are rethrown, prefixed with `position` and
+  /// `where`.
   template <class Interface>
   ComponentPtr<Interface> make() const {
     return with_position([&] { return Catalog::create<Interface>(*component, params); });
@@ -63,13 +62,13 @@ struct ComponentUse {
   std::string place(std::string_view what) const;
 };
 
-/// Makes an accountant that a manifest names, with its certifier; errors are prefixed with its
-/// place. Every accountant of a plan or a run is made here; an accountant that guards a budget, or
-/// whose answer is stated as a proof, comes from make_guard().
+/// Make an accountant that a manifest names, with its certifier; errors begin with its place. These
+/// functions make every accountant of a plan or a run; make_guard() makes accountants that guard a
+/// budget, or whose answer is stated as a proof.
 ComponentPtr<Accountant> make_accountant(const ComponentUse& use);
 ComponentPtr<Accountant> make_guard(const ComponentUse& use);
 
-/// The name of the accountant that proves the answers of make_guard().
+/// Returns the name of the accountant that proves the answers of make_guard().
 const std::string& name_of_prover(const ComponentUse& use);
 
 }  // namespace privgrad::core

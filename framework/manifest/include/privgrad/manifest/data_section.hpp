@@ -1,4 +1,4 @@
-// Reads only the section `data` of a manifest, for commands that only need the data.
+// Reads only the section `data` of a manifest, for commands that need only the data.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct DataSection {
   std::optional<Streaming> streaming;
 };
 
-/// The parameters with which a source reads its files, from a model file: DataInfo::reading.
+/// The parameters in a model file with which a source reads its files: DataInfo::reading.
 struct KnownReading {
   std::string source;  ///< The full name of the source.
   Value params;        ///< An object.

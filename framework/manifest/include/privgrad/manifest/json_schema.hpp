@@ -1,4 +1,4 @@
-// The JSON Schema of manifests for editors, and values as JSON.
+// The JSON Schema of manifests for editors, and the conversion of values to and from JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,14 +12,14 @@ namespace privgrad::core {
 /// components, including those of third parties. Editors use it to complete and check manifests.
 ///
 /// It accepts the manifests that load_manifest() accepts, except for conditions that a schema
-/// cannot express: the existence of files, the refusals of release mode, and that a manifest
-/// without a target needs a noise_multiplier.
+/// cannot express: that files exist, what release mode refuses, and that a manifest without a
+/// target needs a noise_multiplier.
 nlohmann::json manifest_schema(const Catalog& catalog);
 
-/// The schema of one parameter: type, bounds, choices, default, description with the unit.
+/// Returns the schema of one parameter: type, bounds, choices, default, description with the unit.
 nlohmann::json param_schema(const ParamSpec& spec);
 
-/// A value as JSON.
+/// Returns a value as JSON.
 /// \throws ConfigError for NaN and infinities, which JSON lacks.
 nlohmann::json value_to_json(const Value& value);
 

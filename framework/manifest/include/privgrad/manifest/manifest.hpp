@@ -21,8 +21,8 @@
 
 namespace privgrad::core {
 
-/// The largest number of planned steps, added over all owners of data with separate plans: a plan
-/// needs some 300 bytes for each step, 1.5 GB at most.
+/// The most planned steps, summed over all owners of data with separate plans: a plan needs some
+/// 300 bytes per step, so at most 1.5 GB in total.
 inline constexpr std::uint64_t kMostSteps = 5'000'000;
 
 enum class Mode { research = 1, release };
@@ -32,7 +32,7 @@ enum class Aggregation { fed_avg = 1, dp_fed_avg };
 
 std::string_view to_text(Aggregation aggregation);
 
-/// The kind of numbers in which a run computes sums and noise.
+/// The kind of numbers with which a run computes sums and noise.
 enum class Arithmetic {
   exact = 1,  ///< Whole numbers: the guarantee covers the exact bits that are released.
   floating,   ///< Floating-point numbers: the guarantee is about nearby real numbers.
@@ -41,7 +41,7 @@ enum class Arithmetic {
 /// The arithmetic's name in manifests: "exact", "float".
 std::string_view to_text(Arithmetic arithmetic);
 
-/// The estimates of the losses for an adaptive number of local iterations.
+/// How the losses are estimated for an adaptive number of local iterations.
 enum class EstimateMode { private_sums = 1, from_models, unaccounted };
 
 std::string_view to_text(EstimateMode mode);
@@ -53,17 +53,17 @@ struct Federated {
   bool equal_weights = false;
   double client_drop_rate = 0.0, straggler_rate = 0.0;
   std::vector<std::uint64_t> sizes;  ///< Declared, public, > 0, one per client; empty: not given.
-  bool shards_are_given = false;     ///< Neighbouring data differ only in one client's shard.
+  bool shards_are_given = false;     ///< Neighbours differ in only one client's shard.
   bool label_histograms = true;
   EstimateMode estimates = EstimateMode::private_sums;
   double estimate_share = 0.0;
   std::optional<double> estimate_noise;
   double estimate_bound = 0.0;
   bool paced_by_largest = false;  ///< Adaptive local iterations distribute the largest budget.
-  double client_clip_norm = 0.0;  ///< For dp_fed_avg, like the next two members.
+  double client_clip_norm = 0.0;  ///< These three: for dp_fed_avg.
   double server_learning_rate = 0.0;
-  /// The least number of rounds between two rounds of a client; if absent: participation is charged
-  /// as it is drawn.
+  /// The least number of rounds between two rounds of a client; if absent, the charge is for the
+  /// drawn participation.
   std::optional<std::uint64_t> min_separation;
   std::optional<std::uint64_t> max_participations;  ///< > 0; only with min_separation.
   ComponentUse client_clipping, server_optimizer;
@@ -79,21 +79,21 @@ struct AccountUse {
   ComponentUse filter;  ///< The accountant of the account's terms.
 };
 
-/// The section `augmentation`: the number of altered copies of each example, of which a step uses
-/// the mean gradient, and the kinds of alterations.
+/// The section `augmentation`: the kinds of alterations, and the number of altered copies of each
+/// example; a step uses the copies' mean gradient.
 struct Augmentation {
   std::size_t copies = 1;  ///< > 0.
   bool flip = false, crop = false;
 };
 
-/// What the file of weights has for tensors of the model; nothing: the tensor has the model's own
-/// initial values, whatever the file contains. The sources' blocks are empty.
+/// Maps tensors of the model to their sources in the file of weights; nothing: the model itself
+/// initializes the tensor, whatever the file contains. The sources' blocks are empty.
 using TensorNames = std::map<std::string, std::optional<TensorSource>>;
 
 /// The initial weights of a model: model.weights.
 struct WeightsUse {
   std::filesystem::path file;  ///< Absolute.
-  /// Whether the weights are declared not to depend on the run's private rows without a charge.
+  /// Whether the manifest declares that the weights saw none of the run's private rows uncharged.
   bool is_public = false;
   TensorNames names;  ///< model.weights.map.
 };
@@ -117,9 +117,9 @@ struct Lora {
 
 /// report.train_accuracy: releases of the accuracy on the private training rows.
 struct AccuracyReport {
-  StatisticNoise noise;        ///< A share covers all releases together.
+  StatisticNoise noise;        ///< A share is for all releases together.
   std::uint64_t every = 0;     ///< Steps between two releases; 0: only the final model.
-  std::uint64_t patience = 0;  ///< Releases without a new best that end the run; 0: no limit.
+  std::uint64_t patience = 0;  ///< Releases without a new best value that end the run; 0: no limit.
 };
 
 /// data.sample: a part of the training rows, chosen by a public draw.
@@ -141,8 +141,8 @@ struct Manifest {
   std::optional<StatisticNoise> size_noise;
   bool test_is_public = false;       ///< data.test_is_public.
   std::optional<DataSample> sample;  ///< data.sample; if absent: all training rows are used.
-  /// data.read_off_rows: facts that were derived from the rows before this run, each in a few
-  /// words.
+  /// data.read_off_rows: facts that were derived from the rows before this run, each described in a
+  /// few words.
   std::vector<std::string> read_off_rows;
   std::optional<Streaming> streaming;  ///< data.streaming; if absent: rows are in memory.
   ComponentUse model, backend, sampler, clipping, aggregator, optimizer;
@@ -166,7 +166,7 @@ struct Manifest {
   std::function<void()> on_trial;  ///< Called before a plan tries a scale of noise; may be empty.
   std::uint64_t steps = 0;         ///< 0: auto, the plan chooses the number.
   bool steps_minimise_bound = false;  ///< `steps: auto` by `utility`.
-  /// Whether the plan chooses the learning rate; learning_rate then has no component.
+  /// Whether the plan chooses the learning rate; if so, learning_rate has no component.
   bool auto_learning_rate = false;
   /// If given, the run is reproducible and must not be released.
   std::optional<std::uint64_t> seed;
@@ -178,9 +178,9 @@ struct Manifest {
   bool random_iterate = false;      ///< Keep the model before a random step, not the last model.
   std::optional<Augmentation> augmentation;       ///< If absent: examples are not altered.
   std::optional<AccuracyReport> report_accuracy;  ///< If absent: no accuracy is released.
-  /// report.class_counts: the noise of the release of the class counts; if absent: not released.
+  /// report.class_counts: the noise with which class counts are released; if absent: not released.
   std::optional<StatisticNoise> class_count_noise;
-  /// report.class_counts.largest_weight, for model.class_weights: balanced; if absent: the model has
+  /// report.class_counts.largest_weight, for model.class_weights: balanced; absent if the model has
   /// its own class weights, or none.
   std::optional<double> largest_class_weight;
   /// ema_decay: the decay of the moving average of the parameters, in (0, 1); if absent: no
@@ -195,22 +195,22 @@ struct Manifest {
 
   Value resolved;  ///< The whole manifest with every default filled in and full component names.
 
-  /// The position of a dotted key ("FILE:LINE:COLUMN", or "--set KEY", or the file's name for a
-  /// default).
+  /// Returns the position of a dotted key ("FILE:LINE:COLUMN", or "--set KEY", or the file's name
+  /// for a default).
   std::string position_of(std::string_view dotted_key) const;
-  /// The positions of all given dotted keys; "" stands for the whole manifest.
+  /// The positions of all given dotted keys; the key "" means the whole manifest.
   std::map<std::string, std::string, std::less<>> positions;
 };
 
-/// "POSITION: error: KEY: WHAT", for a key of the manifest.
+/// Returns "POSITION: error: KEY: WHAT", for a key of the manifest.
 std::string error_text(const Manifest& manifest, std::string_view key, std::string_view what);
-/// The errors to throw: the first for mistakes in the manifest, the second for refusals for
-/// privacy.
+/// Make errors to throw: error_at() for mistakes in the manifest, privacy_error_at() for refusals
+/// that protect privacy.
 ManifestError error_at(const Manifest& manifest, std::string_view key, std::string_view what);
 PrivacyError privacy_error_at(const Manifest& manifest, std::string_view key,
                               std::string_view what);
 
-/// A change to a manifest, requested by another file.
+/// A change to a manifest that another file requests.
 struct ManifestChange {
   std::string key;   ///< Dotted, as for `--set`.
   Value value;       ///< Replaces the whole node; null removes the key.
@@ -221,14 +221,14 @@ struct ManifestChange {
 ///
 /// KEY is dotted, with indices into lists ("data.transforms.0.to"); missing nodes are created.
 /// VALUE is YAML and replaces the whole node, so `optimizer=adam` removes the previous parameters.
-/// `null` removes the key. Relative paths of overrides are looked up in the working directory
-/// first; all are looked up beside the manifest, then in PRIVGRAD_DATA_DIR.
+/// `null` removes the key. Relative paths are looked up beside the manifest, then in
+/// PRIVGRAD_DATA_DIR; paths in overrides are looked up in the working directory before both.
 ///
-/// All problems are found at once. The worst one decides the type of the error, whose text has a
-/// line "POSITION: error: ..." for each problem.
+/// Reports all problems at once. The worst problem determines the type of the error, whose text has
+/// a line "POSITION: error: ..." for each problem.
 /// \throws ManifestError if the manifest is wrong.
-/// \throws PrivacyError if it is valid, but contains something that release mode refuses.
-/// \throws IoError       if files that it names are missing, or it cannot itself be read.
+/// \throws PrivacyError if the manifest is valid, but contains something that release mode refuses.
+/// \throws IoError if the manifest, or a file that it names, is missing or cannot be read.
 /// \param changes  applied after the overrides.
 Manifest load_manifest(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                        const Catalog& catalog, const std::vector<ManifestChange>& changes = {});
@@ -236,7 +236,7 @@ Manifest load_manifest(const std::filesystem::path& file, const std::vector<std:
 /// Whether the files that a manifest names must exist.
 enum class DataFiles {
   are_there = 1,
-  may_be_missing,  ///< For a plan that is not run: paths stay as they are written.
+  may_be_missing,  ///< For a plan that is not run: paths remain as written.
 };
 
 /// Loads a manifest whose text is already in memory; `file` is its name in errors, and relative
@@ -245,24 +245,24 @@ Manifest parse_manifest(std::string_view text, const std::filesystem::path& file
                         const std::vector<std::string>& overrides, const Catalog& catalog,
                         DataFiles data_files = DataFiles::are_there);
 
-/// Loads a manifest that was already parsed, as a part of `file`.
+/// Loads a manifest that was already parsed, as part of `file`.
 Manifest check_manifest(Value root, const std::filesystem::path& file,
                         const std::vector<std::string>& overrides, const Catalog& catalog,
                         const std::vector<ManifestChange>& changes = {},
                         DataFiles data_files = DataFiles::are_there);
 
-/// The manifest's tree, with `--set` overrides applied but nothing checked.
+/// Returns the manifest's tree with `--set` overrides applied, but nothing checked.
 /// \throws ManifestError if an override is malformed.
 Value with_overrides(Value root, const std::vector<std::string>& overrides);
 
-/// The text of a manifest or a study, at most one byte more than the limit for YAML.
+/// Reads the text of a manifest or a study, up to one byte more than the limit for YAML.
 /// \throws IoError
 std::string read_yaml_file(const std::filesystem::path& file);
 
-/// The components that the manifest names, each with its place ("data.transforms.0").
+/// Returns the components that the manifest names, each with its place ("data.transforms.0").
 std::vector<const ComponentUse*> components_of(const Manifest& manifest);
 
-/// The plugins that contain these components or their certifiers, without duplicates.
+/// A plugin that contains a component of the manifest or its certifier.
 struct UsedPlugin {
   std::shared_ptr<const PluginIdentity> plugin;
   const ComponentUse* use = nullptr;  ///< The first component that needs the plugin.
@@ -272,17 +272,17 @@ std::vector<UsedPlugin> plugins_of(const Manifest& manifest);
 /// Whether a plugin without a record of being tested is accepted by its hash (allow.plugins).
 bool is_allowed_by_hash(const Manifest& manifest, const PluginIdentity& plugin);
 
-/// The hashes in allow.plugins that have no effect, because no plugin of the manifest has them.
+/// Returns the hashes in allow.plugins without an effect: no plugin of the manifest has them.
 std::vector<std::string> allowed_for_nothing(const Manifest& manifest);
 
-/// Why a run in release mode must not use a plugin that is not in its manifest, such as the plugin
-/// of --cluster; if absent: the run may use it. Plugins named in a manifest are checked when it is
-/// read.
+/// Returns why a run in release mode must not use a plugin that is not in its manifest, such as the
+/// plugin of --cluster; nothing if the run may. Plugins that a manifest names are checked when the
+/// manifest is read.
 std::optional<std::string> why_refused(const Manifest& manifest, const PluginIdentity& plugin);
 
-/// A value as YAML, in block style; reading it again gives an equal value, with reals exact to the
-/// last bit. Loading a resolved manifest that was written in this way gives the same run.
-/// \throws ConfigError if a text in it is not UTF-8.
+/// Returns a value as YAML, in block style; reading the text gives an equal value, with reals exact
+/// to the last bit. Loading a resolved manifest from such a text gives the same run.
+/// \throws ConfigError if a text in the value is not UTF-8.
 std::string to_yaml(const Value& value);
 
 }  // namespace privgrad::core

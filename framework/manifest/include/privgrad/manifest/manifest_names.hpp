@@ -7,10 +7,10 @@
 
 namespace privgrad::core {
 
-/// The file's name without its extension, with '-' for characters that a name must not contain.
+/// Returns the file's name without its extension, with '-' for characters not allowed in names.
 std::string default_name(const std::filesystem::path& file);
 
-/// Letters, digits, '.', '_' and '-', at most 64, beginning with a letter or a digit.
+/// Whether a text is at most 64 letters, digits, '.', '_' and '-', the first a letter or a digit.
 bool is_name(std::string_view text);
 
 }  // namespace privgrad::core

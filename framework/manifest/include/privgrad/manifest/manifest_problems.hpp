@@ -16,8 +16,8 @@ namespace privgrad::core {
 ///   users, and this text must not break or flood the message.
 std::string one_line(std::string_view text, std::size_t limit);
 
-/// The kinds of problems, by the error that they cause. If a manifest has several, the last kind in
-/// this list is thrown.
+/// The kinds of problems, by the error that they cause. If a manifest has problems of several
+/// kinds, the error of the last kind in this list is thrown.
 enum class Fault {
   missing_file = 1,  ///< IoError, exit code 4.
   privacy,           ///< PrivacyError, 3.
@@ -44,7 +44,7 @@ class ManifestProblems {
   bool empty() const noexcept { return entries_.empty(); }
   std::size_t size() const noexcept { return entries_.size(); }
 
-  /// "FILE:LINE:COLUMN", the place of another origin, or the file's name for a default.
+  /// Returns "FILE:LINE:COLUMN", the name of another origin, or the file's name for a default.
   std::string position(Mark mark) const;
 
   /// \throws ManifestError, PrivacyError or IoError with one line per problem, sorted by place.

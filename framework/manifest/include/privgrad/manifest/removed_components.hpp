@@ -19,12 +19,12 @@ struct RemovedComponent {
 /// \returns null for an unknown component.
 const RemovedComponent* removed_component(std::string_view kind, std::string_view id);
 
-/// The removed components that the manifest of a run names.
+/// Returns the removed components that the manifest of a run names.
 /// \param text  a manifest as runs write it, with full names; if it is not YAML, the result is
 ///   empty.
 std::vector<const RemovedComponent*> removed_components_of(std::string_view text);
 
-/// One sentence without a full stop, which names the removed component and its replacement.
+/// Returns a sentence, without a full stop, that names the removed component and its replacement.
 std::string to_text(const RemovedComponent& removed);
 
 }  // namespace privgrad::core

@@ -1,4 +1,4 @@
-// The options for streamed rows: their storage on the disk, and reports of progress.
+// Options for streamed rows: how they are stored on the disk, and how progress is reported.
 #pragma once
 
 #include <filesystem>
@@ -11,8 +11,8 @@ namespace privgrad::core {
 /// affect the run.
 struct Streaming {
   std::filesystem::path folder;  ///< Empty: the user's own folder.
-  /// Whether files are stored for the next run, which no manifest can request; otherwise they are
-  /// deleted with the process.
+  /// Whether files are kept for the next run, which a manifest cannot request; otherwise they are
+  /// deleted when the process ends.
   bool keeps = false;
   std::function<void(const std::string&)> note;  ///< Called with notes for the user; may be empty.
   /// Called during slow work with the share that is done, 0 to 1; may be empty.

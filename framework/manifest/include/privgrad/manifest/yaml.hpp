@@ -20,17 +20,17 @@ inline constexpr std::size_t kMaxYamlNodes = 100'000;
 /// Reads one YAML document of the kind used for manifests: objects, lists and scalars.
 ///
 /// Plain scalars follow the core schema of YAML 1.2 (10.3.2): null, true, false, integers, reals
-/// ("1e-8", ".5"); `yes`, `no`, `on`, `off` and everything quoted are texts. These are refused,
-/// each with its place: anchors, aliases, merge keys and tags (so no text grows while it is read),
-/// a second document, duplicate keys, keys that are not scalars, numbers that do not fit into 64
-/// bits, invalid UTF-8, control characters, and everything beyond the limits above.
+/// ("1e-8", ".5"); `yes`, `no`, `on`, `off` and everything quoted are texts. The following are
+/// refused, each with its place: anchors, aliases, merge keys and tags (so no text grows while it
+/// is read), a second document, duplicate keys, keys that are not scalars, numbers that do not fit
+/// into 64 bits, invalid UTF-8, control characters, and everything beyond the limits above.
 ///
-/// \param problems  out: appended to, in the order of the text; `where` is the dotted key.
+/// \param problems  out: problems are appended in the order of the text; `where` is the dotted key.
 /// \returns the document, usable for further checks even if problems were found; nothing if the
 ///   text could not be read to its end.
 std::optional<Value> parse_yaml(std::string_view text, std::vector<Problem>& problems);
 
-/// The value of a plain (unquoted) scalar.
+/// Returns the value of a plain (unquoted) scalar.
 /// \param problem  out: set if the scalar is a number out of range.
 Value plain_scalar(std::string_view text, std::string& problem);
 

@@ -18,13 +18,13 @@ namespace privgrad::core {
 /// copies of the example (augmentation multiplicity: De et al. 2022, section 3.3).
 ///
 /// Privacy: the copies of an example are drawn with a key derived from the run's secret key, the
-/// step's number and the example's features, so its row is a function of the example, the
-/// parameters and that key: the same at any place in any batch, with any other rows. The key does
-/// not depend on the data, and for every value of it two neighbouring data sets differ in one
-/// example's row. That row is clipped once, after the mean: an example adds at most the clip norm
-/// for any number of copies, as the accounting assumes. The product forms of a gradient's norm
-/// (ExactClipping) apply to one example, not to a mean of several, so the ability is not offered:
-/// the core itself rounds the rows to integers and certifies their length.
+/// step's number and the example's features, so the example's row is a function of the example, the
+/// parameters and the secret key: the same at any place in any batch, with any other rows. The
+/// secret key does not depend on the data, and for every value of it, two neighbouring data sets
+/// differ in one example's row. This row is clipped once, after the mean, so an example adds at
+/// most the clip norm for any number of copies, as the accounting assumes. The product forms of a
+/// gradient's norm (ExactClipping) apply to one example, not to a mean of several, so this ability
+/// is not offered: the core itself rounds the rows to integers and certifies their length.
 ///
 /// Between steps, and in evaluate(), examples are not altered. Threads: as Program; open_step() and
 /// close_step() must not overlap with any other call.
@@ -33,12 +33,12 @@ class AugmentedProgram final : public Keeping<ReproducibleRows, RowEvaluations> 
   /// \param image  shape of the program's input, [height, width] or [height, width, channels].
   AugmentedProgram(std::unique_ptr<Program> program, Shape image, const Augmentation& how);
 
-  /// \param key  used only for augmentation, the same for all steps.
+  /// \param key  used only for augmentation; the same in all steps.
   void open_step(const RandomKey& key, std::uint64_t step);
   void close_step() { step_key_.reset(); }
 
-  /// The program that computes the copies' gradients, reproducibly if it has that ability; their
-  /// mean is computed in a fixed order.
+  /// The program that computes the copies' gradients, reproducibly if it has this ability; the mean
+  /// of the gradients is computed in a fixed order.
   const Program& inside() const override { return *program_; }
 
   std::size_t parameter_count() const override { return program_->parameter_count(); }
@@ -61,7 +61,7 @@ class AugmentedProgram final : public Keeping<ReproducibleRows, RowEvaluations> 
 ///   `program`.
 const Program& plain_program(const Program& program);
 
-/// Keeps a step open for its lifetime; does nothing for other programs.
+/// Keeps a step of an AugmentedProgram open for its lifetime; does nothing for other programs.
 class AugmentedStep {
  public:
   /// \param program  outlives this.

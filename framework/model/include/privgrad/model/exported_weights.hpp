@@ -1,4 +1,4 @@
-// Trained weights in the file of weights from which the model was begun.
+// Writes trained weights into the weights file from which training began.
 #pragma once
 
 #include <string>
@@ -11,20 +11,20 @@
 
 namespace privgrad::core {
 
-/// What becomes of the tensors of a model that the file does not have.
+/// What happens to tensors of the model that the file lacks.
 enum class Lacking {
   is_left_out = 1,
-  is_appended,  ///< Under the model's names and in its order, in the place of unused ones.
+  is_appended,  ///< In the model's order and under its names; unused tensors are dropped.
 };
 
-/// The inverse of fit_weights(): a weights file with the values of a trained model in the places of
-/// those from which it was begun. Tensors that have not changed, and those of the file alone, keep
-/// their bytes. If one has changed, the metadata are the model's, so that its origin is known to
-/// later runs.
-/// \param bytes  of the file from which the model was begun, untrusted.
+/// The inverse of fit_weights(): returns the weights file with the trained model's values in place
+/// of the initial values. Tensors that have not changed, or that only the file has, keep their
+/// bytes. If any tensor has changed, the file gets the model's metadata, so that later runs know
+/// its origin.
+/// \param bytes  the content of the file from which training began; not trusted.
 /// \param names  model.weights.map of the run.
 /// \throws IoError if a tensor that has changed does not fit, or is not F32 in the file, or if two
-///   tensors of the model are from one place of the file.
+///   tensors of the model come from the same place in the file.
 std::string weights_with(std::string bytes, const ModelFile& model,
                          const std::vector<TensorSource>& sources, const TensorNames& names,
                          Lacking lacking);

@@ -42,34 +42,34 @@ struct LoraLayout {
 
   std::size_t parameters() const;
 
-  /// The parameters before the first step: the A are uniform in +-1 / sqrt(columns), the B are 0,
-  /// so that the model is initially unchanged; tensors that are themselves trained are copied from
-  /// the network.
-  /// \param network  all of its parameters.
+  /// Returns the parameters before the first step: each A is uniform in +-1 / sqrt(columns), and
+  /// each B is 0, so that the model is initially unchanged; tensors that are themselves trained are
+  /// copied from the network.
+  /// \param network  all parameters of the network.
   std::vector<float> beginning(std::span<const float> network, RandomStream& random) const;
 
   /// Copies the trained tensors to their places, and adds the adapters; each product is computed in
   /// double and rounded once.
   /// \param trained  [parameters()].
-  /// \param network  all of its parameters; in: before training; out: merged.
+  /// \param network  all parameters of the network; in: before training; out: merged.
   void merge(std::span<const float> trained, std::span<float> network) const;
 };
 
-/// The layout for the layers that model.train and, if present, model.lora name.
+/// Returns the layout for the layers that model.train and, if present, model.lora name.
 /// \param network  the whole model.
 /// \param frozen_layers  the number of frozen layers at the beginning, which are not part of the
-///   layout; in_network counts from their end.
+///   layout; in_network counts from the end of their parameters.
 /// \throws ManifestError for a rank that makes an adapter no smaller than its tensor.
 LoraLayout lora_layout(const Manifest& manifest, const Network& network, std::size_t frozen_layers);
 
-/// A network whose trained parameters are the ones of a layout. Nodes whose tensors are not in the
-/// layout are frozen. An adapted node becomes the sum of the frozen node and of `scale` times two
-/// layers without biases. A program thus computes norms, cells and sums only for the adapters, and
-/// no derivative below the first adapter.
+/// Returns a network whose trained parameters are the parameters of the layout. Nodes whose tensors
+/// are not in the layout are frozen. An adapted node becomes the sum of the frozen node and of
+/// `scale` times two layers without biases. So a program computes norms, cells and sums only for
+/// the adapters, and no derivative below the first adapter.
 ///
 /// The adapters of node NAME are NAME.lora_a and NAME.lora_b.
 /// \param network  the layers after the frozen first layers.
-/// \param parameters  all of its parameters before training.
+/// \param parameters  all parameters of these layers before training.
 Network network_with_adapters(const Network& network, const LoraLayout& layout,
                               std::span<const float> parameters);
 

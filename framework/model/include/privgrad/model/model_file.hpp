@@ -19,7 +19,7 @@ namespace privgrad::core {
 /// A component in a model file.
 struct SavedComponent {
   std::string name;  ///< Full, "privgrad.standardize:standardize".
-  Value params;      ///< An object, every default filled in.
+  Value params;      ///< An object with every default filled in.
 };
 
 /// One transform of a model file, with its learnt values.
@@ -33,12 +33,12 @@ struct SavedTransform {
 struct ModelFile {
   std::map<std::string, std::string> metadata;  ///< All metadata, unchanged.
   ExampleShape input;                           ///< The shape of raw examples.
-  /// The names of the classes, each one line and only for display; none if targets are reals.
+  /// The names of the classes, each on one line and only for display; empty if targets are reals.
   std::vector<std::string> classes;
-  /// The names of the features of raw examples, each one line and only for display; empty if they
-  /// have no names.
+  /// The names of the features of raw examples, each on one line and only for display; empty if the
+  /// features have no names.
   std::vector<std::string> features;
-  /// The data source, with the parameters that yield the same features and classes from other files
+  /// The data source, with parameters for reading the same features and classes from other files
   /// (DataInfo::reading).
   std::optional<SavedComponent> data;
   std::vector<SavedTransform> preprocessing;
@@ -47,21 +47,21 @@ struct ModelFile {
   std::vector<float> parameters;  ///< Finite; in the order of parameter_blocks(network).
 };
 
-/// The names of a model's classes: the given names, or "0", "1", ...; none for real targets.
+/// Returns a model's class names: the given names, or "0", "1", ...; empty for real targets.
 std::vector<std::string> class_names(const ExampleShape& shape,
                                      const std::vector<std::string>& given);
 
-/// Reads a model of unknown origin. Checks that its parts are consistent, and that it contains each
-/// tensor exactly once, with the network's shape and finite numbers, and no other tensors.
+/// Reads a model of unknown origin. Checks that its parts are consistent, and that it contains
+/// exactly the network's tensors, each once, with the right shape and finite numbers.
 /// \param name  the name of the file, for errors.
-/// \throws IoError "NAME: the error"; also for a file of another version or program.
+/// \throws IoError "NAME: the error"; also for a file of a different version or program.
 ModelFile parse_model_file(std::string_view bytes, const std::string& name);
 
 /// \throws IoError as above, and if the file cannot be read.
 ModelFile read_model_file(const std::filesystem::path& file);
 
-/// Checks the tensors of a model file of this network and these transforms, except the fitted ones.
-/// \throws IoError, without the file's name, if there are other tensors or other shapes.
+/// Checks a model file's tensors against this network and these transforms, except fitted values.
+/// \throws IoError, without the file's name, if tensors or shapes differ.
 void check_tensors(const TensorHeader& header, const Network& network, std::size_t transforms);
 
 }  // namespace privgrad::core

@@ -19,10 +19,10 @@
 namespace privgrad::core {
 
 /// A saved model that can be applied: its transforms with their learnt values, and its network in
-/// the backend of its training.
+/// the backend that trained it.
 ///
-/// Privacy: holds released values; its predictions for rows are as private as the rows.
-/// Threads: calls on one model never overlap.
+/// Privacy: contains released values; its predictions for rows are as private as the rows. Threads:
+/// calls on one model must not overlap.
 class TrainedModel {
  public:
   /// \param name  the name of the file, for errors.
@@ -39,16 +39,16 @@ class TrainedModel {
   };
 
   const ModelFile& file() const noexcept { return file_; }
-  /// In the order in which they are applied.
+  /// The stages, in the order in which they are applied.
   const std::vector<Stage>& stages() const noexcept { return stages_; }
 
-  /// \throws ConfigError if such examples do not fit the model: other features, or more classes.
+  /// \throws ConfigError if such examples do not fit the model: wrong features, or more classes.
   void check_examples(const ExampleShape& shape) const;
 
   /// \param raw  examples in the form of the model's data source.
   /// \param on_progress  receives the number of finished rows, on the calling thread; may be empty.
-  /// \returns the same, bit for bit, on any number of threads; a row whose computation overflows
-  ///   has outputs that are not finite.
+  /// \returns predictions with the same bits on any number of threads; a row whose computation
+  ///   overflows has outputs that are not finite.
   /// \throws ConfigError as check_examples().
   Predictions predict(const Dataset& raw,
                       const std::function<void(std::size_t)>& on_progress = {}) const;

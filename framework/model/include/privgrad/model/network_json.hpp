@@ -1,4 +1,4 @@
-// Networks as JSON: written into saved models, and read from files of unknown origin.
+// Networks as JSON: written to saved models, and read from files of unknown origin.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,9 +8,9 @@
 
 namespace privgrad::core {
 
-/// A network as a saved model describes it: {"input", "classes", "loss", "layers"}, each layer an
-/// object with its kind as "layer", and its members under the names of network.hpp; "from", "name"
-/// and "frozen" where the node has them.
+/// Returns a network as a saved model describes it: {"input", "classes", "loss", "layers"}. Each
+/// layer is an object with its kind as "layer", its members under their names in network.hpp, and
+/// "from", "name" and "frozen" if the node has these.
 nlohmann::json to_json(const Network& network);
 
 /// \returns the format of model files that can describe the network: "1" for a chain of layers that
@@ -20,8 +20,8 @@ std::string_view model_format_of(const Network& network);
 /// The inverse of to_json(), for networks without frozen nodes. Also reads format 1, in which the
 /// layer "shortcut" ends residual blocks (chain.hpp).
 /// \param json  not trusted.
-/// \throws ConfigError naming the error; also for a network that check_network() refuses, one with
-///   more than 2^26 numbers in an example or in the outputs of a layer, or with more than 2^32
+/// \throws ConfigError for invalid JSON; also for a network that check_network() refuses, or that
+///   has more than 2^26 numbers in an example or in a layer's outputs, or more than 2^32
 ///   parameters.
 Network network_from_json(const nlohmann::json& json);
 

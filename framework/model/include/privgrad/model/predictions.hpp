@@ -18,17 +18,17 @@ namespace privgrad::core {
 
 /// The outputs of a network for examples, and their meaning under its loss.
 ///
-/// Privacy: a function of the rows and of the released model; as private as the rows.
+/// Privacy: depends only on the rows and the released model; as private as the rows.
 struct Predictions {
   Loss loss = Loss::cross_entropy;
   std::size_t classes = 0;    ///< 0 if values are predicted.
-  std::size_t outputs = 0;    ///< Per example, > 0.
+  std::size_t outputs = 0;    ///< The number per example, > 0.
   std::vector<float> values;  ///< float32, [rows, outputs], before any loss.
   /// For the loss next_token: the first `places` features of each row.
   std::vector<float> tokens = {};
   std::size_t places = 0;
 
-  /// Makes the memory for some rows.
+  /// Returns predictions with memory for this many rows, to be filled.
   static Predictions of_rows(const Network& network, std::size_t rows);
   /// \param features  the features of the rows [first, first + rows), in the form of the network's
   ///   input.
@@ -40,54 +40,54 @@ struct Predictions {
   }
   /// Whether the loss defines probabilities: cross_entropy and logistic do.
   bool has_probabilities() const { return classes > 0 && loss != Loss::squared; }
-  /// One per class, in double: the softmax of the outputs, or the logistic function of the single
-  /// output. NaN if an output is not finite.
+  /// Returns one probability per class, in double: the softmax of the outputs, or the logistic
+  /// function of the single output. NaN if an output is not finite.
   /// \pre has_probabilities()
   std::vector<double> probabilities(std::size_t row) const;
-  /// The class with the largest output, the lowest such class if there are several; nothing if
-  /// targets are reals, or an output is not finite.
+  /// Returns the class with the largest output, the lowest such class if there are several; nothing
+  /// if targets are reals, or an output is not finite.
   std::optional<std::size_t> predicted(std::size_t row) const;
-  /// The loss of one row (network.hpp), in double; not finite if an output is not.
+  /// Returns the loss of one row (network.hpp), in double; not finite if an output is not finite.
   /// \pre the loss uses targets.
   double loss_of(std::size_t row, float target) const;
 };
 
-/// The outputs of a program for examples in the form of the network's input, the same on any number
-/// of threads.
+/// Returns a program's outputs for examples in the form of the network's input; they are the same
+/// on any number of threads.
 Predictions predict(const Outputs& program, const Network& network, const Dataset& data,
                     Executor& executor);
 
-/// The same, into the caller's memory.
+/// Writes the same outputs to the caller's memory.
 /// \param features  float32, [rows, features...].
 /// \param out  float32, [rows, outputs].
 void outputs_of(const Outputs& program, std::span<const float> features, std::size_t rows,
                 std::span<float> out, Executor& executor);
 
-/// The quality of predictions, by the definitions of scikit-learn:
+/// Returns the quality of predictions, by the definitions of scikit-learn:
 ///
-/// - "rows", and "loss", the mean over them;
+/// - "rows", and "loss", the mean over the rows;
 /// - with classes: "accuracy"; "confusion" [truth][prediction], if there are at most 100 classes;
 ///   "per_class": for each class "class", "rows", "precision", "recall" and "f1", which are 0
 ///   instead of divisions by 0; "auc", with ties by mid-ranks: for two classes the AUC of the
 ///   second class's probability, for more classes the mean AUC of each class against the rest
-///   ("auc_per_class"), null if a class has no rows or all of them; "calibration_error" (Guo et al.
+///   ("auc_per_class"), null if a class has no rows or all rows; "calibration_error" (Guo et al.
 ///   2017, equation 3) of the largest probability in 15 bins of equal width, null if the loss
 ///   defines no probabilities; "roc" for two classes: {"fpr", "tpr"}, at most 201 points of the
 ///   curve;
 /// - without classes: "mse", "mae", and "r2", null if all targets are the same;
 /// - "not_finite": the number of rows without a prediction, which count as wrong; only if there are
-///   any.
+///   such rows.
 ///
-/// \param predictions  the predictions for a loss of targets.
+/// \param predictions  the predictions, under a loss that uses targets.
 /// \param targets  one per row.
-/// \param names  the names of the classes. Privacy: as private as the rows.
+/// \param names  the names of the classes. Privacy: the result is as private as the rows.
 nlohmann::json evaluation_json(const Predictions& predictions, std::span<const float> targets,
                                const std::vector<std::string>& names);
 
-/// The quality of predictions for the loss next_token: "rows", "loss" and "not_finite"; "tokens",
+/// Returns the quality for the loss next_token: "rows", "loss" and "not_finite"; "tokens",
 /// the number of tokens that are predicted; "accuracy", the share of these tokens with the largest
 /// output; "perplexity", e to the power of their mean cross-entropy, null if it is not finite.
-/// \param predict  called with blocks of the rows, because there are many outputs.
+/// \param predict  called for one block of rows at a time, because there are many outputs.
 nlohmann::json next_token_json(const Network& network, const Dataset& rows,
                                const std::function<Predictions(const Dataset&)>& predict);
 

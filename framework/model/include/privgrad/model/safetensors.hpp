@@ -1,4 +1,4 @@
-// Reading and writing the safetensors format, also from files of unknown origin.
+// Writes the safetensors format, and reads it from files of unknown origin.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "privgrad/data/fitted_transform.hpp"
@@ -15,9 +14,9 @@
 
 namespace privgrad::core {
 
-/// The parameters in the safetensors format: 8 bytes of header length, a JSON header, the data. The
-/// parameters are float32 under the names of their blocks. The transforms' learnt values, float64,
-/// come before them as "preprocessing.N.NAME", so that all numbers are aligned.
+/// Returns the parameters in the safetensors format: 8 bytes of header length, a JSON header, the
+/// data. The parameters are float32 under the names of their blocks. The transforms' learnt values,
+/// float64, come before them as "preprocessing.N.NAME", so that all numbers are aligned.
 /// \param metadata  becomes the header's "__metadata__".
 std::string to_safetensors(const Network& network, std::span<const float> parameters,
                            std::span<const FittedTransform> preprocessing,
@@ -26,18 +25,18 @@ std::string to_safetensors(const Network& network, std::span<const float> parame
 /// The prefix of the names of fitted tensors.
 inline constexpr std::string_view kFittedPrefix = "preprocessing.";
 
-/// "preprocessing.N.NAME".
+/// Returns "preprocessing.N.NAME".
 std::string fitted_name(std::size_t transform, std::string_view name);
 
 /// One tensor of a file.
 struct TensorEntry {
   std::string type;                ///< Type of its numbers, in the format's notation: "F32".
   Shape shape;                     ///< Empty: a scalar. An extent may be 0.
-  std::size_t begin = 0, end = 0;  ///< Range of its bytes in the data after the header.
+  std::size_t begin = 0, end = 0;  ///< Its bytes' range in the data after the header.
 };
 
 /// The checked header of a file: the tensors have the lengths of their shapes, and cover the data
-/// without gaps or overlaps; no key is duplicate.
+/// without gaps or overlaps; no key occurs twice.
 struct TensorHeader {
   std::map<std::string, std::string> metadata;
   std::map<std::string, TensorEntry> tensors;
@@ -48,9 +47,9 @@ struct TensorHeader {
 inline constexpr std::size_t kMostTensorHeader = std::size_t{64} << 20;
 
 /// Reads an untrusted header.
-/// \param beginning  the beginning of the file: all of it, or kMostTensorHeader bytes.
+/// \param beginning  the first kMostTensorHeader bytes of the file, or all of it if it is shorter.
 /// \param file_bytes  the size of the file.
-/// \throws IoError with the error, without the file's name.
+/// \throws IoError, whose message does not name the file.
 TensorHeader parse_tensor_header(std::string_view beginning, std::size_t file_bytes);
 
 /// A tensor of a file.
@@ -68,15 +67,15 @@ struct StoredTensors {
 };
 
 /// Reads the parameters of a safetensors file from untrusted bytes. Numbers are F32, or F16 or
-/// BF16, which are exactly representable as float32. Tensors with other types, which would have to
-/// be rounded, or with a number that is not finite, have a `problem` instead of numbers. They are
-/// not refused, because files may contain unused tensors, such as the counters of PyTorch's
-/// BatchNorm. Fitted values of transforms ("preprocessing.N.NAME", F64) are not parameters and are
-/// left out. Memory is bounded by a small multiple of the bytes for any header.
+/// BF16, which float32 represents exactly. Tensors of other types, which would require rounding,
+/// and tensors with a number that is not finite, have a `problem` instead of numbers. They are not
+/// refused, because files may contain unused tensors, such as the counters of PyTorch's BatchNorm.
+/// Fitted values of transforms ("preprocessing.N.NAME", F64) are not parameters and are left out.
+/// Whatever the header is, memory is bounded by a small multiple of the file's size.
 /// \throws IoError as parse_tensor_header().
 StoredTensors read_safetensors(std::string_view bytes);
 
-/// The tensors of a file and its hash, from a single read.
+/// The tensors and the hash of a file, from a single read.
 struct TensorFile : StoredTensors {
   std::string sha256;  ///< 64 lower-case hex digits, of the whole file.
 };

@@ -1,4 +1,4 @@
-// The layers of a network that a manifest trains, adapts or freezes.
+// Finds the layers of a network that a manifest trains, adapts or freezes.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@ struct TrainableLayer {
   std::vector<std::string> tensors;
   bool is_trained = false;  ///< Whether all of its tensors are trained.
   bool is_adapted =
-      false;  ///< Whether its weight has an adapter (model.lora), and nothing else is trained.
+      false;  ///< Whether its weight has an adapter (model.lora) and nothing else is trained.
 };
 
-/// All layers with parameters, as model.train and model.lora mark them. All are trained if neither
-/// is given.
+/// Returns all layers with parameters, as marked by model.train and model.lora. If neither key is
+/// given, all layers are trained.
 /// \throws ManifestError for a pattern that names no layer, a part of a layer, or a layer that
-///   cannot be adapted; for a layer that both keys name.
+///   cannot be adapted; and for a layer that both keys name.
 std::vector<TrainableLayer> trained_layers(const Manifest& manifest, const Network& network);
 
-/// Whether a layer after the frozen first layers is not trained as a whole.
+/// Whether some layer after the frozen first layers is not trained as a whole.
 bool trains_in_part(const Manifest& manifest, const Network& network, std::size_t frozen_layers);
 
 }  // namespace privgrad::core

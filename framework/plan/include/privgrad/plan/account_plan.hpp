@@ -14,12 +14,17 @@ namespace privgrad::core {
 
 /// Checks that the account named in the manifest accepts this kind of plan, whatever its remaining
 /// budget.
-/// \throws PrivacyError, with the key, for another adjacency or unit, a plan without noise, events
-///   for which the account's filter has no proof, noise that follows from a seed, and unaccounted
-///   outputs.
+/// \throws PrivacyError, with the key, for a different adjacency or unit, a plan without noise,
+///   events for which the account's filter has no proof, noise that follows from a seed, and
+///   unaccounted outputs.
 void check_account(const Plan& plan);
 
-/// The account of the manifest, as statements describe it; nothing if the manifest names none.
+/// Checks that the account that the manifest names, if any, was read. A manifest that is loaded
+/// without its data may name a file that is missing.
+/// \throws IoError
+void require_account(const Manifest& manifest);
+
+/// The account that the manifest names, as statements describe it; nothing if it names none.
 std::optional<AccountFacts> account_facts(const Manifest& manifest);
 
 /// A run's reservation in the account that its manifest names.
@@ -28,12 +33,14 @@ class Reservation {
   /// Reserves the largest possible cost of the plan; in a federated run, the cost for the client
   /// with the largest cost.
   /// \param directory  the directory of the run; stored in the account for people to read.
-  /// \throws PrivacyError if the account cannot pay for it; IoError.
+  /// \throws PrivacyError if the account cannot pay for the plan; IoError.
   Reservation(const Plan& plan, const std::filesystem::path& directory);
 
   /// Takes over the reservation of a resumed run.
-  /// \throws PrivacyError if no reservation has this id, or if it was settled.
-  Reservation(const Plan& plan, std::string id);
+  /// \param may_be_settled  whether the run was about to settle it when it was interrupted.
+  /// \throws PrivacyError if no reservation for the plan's cost has this id, or if it was settled
+  ///   and must not be.
+  Reservation(const Plan& plan, std::string id, bool may_be_settled = false);
 
   const std::string& id() const noexcept { return id_; }
 
@@ -42,7 +49,7 @@ class Reservation {
   /// \throws PrivacyError if another run has begun with this reservation; IoError.
   void begin(const std::string& bound) { account_.begin(id_, bound); }
 
-  /// Must be called before a resumed run opens its ledgers. From then on nothing returns to the
+  /// Must be called before a resumed run opens its ledgers. From then on nothing is returned to the
   /// account, because copies of the run's state may be resumed too.
   /// \throws PrivacyError if the reservation was settled, or pays for other inputs; IoError.
   void resume(const std::string& bound) { account_.resume(id_, bound); }
@@ -51,7 +58,7 @@ class Reservation {
   nlohmann::json facts() const;
 
   /// Returns the unspent part of the reservation to the account, if the run was never resumed.
-  /// Without this call, for example after a kill, nothing returns.
+  /// Without this call, for example if the process is killed, nothing is returned.
   /// \param cost  the cost of everything that was charged; if absent: the whole reservation.
   void settle(const std::optional<Event>& cost, const std::string& status);
 

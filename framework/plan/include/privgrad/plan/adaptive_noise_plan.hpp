@@ -25,24 +25,24 @@ struct StepPlan;
 struct AdaptiveNoisePlan {
   Measurement measurement;
   PrivacyAnswer unchanged;  ///< Cost of the affordable steps if the noise never changes.
-  PrivacyAnswer of_checks;  ///< Cost of only the charged measurements among them.
+  PrivacyAnswer of_checks;  ///< Cost of the charged measurements during these steps.
 
   bool operator==(const AdaptiveNoisePlan&) const = default;
 
   bool is_charged() const { return measurement.what == Measured::loss_change; }
-  /// The number of charged measurements before the last of this many steps.
+  /// The number of charged measurements before the last of `steps` steps.
   std::uint64_t checks_before(std::uint64_t steps) const {
     return is_charged() && steps > 0 ? (steps - 1) / measurement.every : 0;
   }
-  /// The charges of the measurements before the last of this many steps.
+  /// The charges of the measurements before the last of `steps` steps.
   std::vector<Charge> check_charges(std::uint64_t steps) const;
   /// \param at  the number of steps before the measurement, > 0.
   Charge check_charge(std::uint64_t at) const;
 };
 
 /// The adaptive noise that a manifest requests; nothing if its noise is fixed in advance, or off.
-/// \throws ManifestError, PrivacyError with the place, for anything that cannot be combined with
-///   it.
+/// \throws ManifestError, PrivacyError if the manifest combines adaptive noise with anything that
+///   excludes it; the message names the place.
 std::optional<AdaptiveNoisePlan> plan_adaptive_noise(const Manifest& manifest,
                                                      const Setting& setting, std::uint64_t steps);
 

@@ -1,4 +1,4 @@
-// The cost that a plan would have if each example itself drew its step of an epoch.
+// The cost that a plan would have if each example drew its own step of each epoch.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ struct AllocationPrice {
   double epsilon = 0.0;  ///< Upper bound, at the plan's delta.
 };
 
-/// The cost of the plan with the sampler `allocation`, with the same steps, epochs and noise and
-/// the same other charges, by the accountant `pld`. Under `replace_one`, for which nothing is
-/// proved about epochs, the cost under `zero_out`. If epochs have more than eight different noise
-/// multipliers, each is rounded down to one of eight.
+/// The cost of the plan with the sampler `allocation` instead of its own, and otherwise the same
+/// steps, epochs, noise and charges, by the accountant `pld`. Under `replace_one`, for which
+/// nothing is proved about epochs, returns the cost under `zero_out`. If epochs have more than
+/// eight different noise multipliers, each is rounded down to one of eight.
 /// \returns nothing unless the sampler goes through the rows epoch by epoch or draws batches of a
 ///   fixed size, the steps are accounted one by one with Gaussian noise, and `pld` is available and
 ///   accepts all events.

@@ -12,14 +12,14 @@
 
 namespace privgrad::core {
 
-/// The components that train on one owner's data. They have state, so planning makes its own
-/// instances and each trainer makes its own too.
+/// The components that train on one owner's data. They have state, so planning and each trainer
+/// make their own instances.
 struct Components {
   ComponentPtr<Sampler> sampler;
-  /// Was started. Receives private norms, and is only asked for factors.
+  /// A started instance that receives private norms, and is only asked for factors.
   ComponentPtr<Clipping> clipping;
-  /// A second, started instance, which never receives a norm. A run publishes only the answers of
-  /// this instance about the clipping (the abilities below).
+  /// A second started instance, which never receives a norm. What a run publishes about the
+  /// clipping comes only from this instance (the abilities below).
   ComponentPtr<Clipping> public_clipping;
   ComponentPtr<Aggregator> aggregator;
   ComponentPtr<Optimizer> optimizer;
@@ -58,7 +58,7 @@ std::vector<double> start_sampler(const Manifest& manifest, Sampler& sampler, co
                                   const std::vector<double>& batch_sizes);
 
 /// Starts the aggregator.
-/// \param noise_multiplier  all above 0, even in runs without noise, which never use the recipes.
+/// \param noise_multiplier  all > 0, even in runs without noise, which never use the recipes.
 void start_aggregator(const Manifest& manifest, Aggregator& aggregator, const RunFacts& facts,
                       const std::vector<double>& noise_multiplier,
                       const std::vector<double>& clip_norm,

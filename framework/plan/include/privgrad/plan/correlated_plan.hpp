@@ -19,21 +19,21 @@
 
 namespace privgrad::core {
 
-/// How the cost of an example's own steps in the drawn order, as rho of zCDP, differs among
-/// examples. The largest cost is the run's guarantee to everyone.
+/// The distribution among examples of the cost, as rho of zCDP, of an example's own steps in the
+/// drawn order. The largest cost is the run's guarantee to everyone.
 struct RhoOfExamples {
   double least = 0.0, first_quartile = 0.0, median = 0.0, mean = 0.0, third_quartile = 0.0;
   double most = 0.0;
   std::uint64_t fewest_steps = 0, most_steps = 0;  ///< Number of batches that contain an example.
 };
 
-/// The order for which releases without amplification are accounted: either the exact order of
-/// examples that the run follows, or a rule that the participants follow.
+/// The order of participation for which releases without amplification are charged: either the
+/// exact order of examples that the run follows, or a rule that the participants follow.
 struct DrawnOrder {
   std::shared_ptr<const RandomSource> random;          ///< The sampler's streams for that order.
   std::shared_ptr<const Participation> participation;  ///< Null: `separation` is charged instead.
-  /// The rule that all clients follow. The sampler then draws the intended participants, from
-  /// streams that need not be secret either.
+  /// The rule that all clients follow, if there is no exact order. The sampler then draws the
+  /// intended participants. Its streams need not be secret.
   std::optional<Separation> separation;
   CorrelatedCost cost;
 
@@ -47,38 +47,38 @@ struct DrawnOrder {
 struct CorrelatedPlan {
   /// One part; three if the aggregator uses gradient differences, in the order of parts_of().
   std::vector<CorrelatedPart> parts;
-  /// If absent: in each cycle, coins decide when examples take part.
+  /// If absent: coins decide in which step of each cycle an example takes part.
   std::optional<DrawnOrder> order = std::nullopt;
-  /// Without an order: the noise multiplier that each step's draw amplifies (banded_multipliers()).
+  /// Without an order: each step's noise multiplier before amplification (banded_multipliers()).
   std::vector<double> multipliers = {};
 
   std::uint64_t steps() const { return parts.front().recipes.steps(); }
-  /// Like CorrelatedCost::is_attained; amplified releases are charged by an upper bound.
+  /// CorrelatedCost::is_attained; false for amplified releases, whose charge is an upper bound.
   bool is_attained() const { return order && order->cost.is_attained; }
 
-  /// One charge per step, with an order. The steps are charged in up to 64 blocks, at the first
-  /// step of each block: the growth of the squared sensitivity in the block, as a Gaussian.
+  /// One charge per step, with an order. The steps are charged in up to 64 blocks. The first step
+  /// of a block is charged a Gaussian for the growth of the squared sensitivity in the block.
   ///
   /// Proof: the releases up to any step form one Gaussian mechanism with the squared sensitivity of
   /// that step (SquaredSensitivity). Gaussian mechanisms with noise multipliers 1/sqrt(a) and
   /// 1/sqrt(b) compose exactly to one with 1/sqrt(a+b), for every correct accountant; so the
-  /// charges up to any step are those of the mechanism up to the end of its block, and cover at
-  /// least everything released. All of this follows from public numbers that are fixed before the
-  /// first step, as a privacy filter requires.
+  /// charges up to any step equal the cost of the mechanism up to the end of the step's block,
+  /// which covers at least everything released. All of this follows from public numbers that are
+  /// fixed before the first step, as a privacy filter requires.
   std::vector<Charge> charges() const;
 };
 
 nlohmann::json to_json(const RhoOfExamples& rho);
 
-/// The release of a step: the Gaussian of its own noise, or one for each part that makes a release
-/// in it.
+/// The release of a step: a Gaussian with the step's own noise, or one for each part that makes a
+/// release in this step.
 Event release_of(std::span<const CorrelatedPart> parts, std::uint64_t step);
 
-/// The releases of a started aggregator: its sums of gradients at the anchors, then of differences
-/// since the anchors, then of differences between anchors (for the steps after the first epoch, if
-/// there are any).
-/// \throws PrivacyError, PluginError like CorrelatedRecipes::of(); PluginError for a bound that
-///   does not hold.
+/// The releases of a started aggregator: its sums of gradients at the anchors, then of
+/// differences since the anchors, then of differences between anchors (for any steps after the
+/// first epoch).
+/// \throws PrivacyError, PluginError like CorrelatedRecipes::of(); PluginError for an invalid
+///   bound.
 std::vector<CorrelatedPart> parts_of(const Aggregator& aggregator,
                                      const UsesGradientDifferences& differences,
                                      std::uint64_t steps);
@@ -96,7 +96,7 @@ class CorrelatedPlanner {
   CorrelatedPlan plan(std::vector<CorrelatedPart> parts, PublicOrder& order,
                       const std::vector<double>& batch_sizes);
 
-  /// For clients that follow a rule, which must be the same in all calls.
+  /// For clients that follow a rule; the rule must be the same in all calls.
   /// \param parts  one part, with a window.
   CorrelatedPlan plan(std::vector<CorrelatedPart> parts, const Separation& separation);
 

@@ -62,30 +62,30 @@ std::string_view to_text(Engine engine);
 std::span<const Trait> all_traits();
 std::span<const Engine> all_engines();
 
-/// One line: "releases depend on sums or noise of earlier steps".
+/// Describes a trait in one line: "releases depend on sums or noise of earlier steps".
 std::string_view meaning_of(Trait trait);
-/// One line: "several processes that share each step".
+/// Describes an engine in one line: "several processes that share each step".
 std::string_view meaning_of(Engine engine);
 
 /// A trait, and its origin.
 struct PlannedTrait {
   Trait trait;
-  /// The component with this trait; null: the manifest.
+  /// The component with this trait; null: the trait comes from the manifest.
   const ComponentUse* of = nullptr;
 };
 
 /// Whether the engine declares that it supports the trait.
 bool supports(Engine engine, Trait trait);
 
-/// \returns why the engine does not support the trait, in one line that names it; nothing if it
-///   does. A trait that an engine does not declare is refused.
+/// \returns why the engine does not support the trait, in one line that names the trait; nothing if
+///   it does. A trait that an engine does not declare is refused.
 std::optional<std::string> why_not(Engine engine, Trait trait);
 
 /// \returns why the engine cannot make the steps of this plan; "" if it can.
 std::string why_not(Engine engine, const Plan& plan);
 
 /// The traits of the plan, derived from the behaviour of its components and from its manifest.
-/// \throws PluginError for a component with an undeclared trait.
+/// \throws PluginError for a component that has a trait without declaring it.
 std::vector<PlannedTrait> traits_of(const Plan& plan);
 
 /// Checks that every trait that a component of the manifest declares is listed in
@@ -93,8 +93,5 @@ std::vector<PlannedTrait> traits_of(const Plan& plan);
 /// \throws ManifestError with the component's place for any other trait, because no engine can
 ///   support it.
 void check_traits_are_known(const Manifest& manifest);
-
-/// The table of engines and traits, as Markdown: docs/engines.md has it.
-std::string engines_table();
 
 }  // namespace privgrad::core

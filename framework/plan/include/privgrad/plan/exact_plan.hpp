@@ -5,19 +5,19 @@
 
 namespace privgrad::core {
 
-/// Checks, from public numbers alone, that exact sums and their noise fit into their types, so that
+/// Checks, using only public numbers, that exact sums and their noise fit into their types, so that
 /// runs need no such check.
-/// \param correlated  null: releases are independent.
+/// \param correlated  null for independent releases.
 /// \throws ManifestError for noise of more than kLargestRoundedSigma cells; for running sums that
 ///   could exceed 64 bits with batches of twice the expected size (an overflow does not harm
-///   privacy, but the result is useless); for recipes whose roundings would need noise enlarged by
-///   more than kLargestNoiseFactor.
+///   privacy, but the result is useless); for recipes whose rounding errors would need noise
+///   enlarged by more than kLargestNoiseFactor.
 void check_exact_range(const Manifest& manifest, const PlanNumbers& plan,
                        const CorrelatedPlan* correlated);
 
-/// The largest number of examples in a step of a correlated plan; a run refuses larger steps. It is
-/// twice the expected number, or kMostBatchRows under `add_or_remove_one`, where the number is
-/// private.
+/// The largest number of examples in a step of a correlated plan; a run refuses larger steps.
+/// Returns twice the expected number, or kMostBatchRows under `add_or_remove_one`, where the number
+/// is private.
 std::uint64_t most_rows(const Manifest& manifest, const PlanNumbers& plan);
 
 }  // namespace privgrad::core

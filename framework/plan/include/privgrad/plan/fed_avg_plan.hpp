@@ -1,4 +1,4 @@
-// Plans fed_avg, where each client pays for its own steps, and the price of its estimates.
+// Plans fed_avg, where each client pays for its own steps and estimates.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ Plan plan_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setting>
 
 /// The charges for a client's private estimates, one per round.
 /// \param sampler  the started sampler of the estimates.
-/// \param noise  their noise multiplier, > 0.
+/// \param noise  the estimates' noise multiplier, > 0.
 std::vector<Charge> estimate_charges(const Manifest& manifest, const Sampler& sampler,
                                      double noise);
 

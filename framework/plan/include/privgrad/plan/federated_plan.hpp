@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <vector>
 
 #include "privgrad/federated.hpp"
@@ -27,17 +26,17 @@ struct ClientPlan {
 /// The part of a plan that only federated runs have.
 ///
 /// With `fed_avg` every client releases only its local models. An example belongs to one client, so
-/// the only releases about it are the steps (and estimates) of that client, each charged to that
-/// client's ledger; all work of the other clients and of the server follows from releases and from
-/// other examples. The run therefore guarantees to an example the cost in its client's ledger, and
-/// to all examples the largest of these costs (parallel composition: McSherry 2009, Theorem 4).
-/// Participation, drop-outs and weights follow from public and random numbers.
+/// the only releases about this example are the steps (and estimates) of that client, each charged
+/// to that client's ledger; everything that the other clients and the server do follows from
+/// releases and from other examples. The run therefore guarantees to an example the cost in its
+/// client's ledger, and to all examples the largest of these costs (parallel composition: McSherry
+/// 2009, Theorem 4). Participation, drop-outs and weights depend only on public and random numbers.
 ///
 /// The number of steps of a client may depend on releases. Steps and estimates are two sequences of
 /// mechanisms, each with a length and an order that are fixed in advance. The run chooses
-/// adaptively how to interleave them, and may stop before their ends. The claimed cost is that of
-/// both full sequences, which holds for every such choice (concurrent composition: Vadhan and Zhang
-/// 2023 for f-DP, from which the bounds of all accountants follow; Lyu 2022 for Renyi DP).
+/// adaptively how to interleave them, and may stop before their ends. The claimed cost is the cost
+/// of both full sequences, which is valid for every such choice (concurrent composition: Vadhan and
+/// Zhang 2023 for f-DP, from which the bounds of all accountants follow; Lyu 2022 for Renyi DP).
 ///
 /// With `dp_fed_avg` a client's whole update is one contribution to a noised sum, and the unit is
 /// the client; the steps of Plan are then the rounds, and the server applies the sampler, clipping
@@ -67,15 +66,15 @@ struct FederatedPlan {
   /// Whether releases choose the local iterations (AdaptiveLocalIterations).
   bool is_adaptive() const { return local_iterations.empty(); }
 
-  /// The local steps that an adaptive number of local iterations distributes among the rounds.
+  /// The local steps that an adaptive choice of local iterations distributes among the rounds.
   std::uint64_t paced_steps(const Federated& wish) const {
     return wish.paced_by_largest ? most_affordable_steps : affordable_steps;
   }
 };
 
 /// The key of the server of dp_fed_avg. It differs from the run's key, because the run's key is
-/// also the first client's key, and the same random numbers would draw this client's batches and
-/// the participants.
+/// also the first client's key: with one key, the same random numbers would draw this client's
+/// batches and the participants.
 RandomKey server_key(const RandomKey& run_key);
 
 /// The started sampler of a client's estimates.

@@ -1,4 +1,4 @@
-// How good a plan's noise is under the influence from which it was computed.
+// How good a plan's noise is by the influence from which the noise was computed.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace privgrad::core {
 
-/// How good a plan's noise is under the influence from which it was computed. All sums assume that
-/// the noise is independent from step to step.
+/// How good a plan's noise is by the influence from which the noise was computed. All sums assume
+/// that the noise is independent from step to step.
 struct InfluenceFacts {
   double weighted_noise = 0.0;  ///< Sum of q_t sigma_t^2 with the noise of the plan.
   /// The sum with uniform noise of the same guarantee, by the same accountant.

@@ -7,11 +7,11 @@
 
 namespace privgrad::core {
 
-/// Writes the values of model.weights over those of the same tensors. Does nothing if the manifest
+/// Overwrites the tensors that model.weights contains with its values. Does nothing if the manifest
 /// names no weights, or if the setting was made from recorded facts, which have no values.
 /// \param whole  the parameters of the whole model.
 /// \throws ConfigError if the values were freed, because the plan was only made to be compared with
-///   others (plan_study()): training would begin from other weights than the plan states.
+///   others (plan_study()): training would begin from weights that differ from the plan's.
 void put_initial_values(const Setting& setting, std::span<float> whole);
 
 }  // namespace privgrad::core

@@ -1,4 +1,4 @@
-// The scales and schedules of a plan, stored so that a repeated plan has the same bits everywhere.
+// Stores the scales and schedules of a plan, so that a repeated plan has the same bits everywhere.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ inline constexpr const char* kKeptSchedules = "schedules";
 
 /// The numbers of a plan whose last digits depend on the processor: the scales that a calibration
 /// found, and the values of schedules. The C library's `exp` and `pow` round differently on
-/// processors that multiply and add in one instruction, and a search may then end at another
+/// processors that multiply and add in one instruction, and a search may then end at a different
 /// number.
 ///
 /// The first plan of a run computes these numbers. A repeated plan receives the same numbers, so
@@ -27,22 +27,22 @@ class KeptNumbers {
   /// \param scales  the value returned by `scales()`; above 0 and finite.
   /// \param optimized  the value returned by `optimized()`; finite.
   /// \param schedules  the value returned by `schedules_text()`; "": they are computed again, with
-  ///   other roundings.
+  ///   different rounding errors.
   /// \throws ConfigError for invalid numbers, IoError for an invalid text.
   explicit KeptNumbers(std::vector<double> scales, std::vector<double> optimized = {},
                        std::string_view schedules = {});
 
-  /// The next scale of the plan: the stored one, or the result of `search`.
+  /// The next scale of the plan: the stored scale, or the result of `search`.
   /// \throws ConfigError if fewer scales were stored than the plan requests.
   double scale(const std::function<double()>& search);
-  /// The numbers of the aggregator (Aggregator::optimized()): the stored ones, or the result of
-  /// `search`; empty if it has none.
+  /// The numbers of the aggregator (Aggregator::optimized()): the stored numbers, or the result of
+  /// `search`; empty if the aggregator optimises no numbers.
   const std::vector<double>& optimized(const std::function<std::vector<double>()>& search);
   /// The values of a schedule with which the run began.
   /// \param slot  "learning_rate", ...
-  /// \param values  the values, as the schedule computes them on this machine.
-  /// \returns the run's stored values. In a first plan, or if the two differ by more than rounding,
-  ///   it returns `values`; the caller must refuse a difference.
+  /// \param values  the values that the schedule computes on this machine.
+  /// \returns the run's stored values. In a first plan, or if the two differ by more than rounding
+  ///   errors, returns `values`; the caller must refuse a difference.
   std::vector<double> schedule(const std::string& slot, std::vector<double> values);
 
   /// Whether this is a repeated plan, perhaps on another processor.
@@ -61,7 +61,7 @@ class KeptNumbers {
     std::vector<double> distinct;  ///< One per step; a single value for a constant schedule.
 
     static Schedule of(const std::string& slot, const std::vector<double>& values);
-    /// The largest relative difference of a value; infinite for another number of steps.
+    /// The largest relative difference of a value; infinite for a different number of steps.
     double distance_to(const std::vector<double>& others) const;
     std::vector<double> values() const;
     static auto state(auto& self) { return std::tie(self.slot, self.steps, self.distinct); }

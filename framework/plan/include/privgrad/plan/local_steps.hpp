@@ -1,4 +1,4 @@
-// How many local steps the clients of a federated run make, in each round and in total.
+// The number of local steps that clients of a federated run make, in each round and in total.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct LocalSteps {
   std::vector<std::uint64_t> of_round;  ///< FederatedPlan::local_iterations.
   /// The sum of of_round; 0 if steps are chosen during the run.
   std::uint64_t in_all = 0;
-  std::uint64_t most = 0;  ///< The largest number of steps of a client.
+  std::uint64_t most = 0;  ///< The most steps that any client makes.
 };
 
 /// \throws ManifestError for numbers that are not whole or not above 0.

@@ -26,7 +26,7 @@ namespace privgrad::core {
 
 struct FederatedPlan;
 
-/// The extent of an uncharged use of private rows.
+/// What an uncharged use of private rows affects.
 enum class Reach {
   model = 1,     ///< The trained model depends on it.
   shown_values,  ///< Values that the run shows besides the model and that training does not use.
@@ -40,7 +40,7 @@ struct Unaccounted {
   std::string what;      ///< "pca", "training metrics".
   std::string position;  ///< The place in the manifest that causes it.
   Reach reach = Reach::model;
-  std::string why = {};     ///< The cause in words, if the name does not say it.
+  std::string why = {};     ///< The cause in words, if the name does not state it.
   std::string remedy = {};  ///< "use KEY: ...", which removes it from the list.
 };
 
@@ -67,8 +67,8 @@ struct PlanNumbers {
   PrivacyUnit unit = PrivacyUnit::example;
   std::uint64_t dataset_size = 0;  ///< Public.
   std::size_t parameters = 0;
-  /// Given by the manifest or by a theorem; for fed_avg the largest number of a client, for
-  /// dp_fed_avg the rounds.
+  /// Given by the manifest or by a theorem; for fed_avg the most steps of any client, for
+  /// dp_fed_avg the number of rounds.
   std::uint64_t planned_steps = 0;
   RunFacts facts;
   std::vector<PlannedAuto> auto_values;
@@ -79,8 +79,8 @@ struct PlanNumbers {
   std::vector<double> noise_multiplier, clip_norm, learning_rate, batch_size;
   /// The batch sizes given to the sampler; empty: the sampler decides.
   std::vector<double> sampler_batch_size;
-  /// Set if the noise depends on releases. noise_multiplier, charges and beside then assume that
-  /// the noise never changes; epsilon() is the budget, and `event` costs as much as the budget.
+  /// Set if noise depends on releases. Then noise_multiplier, charges and beside assume that the
+  /// noise never changes, epsilon() is the budget, and `event` costs the budget.
   std::optional<AdaptiveNoisePlan> noise_adapts;
   /// Whether the manifest's own noise values were multiplied by noise_factor to meet the target
   /// (privacy.calibrate: all).
@@ -88,16 +88,16 @@ struct PlanNumbers {
   double noise_factor = 1.0;
   /// The influence behind the noise schedule (Schedule::influence()), one per step; may be empty.
   std::vector<double> influence;
-  /// The influence was computed from private rows without a charge.
+  /// Whether the influence was computed from private rows without a charge.
   bool influence_is_unaccounted = false;
-  /// Whether steps cost their sum of 1/sigma^2.
+  /// Whether the cost of steps follows from their sum of 1/sigma^2.
   bool costs_inverse_square = false;
-  /// The multiplier of uniform noise with the same guarantee, by the same accountant. If absent: no
-  /// influence, no target, or correlated noise, whose effect is not the sum of single steps.
+  /// The multiplier of uniform noise with the same guarantee, by the same accountant. Absent
+  /// without influence or target, or if noise is correlated, so its effects do not add up.
   std::optional<double> uniform_noise;
-  /// One per step if the clip norm follows a released count, otherwise empty: the noise of the
-  /// count, in examples, and the share of the bound that is left for the sum; noise_multiplier is
-  /// then the multiplier of both releases together, and clip_norm is the first step's.
+  /// The noise of the count, in examples, and the share of the bound that is left for the sum: one
+  /// per step if the clip norm follows a released count, otherwise empty. If there are any,
+  /// noise_multiplier applies to both releases together, and clip_norm is the first step's.
   std::vector<double> count_noise, count_share;
   /// The arithmetic of the sums and their noise.
   Arithmetic arithmetic = Arithmetic::exact;
@@ -125,15 +125,15 @@ struct PlanNumbers {
   std::uint64_t steps() const { return planned_steps; }
   /// Whether a count is released with the sum of each step.
   bool releases_count() const { return !count_share.empty(); }
-  /// 0 without a count.
+  /// The share of the count at this step; 0 without a count.
   double count_share_at(std::uint64_t step) const {
     return releases_count() ? count_share[step] : 0.0;
   }
-  /// Whether the clip norm follows releases; clip_norm then holds for the first step only.
+  /// Whether the clip norm follows releases; clip_norm then applies only to the first step.
   bool clip_norm_adapts() const { return releases_count(); }
   const PrivacyAnswer& epsilon() const { return accountants.front().epsilon; }
-  /// The noise of the gradients alone divided by the clip norm: more than noise_multiplier if a
-  /// count takes a share.
+  /// The noise of only the gradients, divided by the clip norm: more than noise_multiplier if a
+  /// count uses a share.
   std::vector<double> gradient_noise_multiplier() const;
 };
 
@@ -141,8 +141,8 @@ struct PlanNumbers {
 /// plan does not change after it is made: runs make their own components for it (start_components),
 /// and report results in their Outcome. Copies share everything except the numbers.
 ///
-/// In a run with fed_avg, the steps, their noise and their cost are those of the client with the
-/// weakest guarantee; with dp_fed_avg they are the server's. `federated` has all clients.
+/// With fed_avg, the steps, their noise and their cost belong to the client with the weakest
+/// guarantee; with dp_fed_avg, they belong to the server. `federated` has all clients.
 struct Plan : PlanNumbers {
   const Manifest* manifest = nullptr;
   std::shared_ptr<const Setting> setting;
@@ -160,14 +160,14 @@ struct Plan : PlanNumbers {
   std::uint64_t evaluate_every() const;
   /// How batches are chosen and accounted, in words.
   std::string sampling_words() const;
-  /// The order for which the releases are accounted; null if no order is drawn in advance.
+  /// The order for which the releases are charged; null if no order is drawn in advance.
   const DrawnOrder* public_order() const;
   /// The distribution of an example's cost over all examples; only with a public order.
   RhoOfExamples rho_of_examples() const;
 };
 
-/// The cost of all affordable steps, as an upper bound for a run that releases may end earlier: the
-/// steps made are a prefix of a sequence that is private as a whole.
+/// The cost of all affordable steps. It is an upper bound for a run that releases may end earlier:
+/// the run's steps are a prefix of a sequence that is private as a whole.
 PrivacyAnswer of_all_steps(const PlanNumbers& plan);
 
 /// The key from which all randomness of a run is derived: from its seed, or from the operating
@@ -176,23 +176,23 @@ RandomKey run_key(const Manifest& manifest);
 
 /// \param manifest  must outlive the plan.
 /// \param kept  the numbers of the first plan, to repeat it; null: this is the first plan.
-/// \throws ManifestError for parts that do not fit together; PrivacyError for anything that is
-///   not proved, for a budget that cannot pay for a single step, and for anything that release
+/// \throws ManifestError for parts that do not fit together; PrivacyError for anything without
+///   a proof, for a budget that cannot pay for a single step, and for anything that release
 ///   mode refuses, each with its place in the manifest; IoError if the data's headers cannot be
 ///   read.
 Plan make_plan(const Manifest& manifest, std::shared_ptr<KeptNumbers> kept = nullptr);
 
-/// The plan of a process that takes part in a run: with the order of examples and the clients of
-/// the leading process.
-/// \param plan_key  that process's Setting::plan_key.
-/// \param kept  the numbers of its plan.
+/// The plan of a process that takes part in a run, with the leading process's order of examples and
+/// clients.
+/// \param plan_key  the leading process's Setting::plan_key.
+/// \param kept  the numbers of the leading process's plan.
 /// \throws like the first overload.
 Plan make_shared_plan(const Manifest& manifest, const RandomKey& plan_key,
                       std::shared_ptr<KeptNumbers> kept);
 
 /// Repeats the plan of a run from the recorded facts: equal in all costs and statements, but
 /// unusable for a run, because it has no data.
-/// \param kept  the numbers of that plan; null: only those in `recorded`.
+/// \param kept  the numbers of that plan; null: only the numbers in `recorded` are kept.
 /// \throws like the first overload, except IoError.
 Plan make_plan(const Manifest& manifest, const PublicFacts& recorded,
                std::shared_ptr<KeptNumbers> kept = nullptr);

@@ -29,10 +29,10 @@ struct AccountFacts {
 };
 
 /// The facts from which a plan was made, apart from its manifest and its plugins: facts.json of a
-/// run directory. With them anyone can make the same plan again without the data.
+/// run directory. With these facts, anyone can recreate the plan without the data.
 ///
-/// They contain only private facts that the run has stated anyway: the size is the public size, and
-/// if it was counted from the data, the statement and `unaccounted` say so.
+/// They contain private facts only if the run has stated these anyway: the size is the public size,
+/// and if it was counted from the data, the statement and `unaccounted` say so.
 struct PublicFacts {
   ExampleShape shape;              ///< The shape of the examples as read.
   std::uint64_t dataset_size = 0;  ///< The public size, > 0.
@@ -48,8 +48,8 @@ struct PublicFacts {
   /// The scales that the plan calibrated (KeptNumbers); if absent: not computed yet.
   std::optional<std::vector<double>> scales;
   std::vector<double> optimized = {};  ///< The numbers that the aggregator optimised (KeptNumbers).
-  /// The key with which a public order of examples was drawn, in hex, if no seed determines it: the
-  /// cost is that of this order, which is not secret, and the key draws nothing else.
+  /// The key with which a public order of examples was drawn, in hex, if no seed determines it. The
+  /// plan is charged for this order, which is not secret, and the key draws nothing else.
   std::optional<std::string> order_key;
   /// The account that paid for the run; nothing if the manifest names none.
   std::optional<AccountFacts> account;
@@ -58,8 +58,8 @@ struct PublicFacts {
 };
 
 PublicFacts facts_of(const Plan& plan);
-/// The facts without the numbers that the plan computed: the part on which programs that plan
-/// separately agree.
+/// The facts without the numbers that the plan computed: programs that plan separately agree on
+/// these facts.
 PublicFacts facts_of_data(const Plan& plan);
 
 nlohmann::json to_json(const AccountFacts& account);
@@ -70,7 +70,7 @@ nlohmann::json to_json(const PublicFacts& facts);
 PublicFacts facts_from_json(std::string_view text);
 
 /// The facts that the run of this directory recorded.
-/// \throws IoError if there are none, or if no run can have written them.
+/// \throws IoError if there are no facts, or if no run can have written them.
 PublicFacts read_facts(const std::filesystem::path& directory);
 
 /// The numbers of that run's plan, to repeat it.

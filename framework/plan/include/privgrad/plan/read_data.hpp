@@ -8,18 +8,18 @@
 
 namespace privgrad::core {
 
-/// \throws IoError if there are fewer examples than planned, or more; PluginError if a transform
+/// \throws IoError if the number of examples differs from the plan's; PluginError if a transform
 ///   changed the set of examples (apply_transform.hpp); ManifestError if a transform learns from a
 ///   statistic that a run must release.
 RunData read_data(const Manifest& manifest, const Setting& setting);
 
-/// The two halves of read_data(): the first returns the source's examples, the second applies
-/// transforms and frozen layers to them.
-/// \param threads  the threads for transforming rows and computing frozen layers; the same bits for
-///   any number.
-/// \param cache  the cache for the outputs of frozen layers and of costly transforms; null: none.
-/// \param teacher  the teacher for transforms that learn from released statistics; null: there must
-///   be none.
+/// The two halves of read_data(): read_rows() returns the source's examples, and apply_transforms()
+/// applies transforms and frozen layers to them.
+/// \param threads  the number of threads for transforming rows and computing frozen layers; results
+///   have the same bits for any number.
+/// \param cache  stores outputs of frozen layers and of costly transforms; null: no cache.
+/// \param teacher  the teacher for transforms that learn from released statistics; null: no
+///   transform may do so.
 RunData read_rows(const Manifest& manifest, const Setting& setting);
 void apply_transforms(const Manifest& manifest, const Setting& setting, RunData& data,
                       int threads = 1, const FeatureCache* cache = nullptr,

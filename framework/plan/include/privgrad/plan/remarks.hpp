@@ -1,5 +1,5 @@
 // Warnings about plans that keep their promises but are probably a mistake: a large delta, a large
-// epsilon, a client that slows down all others, a schedule worse than none.
+// epsilon, a client that slows down all others, a noise schedule worse than uniform noise.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ std::uint64_t units(const Plan& plan);
 std::optional<std::string> large_delta(const Manifest& manifest, std::uint64_t units);
 
 /// Remarks about a guarantee that is proved but promises little: a large delta, or an epsilon above
-/// 20; about the budget of one client that makes all clients exchange models after every step;
-/// about noise that is worse than uniform noise under its own influence; and about `steps: auto` if
-/// its theorem is about other steps. One sentence each.
+/// 20; about one client whose budget makes all clients exchange models after every step; about
+/// noise that is worse than uniform noise by its own influence; and about `steps: auto` if its
+/// theorem does not apply to the plan's steps. One sentence each.
 /// \param epsilon  the stated epsilon. Infinity gets no remark here, because every output mentions
 ///   it.
 std::vector<std::string> remarks(const Plan& plan, double epsilon);

@@ -37,8 +37,8 @@ struct ExactAbilities {
 
 /// The memory that a step needs, for users who plan a run.
 struct PassFacts {
-  std::size_t rows = 0;     ///< The most examples at once; 0 if the program has no passes.
-  std::uint64_t bytes = 0;  ///< Their approximate memory; 0 if the program does not tell.
+  std::size_t rows = 0;     ///< The most examples of one pass; 0 if the program has no passes.
+  std::uint64_t bytes = 0;  ///< Their approximate memory; 0 if the program does not report it.
 };
 
 /// The model that a manifest trains and the data on which it trains: known from headers and counts
@@ -50,8 +50,8 @@ struct Setting {
   DataInfo info;
   std::vector<Statistic> statistics;  ///< One per transform: how it learns from private rows.
   std::vector<bool> by_row;           ///< One per transform: Transform::is_by_row().
-  /// For each transform: whether it can be applied again later, because it uses no numbers or
-  /// returns the numbers that it has learnt (Transform::is_restorable()).
+  /// For each transform: whether it can be applied again later, because it has learnt no numbers,
+  /// or returns the numbers that it has learnt (Transform::is_restorable()).
   std::vector<bool> is_restorable;
   /// One per transform: the statistic that it requests, or nothing.
   std::vector<std::optional<StatisticRequest>> requests;
@@ -63,7 +63,7 @@ struct Setting {
   std::optional<WeightsFacts> weights;  ///< Facts about the model's initial weights.
   /// hashes_of_files() of the model.
   std::map<std::string, std::string> model_files;
-  /// Their values; null if there are none, or if the setting was made from recorded facts.
+  /// The initial weights; null without weights, or if the setting was made from recorded facts.
   std::shared_ptr<const InitialWeights> initial;
   Network network;  ///< The trained layers: all that programs, sums, noise and optimizers receive.
                     ///< Its input is the data's features, or the outputs of the frozen layers.
@@ -74,14 +74,14 @@ struct Setting {
   std::vector<ParameterGroup> groups;  ///< Groups of the parameters, for clipping.
   /// Whether the clipping shifts and scales the coordinates of gradients (CoordinateScaling).
   bool scales_coordinates = false;
-  /// Promises of the program that will be used; none without noise. A program cannot make the cells
-  /// of scaled rows.
+  /// Promises of the program that the run will use; none without noise. A program cannot compute
+  /// the cells of scaled rows.
   ExactAbilities program;
   PassFacts pass;
   /// The recorded facts from which the setting was made, if not from the data.
   std::optional<PublicFacts> recorded;
   /// The key for the plan's draws: public orders of examples, and the assignment of examples to
-  /// clients. It comes from the seed or the operating system; for a resumed run, the original key.
+  /// clients. It comes from the seed or the operating system; a resumed run uses its original key.
   /// Always set.
   std::optional<RandomKey> plan_key;
   /// The numbers that this plan computes, or that the plan computed when the run began. Always set.
@@ -99,15 +99,15 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFact
 
 /// The backend's program for the setting's network.
 /// \param backend  created if null; must outlive the program.
-/// \param class_weights  of model.class_weights: balanced, [classes]; empty: those of the network.
+/// \param class_weights  for model.class_weights: balanced, [classes]; empty: the network's own.
 /// \throws ManifestError if the backend cannot execute the network; PluginError for a broken
 ///   program.
 std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting& setting,
                                          ComponentPtr<Backend>& backend, Executor& executor,
                                          const std::vector<double>& class_weights = {});
 
-/// \returns the SHA-256 of the files from which the model's networks follow (Model::files()), by
-///   name.
+/// \returns the SHA-256 hashes, by name, of the files that determine the model's networks
+///   (Model::files()).
 std::map<std::string, std::string> hashes_of_files(const Model& model);
 
 /// The declared number of training rows: data.size, or the sum of federated.sizes.
@@ -116,8 +116,8 @@ std::optional<std::uint64_t> declared_size(const Manifest& manifest);
 /// The privacy unit of the manifest's guarantee.
 PrivacyUnit unit_of(const Manifest& manifest);
 
-/// Whether neighbouring data sets have equally many rows, so that the number may be stated. A
-/// client that replaces another may have a different number.
+/// Whether neighbouring data sets have the same number of rows, so that the number may be stated. A
+/// client that replaces another may have a different number of rows.
 bool size_is_public(const Manifest& manifest);
 
 /// \returns whether a cache is useful: for outputs of frozen layers, or of a costly
@@ -126,8 +126,8 @@ inline bool has_features_to_keep(const Setting& setting) {
   return setting.frozen_layers > 0 || setting.has_costly_rows;
 }
 
-/// The number of parameters of the whole model that are not trained themselves: those of frozen
-/// layers, and weights with adapters.
+/// The number of parameters of the whole model that are not trained themselves: the frozen layers'
+/// parameters, and the weights that have adapters.
 std::size_t untrained_parameters(const Setting& setting);
 
 /// The initial parameters of the network's layers in a run with adapters; zeros if the setting was

@@ -10,7 +10,7 @@ namespace privgrad::core {
 
 /// The assignment of examples to clients.
 struct Shards {
-  std::vector<ClientPlan> clients;   ///< Their rows and labels; their plans are made later.
+  std::vector<ClientPlan> clients;   ///< With rows and labels; their plans are made later.
   std::vector<std::uint64_t> sizes;  ///< One per client, > 0; the public sizes if sizes are public.
   std::vector<double> weights;       ///< FederatedPlan::weights.
   bool sizes_are_public = false;

@@ -27,7 +27,7 @@ enum class StatisticOf {
 /// (docs/statistics.md). All of this struct is public.
 struct PlannedStatistic {
   StatisticOf of = StatisticOf::transform;
-  std::size_t transform = 0;      ///< Its index in data.transforms; 0 for a count.
+  std::size_t transform = 0;      ///< The transform's index in data.transforms; 0 for a count.
   std::string name;               ///< The transform's, such as "standardize"; for a count its key.
   std::string what;               ///< "means and mean squares of the features".
   std::size_t size = 0;           ///< Number of released values.
@@ -37,7 +37,7 @@ struct PlannedStatistic {
 
   bool operator==(const PlannedStatistic&) const = default;
 
-  /// Its cost: every row takes part, so there is no amplification.
+  /// Its charge: every row takes part, so there is no amplification.
   Charge charge() const;
 };
 
@@ -53,24 +53,24 @@ struct PlannedReport {
   double noise_multiplier = 0.0;  ///< For each release; 0: noise is off.
   double share = 0.0;             ///< Like PlannedStatistic::share, for all releases together.
   std::uint64_t every = 0;        ///< Steps between two releases; 0: only the final model.
-  /// Successive releases without a new best that end the run; 0: no limit.
+  /// The run ends after this many successive releases without a new best value; 0: no limit.
   std::uint64_t patience = 0;
 
   bool operator==(const PlannedReport&) const = default;
 
   /// Whether the model after this many steps is reported during the run.
-  /// \param of  the largest number of steps: the report after the last one is the final model's.
+  /// \param of  the largest number of steps, after which only the final model is reported.
   bool is_due(std::uint64_t steps, std::uint64_t of) const {
     return every > 0 && steps > 0 && steps % every == 0 && steps < of;
   }
-  /// The number of releases during this many steps, without that of the final model.
+  /// The number of releases during `steps` steps, without the final model's release.
   std::uint64_t between(std::uint64_t steps) const {
     return every == 0 || steps == 0 ? 0 : (steps - 1) / every;
   }
 
-  /// Whether the last `patience` values are no better than an earlier one: a
-  /// function of released values and the manifest only (docs/statistics.md,
-  /// "Stopping early").
+  /// Whether the last `patience` values are no better than an earlier value: depends
+  /// only on released values and the manifest (docs/statistics.md, "Stopping
+  /// early").
   bool ends_run(std::span<const double> released) const;
 
   /// The cost of the release for the model after this many steps, charged before the next step.
@@ -82,24 +82,24 @@ struct PlannedReport {
   std::vector<Charge> charges(std::uint64_t steps) const;
 };
 
-/// The report that the manifest asks for, if any.
+/// The report that the manifest requests; nothing if it requests none.
 /// \param steps  number of planned steps.
 /// \throws like plan_statistics().
 std::optional<PlannedReport> plan_report(const Manifest& manifest, const Setting& setting,
                                          std::uint64_t steps);
 
 /// \param steps  number of planned steps.
-/// \throws ManifestError, PrivacyError if both together leave no budget for training.
+/// \throws ManifestError, PrivacyError if statistics and report leave no budget for training.
 void check_shares(const Manifest& manifest, const std::vector<PlannedStatistic>& statistics,
                   const std::optional<PlannedReport>& report, std::uint64_t steps);
 
-/// The statistics that the manifest asks for, in the order of their releases: the number of rows,
-/// the number of rows of each class, and those of transforms in their order.
+/// The statistics that the manifest requests, in the order of their releases: the number of rows,
+/// the number of rows of each class, and the transforms' statistics in the transforms' order.
 /// \throws ManifestError, PrivacyError with the place, for parts that do not fit together, and if
 ///   the budget cannot pay for them.
 std::vector<PlannedStatistic> plan_statistics(const Manifest& manifest, const Setting& setting);
 
-/// Their charges, in order: the first lines of the ledger.
+/// The charges of the statistics, in order: the first lines of the ledger.
 std::vector<Charge> charges_of(const std::vector<PlannedStatistic>& statistics);
 
 /// The report as the plan states it.

@@ -11,13 +11,13 @@
 namespace privgrad::core {
 
 /// The private folder of one run that can be resumed: STATE/run-ID, readable only by the user. It
-/// is outside the run's directory, which users may share, and holds
+/// is outside the run's directory, which users may share, and contains
 ///
 ///   checkpoint-a, checkpoint-b the last two checkpoints: "privgrad checkpoint 1\n", the number of
 ///                                the checkpoint (8 bytes), its content, and the SHA-256 of these,
 ///                                64 hex digits. The content includes keys and private sums.
 ///   bindings.jsonl               the hash of each output, written before the output is shown
-///   summary.json                 of a run that is about to end
+///   summary.json                 the summary of a run that is about to end
 ///   plan-key                     the key of the random choices in the plan of a run without a
 ///                                seed, 32 bytes
 ///   home                         the run directory's absolute path, when the run last continued
@@ -28,7 +28,7 @@ namespace privgrad::core {
 /// continues. Threads: calls never overlap.
 class CheckpointFolder {
  public:
-  /// A new random name for a run, 32 hex digits; not secret.
+  /// Returns a new random name for a run, 32 hex digits; not secret.
   static std::string new_id();
   static bool is_id(std::string_view text);
 
@@ -36,7 +36,7 @@ class CheckpointFolder {
   /// \throws IoError
   static CheckpointFolder make(const std::filesystem::path& state, const std::string& id);
   /// Opens the folder of an interrupted run.
-  /// \throws IoError if it is not there, or belongs to a living process.
+  /// \throws IoError if it does not exist, or a running process uses it.
   static CheckpointFolder open(const std::filesystem::path& state, const std::string& id);
   /// Whether the folder exists.
   static bool is_there(const std::filesystem::path& state, const std::string& id);
@@ -57,8 +57,8 @@ class CheckpointFolder {
     std::uint64_t number = 0;  ///< The number of the checkpoint, counted from 1.
     std::string content;
   };
-  /// The last complete checkpoint; nothing if none was written.
-  /// \param fall_back  whether to use the previous one if the last is damaged.
+  /// Returns the last complete checkpoint; nothing if none was written.
+  /// \param fall_back  whether to use the previous checkpoint if the last is damaged.
   /// \throws IoError if checkpoints are damaged and none can be used.
   std::optional<Checkpoint> read(bool fall_back);
 
@@ -72,25 +72,25 @@ class CheckpointFolder {
   /// this returns.
   /// \throws IoError
   void keep(const char* name, std::string_view text);
-  /// \returns the text kept under that name; nothing if there is none.
+  /// \returns the text kept under that name; nothing if there is no such text.
   /// \throws IoError
   std::optional<std::string> kept(const char* name) const;
-  /// kept() of a folder that is not open.
+  /// Does the same as kept(), for a folder that is not open.
   /// \throws IoError, also if the folder does not exist.
   static std::optional<std::string> kept(const std::filesystem::path& state, const std::string& id,
                                          const char* name);
 
   /// Whether there is a checkpoint, even an incomplete one.
   bool has_checkpoints() const;
-  /// has_checkpoints() of a folder that is not open; false if it does not exist.
+  /// Does the same as has_checkpoints(), for a folder that is not open; false if it does not exist.
   /// \throws IoError
   static bool has_checkpoints(const std::filesystem::path& state, const std::string& id);
 
   /// The number of outputs that were bound.
   std::uint64_t bindings() const noexcept { return bound_.size(); }
 
-  /// Fixes the summary of a run that is ending: the first call stores it; later calls, after the
-  /// run was resumed, return the stored summary.
+  /// Fixes the summary of a run that is ending: the first call stores and returns it; later calls,
+  /// in resumed runs, return the stored summary.
   std::string settle_summary(const std::string& text);
   /// \returns the stored summary; nothing if the run did not get that far.
   std::optional<std::string> settled_summary() const;

@@ -8,7 +8,7 @@
 
 namespace privgrad::core {
 
-/// The event as an expression of the Python package dp_accounting, for an independent check:
+/// Returns the event as an expression of the Python package dp_accounting, for independent checks:
 ///
 ///     import dp_accounting as dp
 ///     event = dp.SelfComposedDpEvent(

@@ -1,4 +1,4 @@
-// Events in words, for people.
+// Events in words, for human readers.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace privgrad::core {
 
-/// An event in words: "100 x Poisson sampled at 0.01 of gaussian of noise multiplier 1.1".
+/// Returns an event in words: "100 x Poisson sampled at 0.01 of gaussian of noise multiplier 1.1".
 std::string describe(const Event& event);
 
 }  // namespace privgrad::core

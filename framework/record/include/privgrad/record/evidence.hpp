@@ -24,11 +24,11 @@ inline constexpr std::string_view kBoundAtStart[] = {"facts.json", "manifest.yam
 /// \returns the names, sorted.
 std::vector<std::string> files_bound_at_end(bool is_federated);
 
-/// The names for the directory of a client that is a separate program, where the model is missing
-/// because the server has it.
+/// Returns these names for the directory of a client that is a separate program, where the model is
+/// missing because the server has it.
 std::vector<std::string> files_bound_by_client();
 
-/// Whether the first line of a ledger comes from a client that is a separate program.
+/// Whether the first line of a ledger was written by a client that is a separate program.
 bool is_of_client_alone(const nlohmann::json& facts);
 
 /// The longest ledger that is read.
@@ -55,8 +55,8 @@ struct Evidence {
 /// and no problem.
 Evidence read_evidence(const RecordDirectory& directory);
 
-/// Combines the hashes of several ledgers into one: the SHA-256 of the lines "NAME HASH". A single
-/// hash stays as it is.
+/// Combines the hashes of several ledgers into one: the SHA-256 of the lines "NAME HASH". Returns a
+/// single hash unchanged.
 std::string joint_hash(std::span<const std::pair<std::string, std::string>> hashes);
 
 }  // namespace privgrad::core

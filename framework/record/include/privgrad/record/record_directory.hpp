@@ -41,7 +41,7 @@ class RecordDirectory {
   /// \throws IoError as read().
   std::uint64_t size(std::string_view name) const;
 
-  /// \returns the SHA-256 of the file; nothing if there is none.
+  /// \returns the SHA-256 of the file; nothing if there is no such file.
   /// \throws IoError as read().
   std::optional<std::string> sha256(std::string_view name) const;
 

@@ -1,4 +1,4 @@
-// Prints numbers for people; epsilons are rounded in the safe direction.
+// Prints numbers for human readers; epsilons are rounded in the safe direction.
 #pragma once
 
 #include <charconv>
@@ -6,20 +6,20 @@
 
 namespace privgrad::core {
 
-/// A number as std::printf writes it in the C locale, whatever the locale of the process is. A
-/// plugin may set another locale, and a decimal comma would change the meaning of an epsilon.
+/// Returns a number as std::printf writes it in the C locale, whatever the locale of the process
+/// is. A plugin may set another locale, and a decimal comma would change the meaning of an epsilon.
 std::string number_text(double value, std::chars_format format, int precision);
 
 /// \returns `value` with `digits` significant digits; "inf" for infinity.
 std::string short_number(double value, int digits = 4);
 
-/// "2", or "1.5 to 3" if the two differ in the digits shown.
+/// Returns "2", or "1.5 to 3" if the two numbers differ in the digits shown.
 std::string short_range(double low, double high, int digits = 4);
 
-/// The same as short_number, but never below `value`: for an epsilon that is read as a guarantee.
+/// Like short_number(), but never below `value`: for an epsilon that is read as a guarantee.
 std::string short_bound(double value, int digits = 6);
 
-/// The same as short_number, but never above `value`: for a lower bound.
+/// Does the same as short_number(), but never goes above `value`: for a lower bound.
 std::string short_lower_bound(double value, int digits = 6);
 
 }  // namespace privgrad::core

@@ -1,4 +1,4 @@
-// Ed25519 keys, and signatures of run records and plugin files.
+// Ed25519 keys, and signatures of run records, plugin files and receipts.
 #pragma once
 
 #include <filesystem>
@@ -13,20 +13,21 @@ namespace privgrad::core {
 /// The kind of content that is signed. It is part of the signed text, so a signature of one kind is
 /// not valid for another.
 enum class Signed {
-  run_record,   ///< All files of a run; the last hashes of its ledgers cover them.
+  run_record,   ///< All files of a run, which the last hashes of its ledgers cover.
   plugin_file,  ///< One seal: "sha256" and the hash of the file.
+  receipt,      ///< One seal: "sha256" and the hash of the receipt's other members.
 };
 
 /// Names and hashes; for a run, the name and the last hash of each ledger (Evidence::seals()).
 using Seals = std::span<const std::pair<std::string, std::string>>;
 
-/// A new Ed25519 key: FILE holds its 32 secret bytes in hex and is readable only by the user,
-/// FILE.pub holds the public ones.
-/// \throws IoError if one of the files exists or cannot be written; nothing is left behind then.
+/// Makes a new Ed25519 key: FILE holds its 32 secret bytes in hex and is readable only by the user,
+/// FILE.pub holds the public bytes.
+/// \throws IoError if one of the files exists or cannot be written; no file is left behind.
 void make_signing_key(const std::filesystem::path& file);
 
-/// Signs (Ed25519, RFC 8032) the text "privgrad run record 1\n" or "privgrad plugin file 1\n" and a
-/// line "NAME HASH" for each seal.
+/// Signs (Ed25519, RFC 8032) the text "privgrad run record 1\n", "privgrad plugin file 1\n" or
+/// "privgrad receipt 1\n" and a line "NAME HASH" for each seal.
 /// \param key  a file made by make_signing_key().
 /// \returns the text of a signature file.
 /// \throws IoError if the key cannot be read; ConfigError if other users can read it, or if the
@@ -34,8 +35,8 @@ void make_signing_key(const std::filesystem::path& file);
 std::string sign(Signed what, Seals seals, const std::filesystem::path& key);
 
 /// \param signature  the text of a signature file, of unknown origin.
-/// \returns the public key, 64 hex digits, that has signed these seals; nothing if the signature is
-///   not valid.
+/// \returns the public key, 64 hex digits, with which these seals were signed; nothing if the
+///   signature is not valid.
 std::optional<std::string> signer_of(Signed what, Seals seals, std::string_view signature);
 
 /// \returns the public key that a file holds (FILE.pub), 64 hex digits.

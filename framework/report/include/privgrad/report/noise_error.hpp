@@ -6,8 +6,8 @@
 
 namespace privgrad::report {
 
-/// The output of `privgrad noise-error --json` as a page with a table and a chart of every step,
-/// self-contained like other pages. Contains only public values.
+/// The output of `privgrad noise-error --json` as a self-contained page with a table, and a chart
+/// over all steps. Contains only public values.
 /// \param comparison  name, steps, momentum, windows, target_epsilon, target_delta, adjacency,
 ///   mechanisms.
 std::string noise_error_page(const nlohmann::json& comparison);

@@ -8,26 +8,26 @@
 
 namespace privgrad::report {
 
-/// The page of a run or a study: one self-contained HTML document that makes no network requests.
+/// Returns the page of a run or a study: a self-contained HTML document without network requests.
 ///
-/// Shows the directory's record, even for an interrupted run; reads nothing else. All texts of the
-/// record are treated as hostile. Privacy: as private as the record, which in release mode contains
-/// only released and public values.
+/// Shows the files of the directory, even of an interrupted run, and reads nothing else. All texts
+/// in these files are treated as hostile. Privacy: as private as these files, which in release mode
+/// contain only released and public values.
 /// \throws ConfigError if the directory contains neither a run nor a study.
-/// \throws IoError "FILE:LINE: what is wrong" if the record cannot be read or is broken.
+/// \throws IoError "FILE:LINE: what is wrong" if a file cannot be read or is broken.
 std::string page(const std::filesystem::path& directory);
 
-/// The privacy statement of a run, with the result of its audit.
+/// Returns the privacy statement of a run, with the result of its audit.
 /// \param form  "text" for a terminal; "json": statement.json with an `audit`; "registry": an entry
 ///   of the public registry of deployments, in YAML (registry_entry() in src).
-/// \throws as page(), and ConfigError for another form, a study, a run without a statement, or, for
-///   the registry, without a finite epsilon.
+/// \throws as page(), and ConfigError for an unknown form, a study, or a run without a statement
+///   or, for the registry, without a finite epsilon.
 std::string statement(const std::filesystem::path& directory, const std::string& form);
 
-/// The results of a finished study as a table for a paper, in the form that paper_table() in src
-/// describes.
+/// Returns the results of a finished study as a table for a paper, in the form that paper_table()
+/// in src describes.
 /// \param form  "latex", "markdown" or "csv".
-/// \throws ConfigError for another form, or a directory without a finished study; IoError.
+/// \throws ConfigError for an unknown form, or a directory without a finished study; IoError.
 std::string table(const std::filesystem::path& directory, const std::string& form);
 
 /// Writes the page atomically as report.html into the directory.
@@ -40,17 +40,17 @@ struct Figures {
   bool has_pdf = true;  ///< Whether rsvg-convert, which makes the PDFs, is installed.
 };
 
-/// Writes each chart of the page as SVG, PDF and CSV, named by its title ("noise-multiplier.svg");
-/// files of these names are replaced, others stay. The pictures have the width of a column, a white
-/// background and no scripts.
+/// Writes each chart of the page as SVG, PDF and CSV, named by the chart's title
+/// ("noise-multiplier.svg"); files with these names are replaced, other files are kept. The
+/// pictures have the width of a column, a white background and no scripts.
 /// \throws as page(); ConfigError if there is nothing to draw; IoError.
 Figures write_figures(const std::filesystem::path& directory, const std::filesystem::path& folder);
 
-/// Writes a Markdown page with tables, and charts as SVG files in a folder beside it with the
-/// page's name without its extension.
+/// Writes a Markdown page with tables, and its charts as SVG files in a folder beside the page,
+/// which has the page's name without the extension.
 /// \param directory  a finished study, an estimate of influence, or a folder that contains several
-///   of these, or copies of their results.json and influence.json as NAME.json. The page has a
-///   section for each, sorted by name.
+///   of these, or copies NAME.json of their results.json and influence.json. The page has a section
+///   for each, sorted by name.
 /// \throws as page(), and ConfigError for an unfinished study.
 void write_markdown(const std::filesystem::path& directory, const std::filesystem::path& file);
 

@@ -18,13 +18,13 @@ struct Declared {
 
 /// The facts that a manifest's author declares about the data, and that plans, statements and pages
 /// accept as public on the author's word: ranges, lists of values, fills, labels, sizes, and every
-/// other non-default number and text of the data source, a transform or the partition. Omitted are
-/// files, switches and words from a fixed list, unless they are part of an object, and the price of
-/// releasing a private statistic.
+/// other non-default number and text of the data source, a transform or the partition. Files,
+/// switches and words from a fixed list are omitted unless they are part of an object; so is the
+/// price of releasing a private statistic.
 std::vector<Declared> declared_facts(const Manifest& manifest);
 
-/// These facts, and the hashes of the files that are read and have no rows, which naming them
-/// declares public: a tokenizer, the description of a public model.
+/// The same facts, and the hashes of files without rows that are read, such as a tokenizer or the
+/// description of a public model: naming such a file declares it public.
 std::vector<Declared> declared_facts(const Plan& plan);
 
 /// The facts as plans and statements contain them: a list of {key, value}.

@@ -1,4 +1,4 @@
-// A bound on the success of a test that guesses from the releases of a run whether an example was
+// Bounds the success of any test that guesses, from the releases of a run, whether an example was
 // in its data.
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace privgrad::core {
 
-/// The false positive rate of the membership test in statements: the share of non-members that it
-/// accuses.
+/// The false positive rate of the membership test in statements: the share of non-members that the
+/// test accuses.
 inline constexpr double kWronglyAccused = 0.05;
 
-/// An upper bound on the probability that a test accuses an example that was in the data, if it
-/// accuses an example that was not with probability at most `wrongly`.
+/// An upper bound on the probability that a test accuses an example in the data, if it accuses an
+/// example outside the data with probability at most `wrongly`.
 ///
 /// Proof. Let P be the distribution of the releases with the example, Q without it, and S the set
 /// of outcomes on which the test accuses. By (epsilon, delta)-privacy P[S] <= e^epsilon Q[S] +
@@ -39,7 +39,7 @@ struct TestBound {
   ProvedPair by;
 };
 
-/// The smallest of the bounds that the pairs prove; all these bounds hold.
+/// The smallest of the bounds that the pairs prove; all of these bounds are valid.
 /// \param pairs  at least one, all of the same mechanism.
 TestBound least_found(double wrongly, std::span<const ProvedPair> pairs);
 
@@ -48,14 +48,14 @@ TestBound least_found(double wrongly, std::span<const ProvedPair> pairs);
 double least_missed(const TestBound& bound);
 
 /// The bound for a run with noise, at kWronglyAccused, for the member `membership_test` of
-/// statements. It is the smaller of the bounds from two points of the run's trade-off: the stated
-/// (epsilon, delta), and the delta that the guard proves for a smaller epsilon. For the latter,
-/// epsilon is chosen where the line through the point would touch the trade-off at kWronglyAccused
-/// if the run were the Gaussian mechanism with the stated (epsilon, delta) (Dong, Roth and Su
-/// 2022); the bound is a proof for any run. With adaptive noise only the stated point is available,
-/// because a filter guarantees no other point.
+/// statements: the smaller of the bounds from two points of the run's trade-off, the stated
+/// (epsilon, delta), and the delta that the guard proves for a smaller epsilon. This smaller
+/// epsilon is chosen such that the line through the point would touch the trade-off at
+/// kWronglyAccused if the run were the Gaussian mechanism with the stated (epsilon, delta) (Dong,
+/// Roth and Su 2022); the bound is proved for any run. With adaptive noise, only the stated point
+/// is available, because a filter guarantees no other point.
 ///
-/// \returns {"wrongly_accused", "found_at_most", "epsilon", "delta"}, the point last.
+/// \returns {"wrongly_accused", "found_at_most", "epsilon", "delta"}, with the point at the end.
 nlohmann::json membership_test(const Plan& plan, const Outcome& outcome);
 
 }  // namespace privgrad::core

@@ -13,7 +13,7 @@
 namespace privgrad::core {
 
 /// How a run ended. `stopped_early`: its releases ended it; `untrained`: no client's model ever
-/// arrived, so the model is the one before the first round; `unfinished`: it has not ended.
+/// arrived, so the model is still the initial model; `unfinished`: it has not ended.
 enum class RunStatus {
   completed = 1,
   budget_exhausted,
@@ -28,9 +28,9 @@ std::string_view to_text(RunStatus status);
 
 /// Whether the epsilon of a run that ended this way covers all steps that the budget pays for,
 /// however many the run made, because its releases may have decided which step was the last.
-/// Everything that such a run shows follows from the releases of all those steps, so their cost
-/// bounds its cost; the cost of the steps that it made does not, since their number was chosen by
-/// looking at the releases.
+/// Everything that such a run shows follows from the releases of all these steps, so their cost
+/// bounds the run's cost. The cost of only the steps made is not a bound, because their number was
+/// chosen by looking at the releases.
 bool is_accounted_in_full(const Plan& plan, RunStatus status);
 
 /// The numbers of steps that were paid for.
@@ -38,10 +38,10 @@ struct ChargedSteps {
   /// The paid steps: at least the number of steps made, unless noise is off.
   std::uint64_t charged = 0;
   /// The steps that epsilon covers: more than `charged` if releases decided when the run ended,
-  /// because all steps that the budget pays for then count.
+  /// because then all steps count that the budget pays for.
   std::uint64_t accounted = 0;
-  /// The number of paid releases besides the steps, in a run whose accounted steps may be fewer
-  /// than the budget pays for. If absent: all planned releases.
+  /// The number of paid releases besides the steps, in a run that may account for fewer steps than
+  /// the budget pays for. If absent: all planned releases.
   std::optional<std::uint64_t> beside = std::nullopt;
 };
 
@@ -63,8 +63,8 @@ struct Outcome {
   /// because the amount spent within the budget is not a guarantee.
   PrivacyAnswer epsilon;
   std::optional<NoiseRecord> noise;  ///< Set once a run with adaptive noise has ended.
-  /// The client of a finished federated run whose charges are stated, if it differs from the client
-  /// that was planned to cost most.
+  /// The client whose charges a finished federated run states, if it is not the client that was
+  /// planned to cost most.
   std::optional<std::size_t> client;
   DataCommitment data;  ///< From the ledgers' first lines; empty without noise.
   /// The time at which the run began, before it read an example, as "2026-05-17T12:00:00Z". From
@@ -72,17 +72,17 @@ struct Outcome {
   std::string date = {};
   ReleasedCounts counts = {};  ///< Set once the run has ended; empty if none are planned.
 
-  /// The plan's numbers, with the actual charges instead of the planned ones: those of the stated
-  /// client, with the noise that was chosen.
+  /// The plan's numbers, with the actual charges instead of the planned charges: the stated
+  /// client's charges, with the noise that was chosen.
   PlanNumbers stated(const Plan& plan) const;
 
-  /// The event whose cost is `epsilon`, if it is not the sum of the lines of the run's only ledger:
-  /// for a run that is accounted for in full, or with adaptive noise, the plan's event. Nothing if
-  /// these lines are the event, or if each client has a ledger and the run has no event of its own.
+  /// The event whose cost is `epsilon`, if it is not the composition of the only ledger's lines:
+  /// the plan's event, for a run that is accounted for in full or has adaptive noise. Nothing if
+  /// these lines are the event, or if each client has a ledger, so that no event describes the run.
   std::optional<Event> accounted_event(const Plan& plan) const;
 };
 
-/// The outcome of an interrupted run: the most that its plan can cost.
+/// The outcome of an interrupted run: the largest possible cost of its plan.
 Outcome outcome_of_all(const Plan& plan);
 
 }  // namespace privgrad::core

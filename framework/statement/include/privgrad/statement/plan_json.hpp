@@ -1,4 +1,4 @@
-// Plans as JSON: for `privgrad plan --json`, and the members that statements and summaries share.
+// Plans as JSON, for `privgrad plan --json`; also the members that statements and summaries share.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -27,7 +27,7 @@ nlohmann::json to_json(const AdaptiveNoisePlan& adapts, const NoiseRecord* made 
 /// The released statistics, with their noise: a list.
 nlohmann::json to_json(const std::vector<PlannedStatistic>& statistics);
 
-/// The cost of the plan if it used random allocation.
+/// The cost that the plan would have with random allocation.
 nlohmann::json to_json(const AllocationPrice& price);
 
 /// \returns "research" or "release".

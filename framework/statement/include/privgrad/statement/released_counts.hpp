@@ -14,24 +14,24 @@ namespace privgrad::core {
 
 /// A release from which a transform has learnt.
 struct ReleasedStatistic {
-  std::size_t transform = 0;  ///< Its number in the manifest.
+  std::size_t transform = 0;  ///< The transform's number in the manifest.
   std::vector<float> values;
   double noise_stddev = 0.0;
 
   bool operator==(const ReleasedStatistic&) const = default;
 };
 
-/// Longer statistics are not recorded: a covariance of several hundred features would be larger
-/// than the model.
+/// The most numbers of a recorded statistic; longer ones are not recorded, because a covariance of
+/// several hundred features would be larger than the model.
 inline constexpr std::size_t kMostRecordedNumbers = 16384;
 
 /// Releases about a run's training rows before the first step: public, and paid for
 /// (docs/statistics.md).
 struct ReleasedCounts {
   /// The number of rows, at least 1: the divisor of all means that are released later. Nothing if
-  /// it is not released.
+  /// the number is not released.
   std::optional<std::uint64_t> rows;
-  /// The noisy number of rows of each class, possibly negative. Empty if they are not released.
+  /// The noisy number of rows of each class, possibly negative. Empty if not released.
   std::vector<double> classes;
   /// In the order of the transforms; at most kMostRecordedNumbers numbers each.
   std::vector<ReleasedStatistic> statistics;
@@ -39,17 +39,17 @@ struct ReleasedCounts {
   bool operator==(const ReleasedCounts&) const = default;
 };
 
-/// The divisor of sums over all rows: the released number of rows, or the public one.
+/// The divisor of sums over all rows: the released or the public number of rows.
 /// \throws PrivacyError if the number should be released, but has not been.
 double divisor_of(const Plan& plan, const ReleasedCounts& counts);
 
-/// The class weights of model.class_weights: balanced, [classes]: the mean of the released class
-/// counts over the class's own, each count at least 1, and at most
-/// report.class_counts.largest_weight.
+/// The class weights for model.class_weights: balanced, [classes]: the mean of the released class
+/// counts, divided by the class's own count. Counts are raised to at least 1, and weights are at
+/// most report.class_counts.largest_weight.
 ///
-/// Privacy: post-processing of what was released. A weight multiplies the loss of its own row.
-/// \returns an empty list if the manifest does not ask for them, or before the class counts are
-///   released.
+/// Privacy: post-processing of released counts. A weight multiplies the loss of its own row.
+/// \returns an empty list if the manifest does not request class weights, or before the class
+///   counts are released.
 std::vector<double> class_weights_of(const Plan& plan, const ReleasedCounts& counts);
 
 /// The released number of rows.
@@ -57,12 +57,12 @@ std::vector<double> class_weights_of(const Plan& plan, const ReleasedCounts& cou
 /// \returns the nearest integer from 1 to 2^53.
 std::uint64_t count_of_rows(float noised);
 
-/// {"rows", "class_counts", "statistics"} for the member `reported` of summaries, counts with the
-/// planned noise; {} if the plan releases none of them.
+/// {"rows", "class_counts", "statistics"} for the member `reported` of summaries, where counts
+/// include their planned noise; {} if the plan releases none of them.
 nlohmann::json to_json(const Plan& plan, const ReleasedCounts& counts);
-/// Reads what to_json() has written.
+/// Reads the output of to_json().
 /// \param reported  from a summary of unknown origin.
-/// \throws IoError if they do not match the releases of the plan.
+/// \throws IoError if the counts do not match the releases of the plan.
 ReleasedCounts counts_from_json(const Plan& plan, const nlohmann::json& reported);
 
 }  // namespace privgrad::core

@@ -9,7 +9,7 @@
 
 namespace privgrad::core {
 
-/// The most changes of a schedule that its record holds.
+/// The most changes of a schedule that its record contains.
 inline constexpr std::size_t kMostRecordedChanges = 4096;
 
 /// The schedules of a plan in the form of schedules.json:
@@ -17,13 +17,13 @@ inline constexpr std::size_t kMostRecordedChanges = 4096;
 ///     {"schedules": 1, "steps": T, "affordable_steps": n,
 ///      "slots": {"noise_multiplier": {"step": [0, 10], "value": [2.0, 1.5], "exact": true}, ...}}
 ///
-/// A value holds from its step until the next one (steps count from 0). A schedule with more
-/// changes than kMostRecordedChanges is sampled at evenly spread steps, including the first and the
-/// last, and "exact" is then false.
+/// A value is valid from its step until the next listed step (steps count from 0). A schedule with
+/// more changes than kMostRecordedChanges is sampled at evenly spread steps, including the first
+/// and the last, and "exact" is then false.
 ///
-/// With has_prediction(), "predicted_excess" holds Theorem 4.1's bound on the expected excess risk
-/// after each number of steps, relative to the excess risk before the first step, and the optimum
-/// from which the excess is measured:
+/// With has_prediction(), "predicted_excess" contains Theorem 4.1's bound on the expected excess
+/// risk after each number of steps, relative to the excess risk before the first step, and the
+/// optimum from which the excess is measured:
 ///
 ///     {"optimum": 0.0, "step": [0, 1, ...], "value": [1.0, ...]}
 /// \param outcome  contains the chosen noise once a run has ended.

@@ -7,7 +7,6 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "privgrad/plan/plan.hpp"
@@ -15,15 +14,15 @@
 #include "privgrad/statistics/sampled_trade_off.hpp"
 #include "privgrad/trust/random_key.hpp"
 
-/// An audit measures how well an adversary who sees every release can tell which rows were in the
-/// data, and derives an epsilon from that. A proof bounds epsilon from above, an audit from below;
-/// if the two contradict each other, the proof does not describe the code that runs.
+/// An audit measures how well an adversary who sees every release can guess which rows were in the
+/// data, and derives an epsilon from the guesses. A proof bounds epsilon from above, an audit from
+/// below; if the two contradict each other, the proof does not describe the code that runs.
 ///
-/// Canaries replace rows of the data. Each has a gradient in a coordinate of its own, longer than
+/// Canaries replace rows of the data. Each has a gradient only in its own coordinate, longer than
 /// any clip norm, so it contributes a whole clip norm to each of its steps, and nothing else
 /// contributes to that coordinate. A fair coin decides about each canary; afterwards the coins are
-/// guessed from the releases and from public facts: the law of the sampler, or the order itself if
-/// it is public. Everything from the sampler to the ledger is the run's own code.
+/// guessed from the releases and from public facts: the sampler's distribution, or the order itself
+/// if it is public. Everything from the sampler to the ledger is the run's own code.
 ///
 /// The coin of a canary chooses between two neighbours under the plan's adjacency, so that the
 /// theorems on guesses apply to it:
@@ -36,41 +35,41 @@ namespace privgrad::core {
 /// The ways to audit.
 enum class AuditKind {
   one_run = 1,  ///< Many canaries, one run.
-  /// One canary, many runs: two fixed neighbours. The canary may be one of several places.
+  /// One canary, many runs, two fixed neighbours. Several rows may be tried as the canary.
   repeated,
 };
 
 /// The two neighbours of repeated runs.
 enum class AuditNeighbours {
-  canary = 1,  ///< A canary is present or absent; the other rows may be any.
+  canary = 1,  ///< A canary is present or absent; the other rows are arbitrary.
   /// Rows whose sum in single precision changes by many clip norms when one row is added: 2^k + 1
   /// contributions of a whole clip norm, followed by many that are just under half a unit in the
   /// last place of such a sum.
   rounding,
-  /// Rows of which only one has a gradient, in all coordinates. If noise was rounded before it was
-  /// added, released numbers near 0 show the rounding steps when that row is absent (Mironov 2012).
+  /// Rows of which only one has a gradient, in all coordinates. If noise is rounded before it is
+  /// added, then without that row, released numbers near 0 show the rounding steps (Mironov 2012).
   lattice,
 };
 
 /// The rows besides the canaries.
 enum class AuditRows {
   of_the_data = 1,  ///< The manifest's, which are private.
-  drawn,            ///< Drawn from a public law (drawn_rows.hpp): no data is read.
+  drawn,            ///< Drawn from a public distribution (drawn_rows.hpp): no data is read.
 };
 
 struct AuditOptions {
   AuditKind kind = AuditKind::one_run;
-  /// one_run, for the loss next_token: canaries are rows of random tokens, and the adversary sees
-  /// only the model after the last step (token_canaries.hpp).
+  /// Only one_run, with the loss next_token: canaries are rows of random tokens, and the adversary
+  /// sees only the model after the last step (token_canaries.hpp).
   bool exposure = false;
   AuditRows rows = AuditRows::of_the_data;
-  /// All values except `canary` are for repeated runs; they make all rows themselves, and use only
-  /// the first step.
+  /// Values other than `canary` require repeated runs; such audits make all rows themselves, and
+  /// use only the first step.
   AuditNeighbours neighbours = AuditNeighbours::canary;
   /// one_run: the number of canaries; 0: as many as there are examples, at most 1000. repeated: the
-  /// number of places for the canary, from the first row to the last. If it is above 1, the first
-  /// two thirds of the runs choose one place and the statistic, and guesses are made for the last
-  /// third (0: one place, in the middle).
+  /// number of rows that are tried as the canary, from the first row to the last. If it is above 1,
+  /// the first two thirds of the runs choose one row and the statistic, and guesses are made for
+  /// the last third (0: one row, in the middle).
   std::uint64_t canaries = 0;
   std::uint64_t runs = 1000;  ///< For `repeated`.
   double confidence = 0.99;   ///< In (0, 1).
@@ -86,9 +85,9 @@ struct AuditOptions {
 /// A lower bound by one method.
 struct AuditBound {
   std::string method;  ///< "one_run", "one_run_f_dp", "one_run_gaussian", "repeated", ...
-  /// Whether it holds only for Gaussian releases (with any noise), or for releases of any law.
+  /// Whether the bound is valid only for Gaussian releases (with any noise), or for all releases.
   bool assumes_gaussian = false;
-  /// Whether it holds only for Gaussian releases that are sampled with the charged probabilities.
+  /// Whether the bound is valid only for Gaussian releases sampled with the charged probabilities.
   bool assumes_sampling = false;
   Guesses guesses;
   double epsilon = 0.0;  ///< At the plan's delta; 0 if nothing was found.
@@ -98,32 +97,32 @@ struct AuditBound {
   double factor = 0.0;
 };
 
-/// The trade-offs of the charged event, if it consists of Gaussian releases, at most 64 different
-/// ones, some of them Poisson sampled; otherwise nothing.
+/// The trade-offs of the charged event, if it consists of at most 64 different Gaussian releases,
+/// some of which are Poisson sampled; otherwise nothing.
 std::optional<SampledFamily> sampled_family(const Event& charged, Adjacency adjacency);
 
 /// The bound that a method derives from guesses.
 /// \param confidence  in (0, 1).
 /// \param family  the family for the methods that assume sampled releases.
-/// \throws ConfigError for an unknown method, or one that this family does not support.
+/// \throws ConfigError for an unknown method, or a method that this family does not support.
 AuditBound bound_by(const std::string& method, const Guesses& guesses, double delta,
                     double confidence, const std::optional<SampledFamily>& family);
 
 /// How well a model remembers canaries of random tokens. Carlini et al. 2019.
 struct Exposure {
   /// The mean, over the canaries that were trained on, of log2((references + 1) / rank), in bits,
-  /// where the rank is that of the canary's loss among those of rows that were not trained on.
+  /// where the canary's loss is ranked among the losses of rows that were not trained on.
   double mean_bits = 0.0;
-  /// The most that the proved epsilon allows the expectation of that mean.
+  /// The largest expectation of that mean that the proved epsilon allows.
   double most_expected_bits = 0.0;
   std::uint64_t trained = 0, references = 0;
 
-  double most_bits() const;  ///< Of a canary that is before all references.
+  double most_bits() const;  ///< The exposure of a canary that ranks before all references.
 };
 
 struct AuditResult {
   /// The first bound is the audit's. Its method was fixed before the coins were flipped, so no
-  /// correction is needed. The other bounds are for comparison; each holds individually at the
+  /// correction is needed. The other bounds are for comparison; each is valid by itself at the
   /// confidence.
   std::vector<AuditBound> bounds;
   Adjacency adjacency = Adjacency::add_or_remove_one;
@@ -145,13 +144,13 @@ nlohmann::json to_json(const AuditResult& result);
 /// aggregators that use differences of gradients, in which canaries with constant gradients cancel.
 std::optional<std::string> refuses_audit(const Plan& plan);
 
-/// Trains on the manifest's own rows, except those that canaries replace, and keeps nothing: the
+/// Trains on the manifest's own rows, except for rows that canaries replace, and keeps nothing: the
 /// models are discarded, the ledgers are in a temporary directory that is deleted, and no account
 /// is charged, because nothing is released. The result depends on the canaries' coins, on noise,
 /// and on the private rows as much as the releases of the runs do: if it is published, it costs the
 /// rows as much as all runs that were made. With drawn rows there are no private rows, and the plan
 /// may have been made from recorded facts.
-/// \throws ConfigError for numbers out of range and plans that refuses_audit(); as run().
+/// \throws ConfigError for numbers out of range and plans for which refuses_audit() has a reason.
 AuditResult audit(const Plan& plan, const AuditOptions& options);
 
 }  // namespace privgrad::core

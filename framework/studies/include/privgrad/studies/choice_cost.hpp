@@ -11,7 +11,7 @@
 
 namespace privgrad::core {
 
-/// The epsilon of choosing, or the reason why none is proved.
+/// The epsilon of choosing the best run, or the reason why no epsilon is proved.
 struct ChoiceCost {
   std::optional<PrivacyAnswer> epsilon;  ///< If absent: not proved; see `why`.
   std::string why;
@@ -23,9 +23,9 @@ struct CountedPlan {
   std::uint64_t runs = 0;
 };
 
-/// The cost of training several plans, each a number of times with fresh noise, and releasing the
-/// best run: the composition of all runs, because the choice may depend on each. Choosing by any
-/// rule from the released models is post-processing.
+/// The cost of training several plans, each some number of times with fresh noise, and releasing
+/// the best run: the composition of all runs, because the choice may depend on every run. Choosing
+/// by any rule from the released models is post-processing.
 ///
 /// \param plans  all with the same adjacency; the first plan's accountant is used.
 ChoiceCost composed_cost(const std::vector<CountedPlan>& plans, double delta);
@@ -36,7 +36,7 @@ ChoiceCost composed_cost(const std::vector<CountedPlan>& plans, double delta);
 /// runs (Liu and Talwar 2019; Papernot and Steinke 2022).
 ///
 /// The gating accountant of the first candidate computes the cost; if it refuses the event, the
-/// loaded accountant with the smallest proof does.
+/// loaded accountant that proves the smallest epsilon does.
 ///
 /// \param expected_runs  E K >= 1.
 /// \param shape  the shape of K's distribution (RepeatAndSelectEvent): 1: geometric, kPoisson:

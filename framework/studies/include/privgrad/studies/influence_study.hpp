@@ -24,18 +24,18 @@ struct InfluenceQuestion {
   std::vector<ManifestChange> changes;
 };
 
-/// `count` steps from the first to the last, about equally far apart.
+/// Returns `count` steps from the first to the last, about equally far apart.
 /// \param count  >= 1.
 std::vector<std::uint64_t> spread_steps(std::uint64_t steps, std::uint64_t count);
 
 /// The study that answers a question: an arm with unchanged noise, and one for each step and
-/// factor. Runs with the same seed share their noise except for that factor, so their difference is
-/// due to the factor.
+/// factor. Runs with the same seed have the same noise except for that factor, so their difference
+/// is due to the factor.
 Study influence_study(const InfluenceQuestion& question);
 
-/// For each seed, the slope of the least-squares line through (sigma_t^2, training loss at the end)
-/// over the factors (the paper's fit c2 sigma_t^2 + c0); returns the mean slopes over the seeds,
-/// and their standard errors (0 for one seed).
+/// Fits, for each seed, the least-squares line through (sigma_t^2, training loss at the end) over
+/// the factors (the paper's fit c2 sigma_t^2 + c0). Returns the slopes' means over the seeds, and
+/// their standard errors (0 for one seed).
 /// \param runs  the runs of influence_study(question).
 /// \throws NumericError if a run diverged.
 std::vector<InfluenceEstimate> estimated_influence(const InfluenceQuestion& question,

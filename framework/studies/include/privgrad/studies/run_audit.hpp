@@ -2,8 +2,6 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
 #include "privgrad/catalog.hpp"
 #include "privgrad/record/record_directory.hpp"
@@ -13,11 +11,11 @@
 /// Audits of finished runs: audit.json, beside the run's own files.
 ///
 /// The plan is recreated from the run's manifest.yaml and facts.json, so the proved epsilon is the
-/// one that the run states. The rows are drawn from a public law, and no data is read. This is
-/// enough to attack the code, because canaries are the worst case among any rows, and the result
-/// has no privacy cost, so it can be published with the run. Coins, noise and rows derive from the
-/// hash of the ledger's last line, which was fixed before the audit, so anyone with the directory
-/// can repeat the audit.
+/// epsilon that the run states. The rows are drawn from a public distribution, and no data is read.
+/// This is enough to attack the code, because canaries are the worst case for any rows; and the
+/// result has no privacy cost, so it can be published with the run. Coins, noise and rows derive
+/// from the hash of the ledger's last line, which was fixed before the audit, so anyone with the
+/// directory can repeat the audit.
 namespace privgrad::core {
 
 struct RunAudit {
@@ -28,14 +26,14 @@ struct RunAudit {
   nlohmann::json record;
 };
 
-/// \param options  its rows and its key are ignored.
-/// \throws PrivacyError if the run does not verify (verify_run()); ConfigError if it did not make
-///   all steps that its budget pays for, because the audit would then cover more steps than the
-///   proof; as audit() and RecordDirectory.
+/// \param options  `rows` and `key` are ignored.
+/// \throws PrivacyError if the run does not verify (verify_run()); ConfigError if the run did not
+///   make all steps that its budget pays for, because the audit would then cover more steps than
+///   the proof; as audit() and RecordDirectory.
 RunAudit audit_run(const RecordDirectory& directory, const Catalog& catalog, AuditOptions options);
 
 /// Checks audit.json, if it exists: that it belongs to this run, that its bound follows from its
-/// guesses, and that the bound is not above the proved epsilon. It trusts the guesses, which only
+/// guesses, and that the bound is not above the proved epsilon. Trusts the guesses, which only
 /// repeat_audit() checks.
 /// \param verified  the run's verification. Problems and notes are added.
 void check_audit(const RecordDirectory& directory, Verification& verified);

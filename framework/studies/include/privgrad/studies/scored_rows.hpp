@@ -11,8 +11,8 @@
 namespace privgrad::core {
 
 /// Whether two manifests read rows in the same way, so that both turn a row into the same numbers.
-/// Their sections `data` may differ only in keys that select rows, (known for PrivGrad's own data
-/// sources), or that apply to rows after reading.
+/// Their sections `data` may differ only in keys that select rows (known for PrivGrad's own data
+/// sources) or that apply to rows after reading.
 bool read_alike(const Manifest& one, const Manifest& other);
 
 /// The number of rows on which a search scored that the comparison also uses for training or
@@ -31,7 +31,7 @@ std::string words_of(const ScoredRows& rows);
 /// Finds two runs that were trained on different rows although they have the same seed and read the
 /// same data: their commitments, whose openings follow from the seed, differ.
 /// \param runs  the runs, by the plan's arms and seeds.
-/// \returns "ARM/seed-S and ARM/seed-S"; "" if there are none, as far as commitments show.
+/// \returns "ARM/seed-S and ARM/seed-S"; "" if the commitments show no such runs.
 std::string trained_on_different_rows(const StudyPlan& plan, const StudyRuns& runs);
 
 }  // namespace privgrad::core

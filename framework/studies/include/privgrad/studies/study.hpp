@@ -14,7 +14,7 @@
 
 namespace privgrad::core {
 
-/// The most arms of a study; more are probably a mistake, such as an axis too many.
+/// The most arms of a study; more are probably a mistake, such as a superfluous axis.
 inline constexpr std::size_t kMaxArms = 1000;
 inline constexpr std::size_t kMaxSeeds = 10'000;
 
@@ -43,11 +43,11 @@ struct Arm {
   std::string variant;  ///< The name used for comparisons; the same at each level.
   std::size_t level = 0;
   std::map<std::string, std::string>
-      labels{};  ///< The labels of its values, by key; a named arm only has the label of its level.
+      labels{};  ///< The labels of its values, by key; a named arm has only its level's label.
   std::vector<ManifestChange> changes{};
 };
 
-/// When to stop adding seeds. Runs are examined after at_least seeds, after twice as many, and so
+/// The rule for adding seeds. Runs are examined after at_least seeds, after twice as many, and so
 /// on (looks_between()).
 struct SeedRule {
   /// Per metric: the largest final width of the 95 % interval of each paired difference.
@@ -72,24 +72,24 @@ struct Choice {
   std::string candidate;             ///< The labels of its values, joined by '+'.
   std::vector<ManifestChange> set;   ///< The changes with which the arm is compared.
   double score = 0.0;                ///< Mean over the search's seeds.
-  std::vector<std::string> at_edge;  ///< Keys whose best number is at the end of its range.
+  std::vector<std::string> at_edge;  ///< Keys whose best number is at an end of the searched range.
   std::size_t runs = 0;              ///< The number of runs of the arm's search.
-  std::optional<double> epsilon;     ///< The cost of choosing by these runs, at the arm's delta.
+  std::optional<double> epsilon;     ///< The cost of making this choice, at the arm's delta.
   std::string why;                   ///< The reason why no epsilon is proved.
 };
 
-/// The rows on which a search scored, and how many of them the comparison also uses, that is, rows
-/// whose features have the same bytes.
+/// The rows on which a search scored, and how many of them the comparison also uses (rows whose
+/// features have the same bytes).
 struct ScoredRows {
   std::string split;  ///< "test" or "training".
   std::uint64_t rows = 0, also_trained_on = 0, also_tested_on = 0;
   /// The number of the search's training rows that the comparison also uses.
   std::uint64_t training_in_common = 0;
-  /// The number of different data sets that the arms use; the other members are the largest numbers
-  /// over these.
+  /// The number of different data sets that the arms use; the other members are maxima over these
+  /// data sets.
   std::uint64_t data_sets = 0;
-  /// Whether the search reads rows as the comparison does. If not, the same row has different
-  /// features in each, and the numbers count only rows that happen to be equal.
+  /// Whether search and comparison read rows in the same way. If not, a row has different features
+  /// in each, and the numbers count only rows that happen to be equal.
   bool read_alike = true;
 
   /// Whether the search saw no row on which the comparison trains.
@@ -104,8 +104,8 @@ struct Study {
   std::filesystem::path base_file;   ///< "" if the base is inline.
   Value base;                        ///< The inline base.
   std::vector<ManifestChange> sets;  ///< `set`: changes of the base, in all arms.
-  /// The axis of privacy levels. Arms are compared with each other separately at each of its
-  /// values.
+  /// The axis of privacy levels. Arms are compared with each other separately at each
+  /// level.
   std::optional<Axis> levels;
   std::vector<Axis> axes;  ///< The other axes.
   /// The arms of the grid, in which the last axis varies fastest, then the named arms; at least
@@ -118,7 +118,7 @@ struct Study {
   /// At least one; all different. With a SeedRule, the seeds so far.
   std::vector<std::uint64_t> seeds;
   std::optional<SeedRule> seed_rule;
-  /// Per metric: arms that differ by less are equivalent.
+  /// Per metric: the difference below which arms are equivalent.
   std::map<std::string, double> equivalence;
   std::vector<StudyMetric> metrics;  ///< At least one; arms are chosen by the first.
   std::optional<StudySearch> search;

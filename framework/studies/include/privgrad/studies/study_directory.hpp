@@ -22,17 +22,17 @@ struct RunRecord {
   std::string data_commitment = {};  ///< From its ledger; "" if there is none.
 };
 
-/// \returns nothing for a run that did not reach its end by itself.
-/// \throws nlohmann::json::exception if it does not have the form of a run's summary.
+/// \returns nothing if the run was interrupted.
+/// \throws nlohmann::json::exception if `summary` does not have the form of a run's summary.
 std::optional<RunRecord> record_of(const nlohmann::json& summary);
 
-/// The directory of a study, held by one process at a time; docs/studies.md describes its layout.
+/// The directory of a study, locked by one process at a time; docs/studies.md describes its layout.
 class StudyDirectory {
  public:
-  /// Creates it if needed, and holds it until this object and all child processes that inherited it
-  /// are gone: a killed study can be continued only when its last run has ended.
-  /// \throws IoError if another process holds it for longer than a few seconds, if it contains
-  ///   something other than a study, or cannot be created.
+  /// Creates the directory if needed, and locks it until this object and all child processes that
+  /// inherited the lock are gone: a killed study can be resumed only when its last run has ended.
+  /// \throws IoError if another process keeps the lock for longer than a few seconds, or if the
+  ///   directory contains something other than a study, or cannot be created.
   explicit StudyDirectory(std::filesystem::path path);
   ~StudyDirectory();
   StudyDirectory(const StudyDirectory&) = delete;
@@ -50,7 +50,7 @@ class StudyDirectory {
   }
   std::filesystem::path run(const std::string& arm, std::uint64_t seed) const;
 
-  /// \returns nothing if the run did not reach its end by itself.
+  /// \returns nothing if the run was interrupted or never began.
   std::optional<RunRecord> finished(const std::string& arm, std::uint64_t seed) const;
 
   /// Removes the files of an unfinished run. The new run has the same seed and thus makes exactly

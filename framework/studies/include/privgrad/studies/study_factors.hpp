@@ -1,4 +1,4 @@
-// The effect of each factor that a study varies, over all arms that have it, and of each pair.
+// The effect of each factor that a study varies, and of each pair of factors, over all arms.
 #pragma once
 
 #include <cstddef>
@@ -20,19 +20,19 @@ struct FactorGrid {
 
 FactorGrid grid_of(const StudyPlan& plan, const StudyRuns& runs, const std::string& metric);
 
-/// Marginal means of each factor (an axis, or the levels, of two values or more), and the
-/// interaction of each pair of factors, in one metric.
+/// Computes marginal means of each factor (an axis, or the levels, with at least two values), and
+/// the interaction of each pair of factors, in one metric.
 ///
-/// Only arms of the grid count. The means of a factor use only those combinations of the other
-/// factors in which each of its values has a run for each seed, and none of these runs diverged.
-/// Everything is computed per seed first, so intervals and tests are over seeds, as for differences
-/// between arms, and hold for any dependence between arms.
+/// Only arms of the grid count. The means of a factor use only combinations of the other factors in
+/// which each of its values has a run for each seed and none of these runs diverged. Everything is
+/// first computed per seed, so intervals and tests are over seeds, as for differences between arms,
+/// and are valid for any dependence between arms.
 ///
-/// - Intervals of a factor's means hold together with 95 % (Student's t; Bonferroni over its
-///   values).
-/// - A factor's p tests whether all its values have the same mean: t tests of the differences to
+/// - The intervals of a factor's means are jointly valid with 95 % (Student's t; Bonferroni over
+///   its values).
+/// - A factor's p tests whether all its values have the same mean: t tests of the differences from
 ///   its first value, Bonferroni. A pair's p tests whether there is no interaction: t tests of the
-///   differences of differences to the first values of both, Bonferroni; for two times two values
+///   differences of differences from the first values of both, Bonferroni; for two times two values
 ///   this is one exact t test.
 /// - p_holm: after Holm's correction over all factors and pairs of the metric.
 ///

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,11 +11,11 @@
 
 namespace privgrad::core {
 
-/// How far below the target an arm of equal privacy may end: noise can have any value, so a larger
-/// gap means that something other than the target determined the noise.
+/// How far an arm's epsilon may be below the target under equal privacy: noise can have any value,
+/// so a larger gap means that something other than the target determined the noise.
 inline constexpr double kEpsilonTolerance = 0.005;
 
-/// An arm that fits the plugins and has the study's guarantee.
+/// An arm that the plugins support and that has the study's guarantee.
 struct PlannedArm {
   const Arm* arm = nullptr;
   std::unique_ptr<Manifest> manifest;  ///< Has no seed.
@@ -50,12 +49,12 @@ struct StudyPlan {
 /// Plans every arm; runs nothing and releases nothing.
 ///
 /// With equal privacy, all arms of a level have the same target_epsilon, target_delta and
-/// adjacency, and each arm's gating accountant calibrates the arm to them: an open schedule as in
-/// any plan, and a noise schedule with given values by a common factor (privacy.calibrate: all).
-/// Every epsilon is then in [1 - kEpsilonTolerance, 1] times the target.
+/// adjacency, and each arm's gating accountant calibrates the arm to them: it calibrates an open
+/// schedule as in any plan, and multiplies given noise values by a common factor
+/// (privacy.calibrate: all). Every epsilon is then in [1 - kEpsilonTolerance, 1] times the target.
 ///
-/// \param overrides  `--set` of the base; keys that the study varies cannot be set.
-/// \throws ManifestError, PrivacyError (an arm that is not proved, or has another guarantee) or
+/// \param overrides  `--set` options for the base; keys that the study varies cannot be set.
+/// \throws ManifestError, PrivacyError (an arm without a proof, or with a different guarantee) or
 ///   IoError. A problem of some arms names them.
 StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
                      const Catalog& catalog);
@@ -69,29 +68,29 @@ std::unique_ptr<Manifest> arm_manifest(const Study& study, const Arm& arm,
 
 /// The requested study as a self-contained study file: its base written out, with the overrides
 /// applied. Paths stay as they were written.
-/// \throws ManifestError or IoError, as load_manifest(); ConfigError if it is longer than a study
-///   file may be.
+/// \throws ManifestError or IoError, as load_manifest(); ConfigError if the text is longer than a
+///   study file may be.
 std::string study_yaml(const Study& study, const std::vector<std::string>& overrides);
 
 /// Whether both plans train the same model, bit for bit, for each seed: they differ only in the
 /// proofs (the accountants and the target).
 bool train_alike(const Plan& a, const Plan& b);
 
-/// The first arm of a level that has privacy: the others of the level must have its guarantee.
+/// The first private arm of a level: the level's other arms must have its guarantee.
 const PlannedArm& first_of_level(const StudyPlan& plan, std::size_t level);
 
 /// The flaws that readers of the comparison must know (StudyPlan::stains).
 std::vector<std::string> stains_of(const StudyPlan& plan);
 
 /// Remarks on the arms' guarantees (remarks()), each sentence once, with the names of the arms that
-/// it concerns unless it concerns all. With equal privacy, epsilon is the common calibration
+/// it concerns, unless it concerns all arms. With equal privacy, epsilon is the common calibration
 /// target.
 std::vector<std::string> study_remarks(const StudyPlan& plan);
 
-/// {"keys": [...], "labels": [...]}.
+/// An axis as {"keys": [...], "labels": [...]}.
 nlohmann::json axis_json(const Axis& axis);
 
-/// study.json, described in docs/studies.md.
+/// Returns the content of study.json, described in docs/studies.md.
 nlohmann::json to_json(const StudyPlan& plan);
 
 }  // namespace privgrad::core

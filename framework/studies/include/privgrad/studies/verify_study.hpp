@@ -1,4 +1,4 @@
-// Verifies a finished study: each of its runs, and that its results follow from them.
+// Verifies a finished study: that each run verifies, and that the results follow from the runs.
 #pragma once
 
 #include "privgrad/verify/verify.hpp"
@@ -9,9 +9,9 @@ namespace privgrad::core {
 /// study.json, results.csv and results.json follow from these runs.
 ///
 /// A run without noise has no ledger, so a study with such a run is not verified.
-/// \returns as verify_run(), each problem with the folder of its run; epsilon is the largest among
-///   the runs.
-/// \throws IoError if study.json cannot be read as such.
+/// \returns as verify_run(). Each problem names the folder of its run, and epsilon is the largest
+///   among the runs.
+/// \throws IoError if study.json cannot be read or is not valid.
 Verification verify_study(const RecordDirectory& directory, const Catalog& catalog);
 
 }  // namespace privgrad::core

@@ -1,13 +1,11 @@
-// Bounds on the gradient norms that the two algorithms of Tran and Cutkosky 2022 reach.
+// Bounds on the gradient norms that the algorithms of Tran and Cutkosky 2022 reach.
 #pragma once
-
-#include <cstdint>
 
 namespace privgrad::core {
 
-/// The constants of Tran and Cutkosky 2022: batches of one, a new order of the examples in every
-/// epoch, the learning rate 1/sqrt(N T). f is L-smooth, and each example's loss has no gradient
-/// longer than G.
+/// The constants of Tran and Cutkosky 2022, who assume batches of one example, a new order of the
+/// examples in every epoch, and the learning rate 1/sqrt(N T). f is L-smooth, and the gradients of
+/// each example's loss have norms of at most G.
 struct NormFacts {
   double parameters = 0.0;   ///< d, > 0.
   double clip_norm = 0.0;    ///< G, > 0.
@@ -23,15 +21,15 @@ struct NormFacts {
 ///     <grad F, m/|m|> = |m| - <e, m/|m|> >= |m| - |e| >= |grad F| - 2 |e|,
 ///
 /// and smoothness gives F(w') <= F(w) - eta |grad F| + 2 eta |e| + L eta^2 / 2, which is summed
-/// over the steps. Each of the three constants is attained. The printed lemma's bound is 3/2 times
-/// as large.
+/// over the steps. Each of the three constants is tight. The printed lemma's bound is 3/2 times as
+/// large.
 /// \param fall  F at the first iterate minus F after the last step.
 /// \param mean_error  the mean of |e|.
 /// \returns a bound on the mean of |grad F| over the iterates at which steps begin.
 double norm_along_descent(double fall, double learning_rate, double smoothness, double steps,
                           double mean_error);
 
-/// The quantities on which momentum's error depends.
+/// The quantities on which the error of momentum depends.
 struct MomentumFacts {
   double clip_norm = 0.0;      ///< G.
   double smoothness = 0.0;     ///< L, of each example's loss.
@@ -40,38 +38,38 @@ struct MomentumFacts {
   double alpha = 0.0;          ///< In (0, 1]; momentum is m_t = (1 - alpha) m_{t-1} + alpha g_t.
 };
 
-/// Lemma 11, corrected: the distance of m_t from grad F(w_t), averaged over the orders, without
-/// noise, for batches of one example in an order that is redrawn in every epoch. The printed lemma
-/// is false: m_0 = 0 has the weight (1 - alpha)^t in m_t, so if all examples have the same gradient
-/// of length G, the error is (1 - alpha)^t G, but the paper's bound is 2 G sqrt(alpha). The terms,
-/// with i the step of a gradient and a(i) the first step of its epoch:
+/// Evaluates Lemma 11, corrected: bounds the distance of m_t from grad F(w_t), averaged over
+/// orders, without noise, for batches of one example in an order that is redrawn in every epoch.
+/// The printed lemma is false: m_0 = 0 has the weight (1 - alpha)^t in m_t, so if all examples have
+/// the same gradient of length G, the error is (1 - alpha)^t G, but the paper's bound is 2 G
+/// sqrt(alpha). The terms, with i the step of a gradient and a(i) the first step of its epoch:
 /// - the start: (1 - alpha)^t |grad F(w_t)|;
 /// - the order: gradients at w_a(i) are drawn without replacement, so their cross terms are at most
-///   0, and the variance of each is at most G^2, which gives G sqrt(sum alpha^2 (1 - alpha)^2k);
+///   0, and each variance is at most G^2, which gives G sqrt(sum alpha^2 (1 - alpha)^2k);
 /// - the epoch: w_i is at most (N - 1) steps from w_a(i), once for f and once for F;
 /// - the memory: w_i is t - i steps from w_t, which gives eta L sum alpha (1 - alpha)^k k.
 /// \param share_of_start  (1 - alpha)^t, or its mean over steps.
 double momentum_error(const MomentumFacts& facts, double share_of_start);
 
-/// Two upper bounds on the expected gradient norm at an iterate that is drawn uniformly from all
+/// Two upper bounds on the expected gradient norm at an iterate drawn uniformly from all
 /// iterates.
 struct NormBound {
   double steps = 0.0;    ///< The theorem's T, not rounded.
   double printed = 0.0;  ///< The bound in the theorem's last line.
-  double proved = 0.0;   ///< The bound that follows from its lemmas as corrected here.
+  double proved = 0.0;   ///< The bound from the theorem's lemmas as corrected here.
 };
 
-/// Theorem 6, for momentum by tree aggregation (Algorithm 1), with T log2(T) = epsilon N^2 / sqrt(d
-/// ln(1/delta)), lemmas 5, 11 and 12, and the noise that the algorithm prints. A release has up to
-/// log2(T) + 1 nodes, not log2(T), and V is at most (log2(N) + 3) T / N. The printed line lacks a
-/// factor of sqrt(log2 T) ln^(1/4)(1/delta) on R, and a factor of 4 on the noise: its proof
-/// substitutes 4 log2(T) T / N for V and 2 sqrt(ln(1/delta)) / epsilon for sigma, and drops both
-/// the 2 of the root and the 2 of sigma.
+/// Evaluates Theorem 6, for momentum by tree aggregation (Algorithm 1), with T log2(T) = epsilon
+/// N^2 / sqrt(d ln(1/delta)), lemmas 5, 11 and 12, and the noise that the algorithm prints. A
+/// release has up to log2(T) + 1 nodes, not log2(T), and V is at most (log2(N) + 3) T / N. The
+/// printed line lacks a factor of sqrt(log2 T) ln^(1/4)(1/delta) on R, and a factor of 4 on the
+/// noise: its proof substitutes 4 log2(T) T / N for V and 2 sqrt(ln(1/delta)) / epsilon for sigma,
+/// and then drops both the 2 from the root of V and the 2 from sigma.
 NormBound norm_bound_of_tree(const NormFacts& facts);
 
-/// Theorem 9, with the variance reduced (Algorithm 2): T = N^(7/3) epsilon^(4/3) d^(-2/3), with
-/// lemmas 5 and 11 corrected and lemma 7 as printed. Its proof also needs the same order in every
-/// epoch, which Lemma 11 excludes (docs/experiments/tran2022.md).
+/// Evaluates Theorem 9, with the variance reduced (Algorithm 2): T = N^(7/3) epsilon^(4/3)
+/// d^(-2/3), with lemmas 5 and 11 corrected and lemma 7 as printed. The theorem's proof also needs
+/// the same order in every epoch, which Lemma 11 excludes (docs/experiments/tran2022.md).
 NormBound norm_bound_of_reduced_tree(const NormFacts& facts);
 
 }  // namespace privgrad::core

@@ -11,17 +11,17 @@ namespace privgrad::core {
 // The bounds for concrete numbers; docs/algorithms/dynamic-budget.md lists the errors of the
 // printed bounds.
 //
-// f is M-smooth, its examples are G-Lipschitz (clipping to G ensures that, and changes f), and it
-// satisfies the Polyak-Lojasiewicz condition with mu: |grad f|^2 >= 2 mu (f - f*). Then kappa,
-// M/mu, is at least 1, and gamma = 1 - 1/kappa. Noise multipliers cost R = sum_t 1/sigma_t^2, which
-// is twice the rho of zCDP for full batches under add_or_remove_one and zero_out. A bound is on the
-// expected excess risk after the last step, divided by the excess risk before the first step: 1
-// means no progress.
+// f is M-smooth, the examples' losses are G-Lipschitz (clipping to G ensures this, but changes f),
+// and f satisfies the Polyak-Lojasiewicz condition with mu: |grad f|^2 >= 2 mu (f - f*). Then
+// kappa, M/mu, is at least 1, and gamma = 1 - 1/kappa. Noise multipliers cost R = sum_t
+// 1/sigma_t^2, which is twice the rho of zCDP for full batches under add_or_remove_one and
+// zero_out. A bound limits the expected excess risk after the last step, divided by the excess risk
+// before the first step; 1 means no progress.
 
-/// The way in which a budget is divided over the steps.
+/// How a budget is divided over the steps.
 enum class BudgetSplit {
   uniform = 1,  ///< sigma_t^2 = T/R.
-  dynamic,      ///< By the influence of each step: Lemma 4.3.
+  dynamic,      ///< According to each step's influence: Lemma 4.3.
 };
 
 /// alpha = D G^2 / (2 R M N^2 (f(theta_1) - f*)), the paper's Eq. 4: roughly the residual loss of a
@@ -36,32 +36,32 @@ struct AlphaFacts {
 };
 double alpha_of(const AlphaFacts& facts);
 
-/// The rho for which rho + 2 sqrt(rho L) = epsilon, with L = ln(1/delta): epsilon + 2 L - 2 sqrt(L
-/// (L + epsilon)); the paper has a plus instead of the last minus, by mistake.
+/// Returns the rho for which rho + 2 sqrt(rho L) = epsilon, with L = ln(1/delta): epsilon + 2 L - 2
+/// sqrt(L (L + epsilon)); the paper has a plus instead of the last minus, by mistake.
 /// \param epsilon  > 0.
 /// \param delta  in (0, 1).
 double rho_for(double epsilon, double delta);
 
-/// Gradient descent with learning rate 1/M.
+/// The bounds of gradient descent with learning rate 1/M.
 struct Descent {
   double kappa = 1.0;  ///< >= 1.
   double alpha = 0.0;  ///< > 0.
 
   double gamma() const { return 1.0 - 1.0 / kappa; }
-  /// gamma^T + alpha R sum_t gamma^(T-t) sigma_t^2 (Theorem 4.1), for any noise multipliers; alpha
-  /// must be computed with their budget R.
+  /// Returns gamma^T + alpha R sum_t gamma^(T-t) sigma_t^2 (Theorem 4.1), for any noise
+  /// multipliers; alpha must be computed with their budget R.
   double bound(std::span<const double> noise_multiplier) const;
-  /// The bound after each step, with the budget of all steps: [0] is 1, before the first step; the
-  /// last is bound(noise_multiplier).
+  /// Returns the bound after each step, with the budget of all steps: [0] is 1, before the first
+  /// step; the last element is bound(noise_multiplier).
   std::vector<double> bounds(std::span<const double> noise_multiplier) const;
-  /// uniform: gamma^T + alpha kappa (1 - gamma^T) T. dynamic: gamma^T + alpha ((1 -
-  /// gamma^(T/2))/(1 - sqrt(gamma)))^2. 1 for no steps.
+  /// Returns, for uniform: gamma^T + alpha kappa (1 - gamma^T) T. dynamic: gamma^T + alpha
+  /// ((1 - gamma^(T/2))/(1 - sqrt(gamma)))^2. The bound is 1 if there are no steps.
   double bound(std::uint64_t steps, BudgetSplit split) const;
 };
 
 /// Gradient descent with bias-corrected momentum v_t = sum_i c_ti g_i, c_ti = (1-beta) beta^(t-i) /
 /// (1-beta^t), and learning rate eta = eta0/(2M): Theorem 4.5, corrected. The paper's proof (Eq.
-/// 28) drops the factor 1/2 of -<grad, v> = (|grad - v|^2 - |grad|^2 - |v|^2) / 2, and its bound is
+/// 28) drops the factor 1/2 in -<grad, v> = (|grad - v|^2 - |grad|^2 - |v|^2) / 2, and its bound is
 /// exceeded even without noise. With this factor, by smoothness and the Polyak-Lojasiewicz
 /// condition,
 ///
@@ -74,34 +74,34 @@ struct Descent {
 /// steps this gives eta D (G/N)^2 sum_i w_i sigma_i^2, with w from momentum_influence(), and eta0
 /// alpha R sum_i w_i sigma_i^2 after division by the first gap. The lag is at most M eta sum_i c_ti
 /// sum_{i<=j<t} |v_j|, whose squares, by Jensen's inequality and summed over the steps, have the
-/// weight M^2 eta^2 C on |v_j|^2, with C from zeta(). If zeta >= 0, the last term of the first line
-/// outweighs them.
+/// weight M^2 eta^2 C on |v_j|^2, with C from zeta(). If zeta >= 0, the last term above outweighs
+/// these squares.
 struct MomentumDescent {
   double kappa = 1.0;  ///< >= 1.
   double alpha = 0.0;  ///< > 0.
   double beta = 0.9;   ///< In (0, 1).
   double eta0 = 0.0;   ///< In (0, most_eta0()].
-  /// For stochastic gradients: D sigma_g^2 / (2 M n^2 (f_1 - f*)), >= 0. The noise of sampling adds
-  /// eta0 sampling sum_i w_i to a bound: it acts like the privacy noise, with the same variance in
-  /// each step (Theorem 4.9, here with the exact sum; it is at most 2 kappa sampling, since sum_i
-  /// w_i is sum_t gamma^(T-t) (1-beta)(1+beta^t) / ((1+beta)(1-beta^t)), of terms no larger than
+  /// For stochastic gradients: D sigma_g^2 / (2 M n^2 (f_1 - f*)), >= 0. Sampling noise adds eta0
+  /// sampling sum_i w_i to a bound: it acts like the privacy noise, with the same variance in each
+  /// step (Theorem 4.9, here with the exact sum; it is at most 2 kappa sampling, since sum_i w_i =
+  /// sum_t gamma^(T-t) (1-beta)(1+beta^t) / ((1+beta)(1-beta^t)), whose terms are at most
   /// gamma^(T-t)).
   double sampling = 0.0;
 
   double gamma() const { return 1.0 - eta0 / (2.0 * kappa); }
-  /// zeta = 1 - eta0/2 - (eta0^2/2) C, C = beta gamma (1 - beta^2/gamma) / ((gamma-beta)^2
+  /// Returns zeta = 1 - eta0/2 - (eta0^2/2) C, C = beta gamma (1 - beta^2/gamma) / ((gamma-beta)^2
   /// (1-beta)^2): the proof needs zeta >= 0 and gamma > beta. C is sum_{s>=1} gamma^-s sum_{k>=s} k
   /// beta^k, an upper bound on the weight of |v_j|^2 in the steps after j.
   double zeta() const;
-  /// The largest eta0 that the proof allows; gamma depends on it, so it is found by root search.
+  /// Returns the largest eta0 that the proof allows, by a root search, because gamma depends on it.
   static double most_eta0(double kappa, double beta);
-  /// gamma^T + eta0 alpha R sum_i w_i sigma_i^2, with the exact w of momentum_influence(), plus the
-  /// sampling term.
+  /// Returns gamma^T + eta0 alpha R sum_i w_i sigma_i^2, with the exact w of momentum_influence(),
+  /// plus the sampling term.
   double bound(std::span<const double> noise_multiplier) const;
   double bound(std::uint64_t steps, BudgetSplit split) const;
 };
 
-/// The term that the noise of sampling adds for batches of n examples: kappa alpha R' sigma_g^2 /
+/// Returns the term that sampling noise adds for batches of n examples: kappa alpha R' sigma_g^2 /
 /// G^2 (1 - gamma^T) <= D sigma_g^2 / (2 mu n^2 (f_1 - f*)), with alpha and R' = R N^2/n^2 of the
 /// batches (proof of Theorem 4.8; the theorem prints N^2 R in place of n^2, which is the same for
 /// its choice of n). The formula says nothing about the privacy of the sampled steps; zCDP has no
@@ -110,7 +110,7 @@ struct MomentumDescent {
 double sampling_term(double parameters, double gradient_noise, double pl_constant,
                      double batch_size, double initial_gap);
 
-/// The integer T with the smallest bound, from 1 to `most`.
+/// The integer T with the smallest bound, and that bound.
 struct BestSteps {
   std::uint64_t steps = 0;
   double bound = 1.0;  ///< If it is above 1, making no steps is better.
@@ -118,9 +118,9 @@ struct BestSteps {
 BestSteps best_steps(const Descent& descent, BudgetSplit split, std::uint64_t most);
 BestSteps best_steps(const MomentumDescent& descent, BudgetSplit split, std::uint64_t most);
 
-/// The best T of gradient descent according to the printed formulas, for comparison: ln(1 +
+/// Returns the best T of gradient descent by the paper's printed formulas, for comparison: ln(1 +
 /// ln(1/gamma) / alpha) / ln(1/gamma) for uniform noise (its Eq. 24), 2 kappa ln(1 + 1/(kappa
-/// alpha)) for dynamic noise (its Theorem 4.4); rounded, at least 1. Both are far off.
+/// alpha)) for dynamic noise (its Theorem 4.4); rounded, at least 1. Both are far from the best T.
 std::uint64_t printed_steps(const Descent& descent, BudgetSplit split);
 
 /// The constants that the true_risk functions need in addition to a bound.
@@ -132,43 +132,43 @@ struct RiskFacts {
   double initial_gap = 0.0;  ///< f(theta_1) - f*.
 };
 
-/// Whether a loss with these constants can exist: if it is mu-strongly convex and G-Lipschitz in
-/// the region of training, |grad|^2 >= 2 mu (f_1 - f*), so f_1 - f* <= G^2 / (2 mu). The bounds on
-/// true risks assume such losses.
+/// Whether a loss with these constants can exist. If a loss is mu-strongly convex and G-Lipschitz
+/// in the region of training, |grad|^2 >= 2 mu (f_1 - f*), so f_1 - f* <= G^2 / (2 mu). The bounds
+/// on true risks assume such losses.
 bool is_possible(const RiskFacts& facts);
 
-/// In expectation, by uniform stability: bound * gap + 2 G^2 eta T / N with eta = 1/M (Theorems
-/// 4.11 and 4.12; Hardt, Recht and Singer 2016, Theorem 3.8). Stability concerns the exchange of
-/// one example for another, which changes a step by up to 2 G eta / N; the printed bound lacks the
-/// 2.
+/// Returns the expected true risk, by uniform stability: bound * gap + 2 G^2 eta T / N with eta =
+/// 1/M (Theorems 4.11 and 4.12; Hardt, Recht and Singer 2016, Theorem 3.8). Stability concerns
+/// exchanging one example for another, which changes a step by up to 2 G eta / N; the printed bound
+/// lacks the 2.
 double true_risk_by_stability(const RiskFacts& facts, double bound, std::uint64_t steps);
 
-/// With high probability: sqrt(2 G^2/mu) sqrt(x) + 4 G^2 / (p mu N), with x the excess risk of the
-/// best of k = ceil(log2(1/p)) runs with a budget of R/k each (Shalev-Shwartz, Shamir, Srebro and
-/// Sridharan 2009, for a mean of N strongly convex G-Lipschitz losses; Eq. 15 prints mu N in both
-/// places, which is too small by sqrt(N)). By Markov's inequality x <= 2 gap bound(R/k), except
-/// with probability 2^-k <= p; the printed bound lacks the 2. The total failure probability is 2p,
-/// not p, and the choice of the best of the k runs is not charged.
+/// The true risk with high probability: sqrt(2 G^2/mu) sqrt(x) + 4 G^2 / (p mu N), with x the
+/// excess risk of the best of k = ceil(log2(1/p)) runs, each with a budget of R/k (Shalev-Shwartz,
+/// Shamir, Srebro and Sridharan 2009, for a mean of N strongly convex G-Lipschitz losses; Eq. 15
+/// prints mu N in both places, which is too small by sqrt(N)). By Markov's inequality x <= 2 gap
+/// bound(R/k), except with probability 2^-k <= p; the printed bound lacks the 2. The total failure
+/// probability is 2p, not p, and choosing the best of the k runs is not charged.
 /// \param bound_of_one  the bound of one run with a budget of R/k.
 /// \param p  in (0, 1).
 double true_risk_in_probability(const RiskFacts& facts, double bound_of_one, double p);
-/// The number k of runs: ceil(log2(1/p)), at least 1.
+/// Returns the number k of runs: ceil(log2(1/p)), at least 1.
 /// \param p  in (0, 1).
 std::uint64_t repetitions_for(double p);
 
 /// A row of the paper's tables of asymptotic bounds, with every constant set to 1 and N, D, R
-/// substituted: useful for comparing how rows grow, not for predicting a risk.
+/// substituted. Such rows show how bounds grow, but do not predict a risk.
 struct TableRow {
   std::string table;      ///< "1" (empirical risk) or "2" (true risk).
-  std::string algorithm;  ///< As printed.
+  std::string algorithm;  ///< As the paper prints it.
   std::string formula;
   double value = 0.0;
-  std::string steps_formula = {};  ///< Of the number of steps, T.
+  std::string steps_formula = {};  ///< The formula for the number of steps, T.
   double steps = 0.0;
 };
 /// \param budget  R.
-/// \param epsilon, delta  the epsilon and the delta for the rows in R_{epsilon,delta} = epsilon^2
-///   / ln(1/delta).
+/// \param epsilon, delta  used for the rows whose budget is R_{epsilon,delta} = epsilon^2 /
+///   ln(1/delta).
 /// \param pl_constant  mu.
 /// \param clip_norm  G.
 /// \param p  failure probability.

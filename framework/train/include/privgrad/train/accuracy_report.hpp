@@ -19,11 +19,11 @@
 
 namespace privgrad::core {
 
-/// The purpose with which the key of a report's noise is derived.
+/// The purpose (RandomKey::derive()) of the key for a report's noise.
 inline constexpr std::string_view kReportPurpose = "report";
 
 /// The contribution of each row to the report: 1/2 if the program classifies it correctly,
-/// otherwise -1/2. Each row is computed by itself, so its number depends on no other row.
+/// otherwise -1/2. Each row is evaluated separately, so its contribution depends on no other row.
 /// \param rows  numbers of the examples.
 std::vector<float> correct_halves(const Program& program, const Dataset& data,
                                   std::span<const std::uint32_t> rows, Executor& executor);
@@ -42,21 +42,21 @@ struct ReportedAccuracies {
 };
 
 /// Pays for a report, and then releases the accuracy of a model.
-/// \param charge  PlannedReport::charge(), or charge_behind() for a number of steps, which
-///   determines the noise: each charge has its own noise, from one key.
+/// \param charge  PlannedReport::charge(), or charge_behind() for a number of steps. It determines
+///   the noise: each charge has its own noise, all derived from one key.
 /// \param divisor  the divisor of the sum, from divisor_of().
-/// \param halves_of_rows  makes correct_halves() of all training rows; called after the payment.
+/// \param halves_of_rows  computes correct_halves() of all training rows, after the payment.
 /// \param model  the parameters of the model.
 /// \param key  used only for reports.
 /// \param ledger  null without noise.
-/// \param witness  null: none.
-/// \returns nothing if the ledger does not pay for it.
+/// \param witness  may be null.
+/// \returns nothing if the ledger does not pay for the report.
 std::optional<ReportedAccuracy> release_accuracy(
     const Plan& plan, const Charge& charge, double divisor,
     const std::function<std::vector<float>()>& halves_of_rows, std::span<const float> model,
     const RandomKey& key, Ledger* ledger, ReleaseWitness* witness, Executor& executor);
 
-/// The planned report, with the accuracies that were released.
+/// Returns the planned report together with the accuracies that were released.
 nlohmann::json to_json(const PlannedReport& planned, const ReportedAccuracies& made);
 
 }  // namespace privgrad::core

@@ -1,9 +1,8 @@
-// The noise of a run whose schedule adapts it to measurements: measures, chooses and pays.
+// Adaptive noise: measures the model, chooses the noise of each step, and pays for both.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "privgrad/backend.hpp"
@@ -21,7 +20,7 @@
 
 namespace privgrad::core {
 
-/// The measurement on public test rows: their mean loss, or the share classified correctly.
+/// Returns the measurement on public test rows: their mean loss, or the share classified correctly.
 /// \throws IoError if there are no test rows, because the declared test split received none.
 double measured_on_test_rows(const Measurement& measurement, const Evaluation& sums,
                              std::size_t rows);
@@ -51,7 +50,7 @@ class AdaptiveNoise {
 
   /// Must be called before each step is paid for: makes a measurement if one is due, and chooses
   /// the noise of the step.
-  /// \param bench  holds the released model.
+  /// \param bench  has the released model loaded.
   /// \param test  the test rows.
   /// \returns false if the budget does not pay for the measurement; nothing was released then.
   bool choose(std::uint64_t step, Workbench& bench, const Dataset& test, Ledger& ledger);
@@ -99,7 +98,7 @@ class AdaptiveNoise {
   IndependentNoise check_noise_;
   Mechanism check_mechanism_;
   std::vector<double> losses_;       // of each example, clamped, at the last measurement
-  std::vector<double> multipliers_;  // noise of every step so far whose noise is known
+  std::vector<double> multipliers_;  // the noise of each step so far
   double current_;
   NoiseRecord record_;
   ReleaseWitness* leader_ = nullptr;

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,16 +24,16 @@ std::string why_no_checkpoints(const std::filesystem::path& state);
 /// its bits (ExactClipping, ReproducibleRows), or without noise.
 bool steps_are_repeatable(const Plan& plan);
 
-/// The hash of the training examples after transforms, if a transform does not promise the bits of
-/// its rows; otherwise "". It is private, and is compared with the hash of a resumed run.
+/// The hash of the transformed training examples if a transform does not promise the bits of its
+/// rows; otherwise "". The hash is private, and is compared when a run is resumed.
 std::string transformed_hash(const Plan& plan, const Dataset& train);
 
-/// The hash of the assignment of examples to clients. Like transformed_hash(), it is private, and
+/// The hash of the assignment of examples to clients. Like transformed_hash(), it is private and is
 /// compared when a run is resumed.
 std::string hash_of_shards(const FederatedPlan& federated);
 
 /// The key for the draws of a resumed run's plan.
-/// \throws IoError if the run's private folder is missing, or does not contain it.
+/// \throws IoError if the run's private folder is missing, or does not contain the key.
 RandomKey kept_plan_key(const std::filesystem::path& directory, const std::filesystem::path& state);
 
 /// The schedules with which a resumed run began, as in KeptNumbers.
@@ -61,23 +60,23 @@ class RoomForRun {
   int descriptor_ = -1;
 };
 
-/// The checkpoints of one run: their times, their place, and the amount that the run has published.
+/// The checkpoints of one run: when and where to write them, and what the run has published.
 class Checkpoints {
  public:
-  /// For a new run: names its private folder in the run's directory, and makes the folder.
+  /// For a new run: makes its private folder, and writes the folder's name to the run's directory.
   static Checkpoints begin(const Plan& plan, const RunOptions& options);
   /// For an interrupted run.
   /// \throws ConfigError if it is finished; IoError if the directory contains no run, or there is
   ///   nothing from which to resume.
   static Checkpoints take_up(const Plan& plan, const RunOptions& options);
 
-  /// A text on which the keys of the run's steps depend. It contains everything that decides the
-  /// release of a step, so that a copy of the state that continues with another input never draws
+  /// The text from which the keys of the run's steps are derived. It contains everything that
+  /// decides a step's release, so a copied state that continues with different input never draws
   /// the same noise.
   static std::string bound_to(const Plan& plan, const std::string& lock,
                               const DataCommitment& data);
 
-  /// The content of the checkpoint to resume from, after comparing its head with this run's.
+  /// Returns the content of the checkpoint to resume from, once its head matches this run.
   /// \throws PrivacyError naming the part that differs; IoError if there is no checkpoint.
   std::string content(const Plan& plan, const RunOptions& options);
 

@@ -1,4 +1,4 @@
-// Texts that the processes of a cluster exchange, and the check that they all run the same.
+// Exchanges texts among the processes of a cluster, and checks that all run the same program.
 #pragma once
 
 #include <span>
@@ -22,7 +22,7 @@ std::string broadcast_text(Cluster& cluster, std::string_view text);
 /// \throws as Cluster::add_up()
 std::vector<std::string> gathered_texts(Cluster& cluster, std::string_view mine);
 
-/// "process 3 on beta", for messages.
+/// The name of a process for messages: "process 3 on beta".
 std::string name_of_process(std::size_t rank, std::string_view host);
 
 /// The name of every process, at process 0. Collective.

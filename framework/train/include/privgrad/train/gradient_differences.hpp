@@ -16,7 +16,7 @@
 namespace privgrad::core {
 
 /// The steps of an aggregator that uses differences of gradients (UsesGradientDifferences): keeps
-/// the first iterates of this and of the last epoch, and sums up gradients and differences.
+/// the first iterates of the current and the previous epoch, and sums up gradients and differences.
 ///
 /// Privacy: the sums are bounded, and go to the mechanism. The bounds of differences come from the
 /// plan, never from the iterates.
@@ -24,7 +24,7 @@ namespace privgrad::core {
 class GradientDifferences {
  public:
   /// \param plan  a plan with correlated releases.
-  /// \param rule  the started aggregator's ability. All outlive this.
+  /// \param rule  the started aggregator's ability. All three arguments outlive this.
   GradientDifferences(const Plan& plan, UsesGradientDifferences& rule, Executor& executor);
 
   /// The next step.
@@ -63,7 +63,7 @@ class GradientDifferences {
   Executor& executor_;
   ComponentPtr<Backend> backend_;
   std::unique_ptr<Program> anchor_, last_anchor_;  // made for the first step
-  // the anchors' parameters; empty if there is none yet
+  // the anchors' parameters; empty before the first anchor
   std::vector<float> at_anchor_, at_last_anchor_;
   std::vector<double> combined_noise_;  // per step, divided by clip norm and divisor
 };

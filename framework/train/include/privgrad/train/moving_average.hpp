@@ -1,4 +1,4 @@
-// The exponential moving average of the parameters, which a run may keep instead of the last ones.
+// The exponential moving average of the parameters, which a run may keep as its final model.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace privgrad::core {
 
 /// The exponential moving average of the parameters over the steps of a run, or the rounds of a
-/// federated one:
+/// federated run:
 ///
 ///     a_0 = w_0,   a_t = d_t a_{t-1} + (1 - d_t) w_t,   d_t = min(decay, (1 + t) / (10 + t)),
 ///

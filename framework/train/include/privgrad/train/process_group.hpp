@@ -25,8 +25,8 @@ struct StepOrder {
   std::uint64_t step = 0;
   std::vector<std::uint32_t> batch;
   double clip_norm = 0.0, count_share = 0.0;
-  /// The place in the batch of the example whose contribution is checked, or the batch's size if no
-  /// example is checked; followed by the other members of ContributionCheck.
+  /// The checked example's place in the batch, or the batch's size if no example's contribution is
+  /// checked; followed by the other members of ContributionCheck.
   std::uint64_t checked = 0;
   std::vector<std::uint64_t> checked_others;
   bool all_are_checked = false;
@@ -54,15 +54,15 @@ enum class Wish : std::uint64_t {
 /// At process 0: lets the other processes make the same plan. Plans draw public orders of examples,
 /// on which the paid noise of correlated releases depends; and the numbers that a plan computes
 /// (KeptNumbers) depend on the processor.
-/// \throws ConfigError naming a process with another program, other plugins or another manifest.
+/// \throws ConfigError naming a process with a different program, plugins or manifest.
 void share_plan(Cluster& cluster, const Plan& plan, const RunOptions& options);
-/// At the others: recreates the plan of process 0.
+/// At the other processes: recreates the plan of process 0.
 /// \param manifest  must outlive the plan.
-/// \throws as make_shared_plan(). Does not return if process 0 ends all processes, as share_plan()
-///   says.
+/// \throws as make_shared_plan(). Does not return if process 0 finds a difference (share_plan())
+///   and ends all processes.
 Plan shared_plan(const Manifest& manifest, const RunOptions& options);
 
-/// The facts besides the plan that all processes of a run must share: the examples in the form that
+/// What all processes of a run must have in common besides the plan: the examples in the form that
 /// is used for training.
 std::vector<CommonPart> common_ground(const RunData& data);
 
@@ -81,7 +81,7 @@ class ProcessGroup {
   ~ProcessGroup() = default;
 
   Cluster& cluster() const noexcept { return cluster_; }
-  /// The division of a step's sum.
+  /// The division of a step's sum among the processes.
   const Slices& slices() const noexcept { return slices_; }
   /// This process's slice.
   Slice parameters() const { return slices_.parameters_of(cluster_.rank()); }
@@ -93,7 +93,7 @@ class ProcessGroup {
   ///   applied.
   /// \param state  the state of a trainer (Trainer::save()) from which all resume; "" if the run
   ///   begins.
-  /// \throws ConfigError naming a process with another ground.
+  /// \throws ConfigError naming a process with a different ground.
   void join(std::string_view learnt, std::span<const CommonPart> ground, std::string_view state);
 
   /// Lets the others apply the transforms, with the values learnt from statistics, once these are
@@ -118,19 +118,19 @@ class ProcessGroup {
   std::vector<float> halves(const Program& program, std::span<const float> parameters,
                             const Dataset& train, Executor& executor);
 
-  /// Lets the others save their trainers at the same time as this process.
+  /// Tells the others to save their trainers, as this process does at the same time.
   void ask_for_state();
 
   /// Ends the other processes, because the run is finished.
   void dismiss();
 
-  // ---- at the others
+  // ---- at the other processes
 
   /// The argument of process 0's join() or teach(): received before the examples are transformed
   /// and compared.
   std::string learnt() { return broadcast_text(cluster_, ""); }
   /// \returns the state from which to resume; "" if the run begins. Does not return if a process
-  ///   has another ground, because process 0 then ends all processes.
+  ///   has a different ground, because process 0 then ends all processes.
   std::string joined(std::span<const CommonPart> ground);
 
   struct Asked {
@@ -141,7 +141,7 @@ class ProcessGroup {
   };
   Asked next();
 
-  // ---- at all of them, at the same time
+  // ---- at all processes, at the same time
 
   /// This process's parts of an evaluation; process 0 gets all parts, in order.
   std::vector<Evaluation> evaluations(const Program& program, const Dataset& data,
@@ -150,7 +150,7 @@ class ProcessGroup {
   /// This process's share of correct_halves() of all rows; process 0 gets all shares, in order.
   std::vector<float> halves(const Program& program, const Dataset& data, Executor& executor) const;
 
-  /// Sends the parameters, of which each process has updated its slice, to all processes.
+  /// Sends each process's updated slice of the parameters to all processes.
   void exchange(std::span<float> parameters);
 
   /// Sends the number of each process to all processes; returns all numbers by rank.

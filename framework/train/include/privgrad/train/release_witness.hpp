@@ -1,4 +1,4 @@
-// A witness that sees each release and may replace it; tests use it to compare neighbouring runs.
+// A witness that sees and may replace each release; tests compare neighbouring runs with it.
 #pragma once
 
 #include <cstddef>
@@ -24,20 +24,20 @@ struct ReleaseSeen {
     classes,       ///< The number of rows of each class.
   };
   What what = What::gradient;
-  /// The client, with fed_avg; if absent: the run's owner, or its server.
+  /// The client that makes the release, with fed_avg; if absent: the run's owner, or its server.
   std::optional<std::size_t> client;
   /// The number of the step on its receipt; for a statistic, the number of the transform.
   std::uint64_t step = 0;
   /// Rows of the data set as they were drawn; at a server, the numbers of clients; empty for a
   /// measurement, a statistic or a report, which concern all rows.
   std::span<const std::uint32_t> batch;
-  std::span<const float> model;    ///< The parameters at which it was computed.
+  std::span<const float> model;    ///< The parameters at which the release was computed.
   std::span<const float> reached;  ///< For an estimate: the model after the local steps.
   /// The clip norm of a gradient, as used; for any other release, its bound.
   double clip_norm = 0.0;
 };
 
-/// A step of a trainer, between its release and the optimizer. As private as the batch.
+/// A step of a trainer, after its release and before the optimizer. As private as the batch.
 struct StepSeen {
   std::uint64_t step = 0;
   std::span<const std::uint32_t> batch;  ///< Rows of the data set, as they were drawn.
@@ -47,13 +47,13 @@ struct StepSeen {
 
 /// Stands between the releases of a run and everything that follows from them. A run passes the
 /// results of every use of private rows to the witness, and may afterwards depend only on the
-/// returned values. So a run on other rows must behave like the first run if it receives the
-/// releases of that run. This is how falsify.hpp tests adaptive composition.
+/// returned values. So a run on different rows must behave like the first run if it receives the
+/// first run's releases. This is how falsify.hpp tests adaptive composition.
 ///
 /// A returned value is a Released, which only a mechanism can make, so it was paid for, possibly by
 /// another run.
 ///
-/// Threads: called by the thread that releases; in federated runs by many at once.
+/// Threads: called by the thread that releases; in federated runs by many threads at once.
 class ReleaseWitness {
  public:
   ReleaseWitness() = default;
@@ -62,8 +62,8 @@ class ReleaseWitness {
   virtual ~ReleaseWitness() = default;
 
   /// \param own  the run's own releases.
-  /// \returns the releases with which the run continues, as many and of the same sizes; valid as
-  ///   long as the run.
+  /// \returns the releases with which the run continues, in the same number and with the same
+  ///   sizes; valid until the run ends.
   virtual std::span<const Released> released(const ReleaseSeen& seen,
                                              std::vector<Released> own) = 0;
 };

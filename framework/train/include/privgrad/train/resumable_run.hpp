@@ -34,11 +34,11 @@ class ResumableRun {
   /// \param plan, options  outlive this.
   ResumableRun(const Plan& plan, const RunOptions& options);
 
-  // ---- the part of each kind of run
+  // ---- implemented by each kind of run
 
   /// Makes all parts that train, once data and keys are available.
   virtual void make_parts() = 0;
-  /// Opens ledgers, and files besides those of RunOutput; the last action before the first
+  /// Opens ledgers, and files that RunOutput does not open; the last action before the first
   /// checkpoint.
   virtual void open_records() = 0;
   /// Saves the state on which the rest of the run depends, in addition to the state that save()
@@ -50,7 +50,7 @@ class ResumableRun {
   virtual void reopen_records(bool may_repeat) = 0;
   /// In a restored run: the number of steps that were paid for but not made.
   virtual std::uint64_t receipts_to_take_up() const = 0;
-  /// Whether its own files contain lines that a resumed run has yet to repeat.
+  /// Whether this kind's own files contain lines that a resumed run has yet to repeat.
   virtual bool records_are_behind() const = 0;
   /// The ledger that pays for statistics, once records are open; null without statistics or noise.
   virtual Ledger* ledger_of_statistics() { return nullptr; }
@@ -80,14 +80,18 @@ class ResumableRun {
   /// Makes a checkpoint after the last completed step.
   /// \param stop  whether the process ends here, so that it does nothing after the checkpoint.
   void save(Stop stop);
-  /// Called before a step: whether the user has stopped the run. If the run can be resumed, this
-  /// sets RunResult::can_be_resumed, and the run does nothing more.
+  /// Must be called before each step: returns whether the user has stopped the run. If the run can
+  /// be resumed, sets RunResult::can_be_resumed, and the run does nothing more.
   bool ends_here();
 
-  /// Must be called before anything is measured or published. Records it on the disk, and stores
-  /// the hash in last_shown_.
-  /// \throws PrivacyError if it was published before and differs now.
+  /// Must be called before an output is measured or published. Records the output's hash on the
+  /// disk and in last_shown_.
+  /// \throws PrivacyError if the output was published before and differs now.
   void show(const std::string& what, std::span<const float> parameters, std::string_view more);
+
+  /// Whether the training rows are in the form that the steps use: all statistics were released,
+  /// and the transforms have learnt and were applied.
+  bool is_transformed() const noexcept { return is_transformed_; }
 
   /// The facts for the first lines of ledgers.
   nlohmann::json facts_for_ledger() const;
@@ -111,8 +115,8 @@ class ResumableRun {
   void start_keys(bool leaves_checkpoints);
   void bind(const DataCommitment& data);
   void know_rows_made();
-  /// Everything that decides the gradients of steps besides their parameters and batches: what the
-  /// run is bound to, the transformed rows, and class weights that follow from released counts.
+  /// Everything that decides the gradients of steps, except parameters and batches: what the run is
+  /// bound to, the transformed rows, and class weights that follow from released counts.
   std::string bound_with_rows() const;
   std::string bound_for_account() const;
   void begin_checkpoints();
@@ -127,9 +131,7 @@ class ResumableRun {
   void stop_for_later();
   double seconds() const;
 
-  /// Whether the transforms have learnt and were applied: true from the start, unless learning is
-  /// paid for.
-  bool is_transformed_ = false;
+  bool is_transformed_ = false;            // true from the start, unless statistics are paid for
   std::string data_commitment_of_ledger_;  // "" if there is none
   std::string test_rows_;                  // the hash of the test rows
   std::string rows_made_;                  // the hash of transformed_hash(), once known

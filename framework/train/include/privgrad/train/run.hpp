@@ -63,7 +63,7 @@ struct RunOptions {
   /// null: no cache. The run is the same with and without a cache.
   const FeatureCache* features = nullptr;
   /// The processes of the run, of which this is process 0; the others are in work_for_others().
-  /// Null if this process is alone. The run is the same, bit for bit.
+  /// Null if this process is alone. Results have the same bits either way.
   Cluster* cluster = nullptr;
   /// For a federated run: clients that are separate programs, with their own examples, noise and
   /// ledgers; this process is the server, and its plan was made from facts. Such a run makes no
@@ -88,9 +88,9 @@ struct RunResult : Outcome {
   std::string no_checkpoints;
 };
 
-/// run() for a plan with one owner of data.
+/// Does the same as run(), for a plan with one owner of data.
 RunResult central_run(const Plan& plan, const RunOptions& options);
-/// work_for_others() for the manifest of such a run.
+/// Does the same as work_for_others(), for the manifest of such a run.
 void work_for_central_run(const Manifest& manifest, const RunOptions& options);
 
 /// The file in the directory of an unfinished run that names its private folder; not secret.
@@ -98,7 +98,7 @@ inline constexpr const char* kResumeFile = "resume.json";
 
 /// Checks that there is a resumable run, before anything is loaded for it. If a run was interrupted
 /// at its very end, this also removes its private state, which contains a copy of the summary.
-/// \throws ConfigError if the run is finished; IoError if the directory contains no run, or one
+/// \throws ConfigError if the run is finished; IoError if the directory contains no run, or a run
 ///   without a checkpoint.
 void check_resumable(const RunOptions& options);
 
@@ -107,10 +107,10 @@ void check_resumable(const RunOptions& options);
 /// starts again.
 bool can_be_resumed(const RunOptions& options);
 
-/// Removes the private state of a run that will not be resumed, if there is any, and the
-/// directory's reference to it. The state of a run in another directory is not removed, because
-/// anyone can write the name of a folder into a directory.
-/// \returns the reason, in one line, why state that the directory names was not removed; otherwise
+/// Removes any private state of a run that will not be resumed, and the directory's reference to
+/// this state. The state of a run in another directory is not removed, because anyone can write the
+/// name of a folder into a directory.
+/// \returns a one-line reason if state that the directory names was not removed; otherwise
 ///   "".
 /// \throws IoError
 std::string discard_state(const RunOptions& options);

@@ -10,7 +10,7 @@ namespace privgrad::core {
 struct RunChecks {
   std::uint64_t contributions = 0;  ///< Steps in which one example's contribution was checked.
   std::uint64_t batches = 0;        ///< Batches that were tested against the sampler's law.
-  /// Contributions that differed from the gradient by more than rounding: private.
+  /// Contributions that differed from the gradient by more than rounding errors. Private.
   std::uint64_t reported_differences = 0;
   /// The name of the program that made the noise, with checks in each step (ResidentRun); "" if the
   /// trust base made it.

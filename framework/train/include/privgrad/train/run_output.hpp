@@ -8,7 +8,6 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,14 +28,14 @@ nlohmann::json checks_json(const RunChecks& checks, Mode mode);
 /// The mean of the gradient norms that a run measured after its steps, that is, the expected norm
 /// after a uniformly drawn step. The initial parameters do not count.
 /// \param lines  the lines of metrics.jsonl, of a run with `gradient_norm: true`.
-/// \returns NaN if there is no such line, or one without a finite norm.
+/// \returns NaN if there is no such line, or if a line has no finite norm.
 /// \throws IoError for a line that is not a JSON object with a step, or is nested too deeply.
 double mean_gradient_norm_along(const std::string& lines);
 
 /// The length of a file of lines and the hash of its content, for a checkpoint.
 struct FilePosition {
   std::uint64_t bytes = 0;
-  std::string hash;  ///< The hash of these bytes.
+  std::string hash;  ///< The hash of the first `bytes` bytes.
 
   void save(StateWriter& out) const;
   static FilePosition restored(StateReader& in);
@@ -81,7 +80,7 @@ class RunOutput {
   /// differ, so that the hashes at the end are correct even if the files were changed in between.
   void write_again() const;
 
-  /// From now on models are measured together with other processes.
+  /// Lets other processes take part in measuring models from now on.
   /// \param processes  outlives this.
   void share_work_with(ProcessGroup& processes) { processes_ = &processes; }
 
@@ -95,8 +94,8 @@ class RunOutput {
     last_metrics_ = measure(data, bench, executor);
   }
 
-  /// The facts in the first line of a ledger besides the budget, with the hashes of the files that
-  /// open() wrote.
+  /// The facts in a ledger's first line in addition to the budget, with the hashes of the files
+  /// that open() wrote.
   nlohmann::json ledger_facts() const;
 
   /// Stores the hashes of the ledgers' first lines, which are written to the model file.
@@ -105,7 +104,7 @@ class RunOutput {
 
   /// Measures the model, and adds a line to metrics.jsonl.
   /// \param progress  without metrics.
-  /// \param more  members of that line.
+  /// \param more  further members of that line.
   void report(Progress progress, const nlohmann::json& more, const RunData& data, Workbench& bench,
               Executor& executor);
 
@@ -117,7 +116,7 @@ class RunOutput {
 
   const Metrics& last_metrics() const { return last_metrics_; }
 
-  /// When the run began; a resumed run keeps it.
+  /// When the run began; a resumed run keeps the original date.
   const std::string& date() const { return date_; }
   void set_date(std::string date) { date_ = std::move(date); }
 
@@ -127,7 +126,7 @@ class RunOutput {
 
   /// Writes statement, model and summary, and stores them in the result.
   /// \param preprocessing  the values that the transforms have learnt.
-  /// \param more  members of the summary.
+  /// \param more  further members of the summary.
   /// \param close_ledgers  receives the hashes of all files for the ledgers' last lines. The
   ///   summary is written afterwards, so if there is a summary, the ledgers are closed.
   /// \param settled  may be empty; receives the summary before any hash depends on it, and returns
@@ -166,10 +165,10 @@ class RunOutput {
 DataCommitment read_committed_data(const Plan& plan, const RunOptions& options, RunData& data);
 
 /// The plan's facts in the first line of each ledger, in addition to the budget.
-/// \param client  the client with fed_avg; if absent: the ledger is the run's only one.
+/// \param client  the client with fed_avg; if absent: the run has only this ledger.
 nlohmann::json ledger_facts(const Plan& plan, std::optional<std::size_t> client);
 
-/// The metadata of a model file. A model may travel without its directory, so it contains its own
+/// The metadata of a model file. A model may be moved without its directory, so it contains its own
 /// privacy statement and the hash of the facts to which its run was bound before the first step.
 std::map<std::string, std::string> model_metadata(const Plan& plan, const Outcome& outcome,
                                                   const nlohmann::json& statement,

@@ -23,7 +23,7 @@
 
 namespace privgrad::core {
 
-/// The purpose with which the keys of statistics' noise are derived.
+/// The purpose (RandomKey::derive()) of the keys for statistics' noise.
 inline constexpr std::string_view kStatisticPurpose = "statistics";
 
 /// The key for the noise of one kind of statistics; each kind has its own.
@@ -42,12 +42,12 @@ class StatisticNoiseRecipes final : public Aggregator {
   std::vector<double> multipliers_;  // one per transform; 0 for none
 };
 
-/// Makes the releases before the first step: counts, and the statistics of transforms. It pays for
-/// all of them at once before it reads a row, and computes each from the outputs of the preceding
+/// Makes the releases before the first step: counts, and the statistics of transforms. Pays for all
+/// releases at once before it reads a row, and computes each from the outputs of the preceding
 /// transforms.
 ///
-/// Privacy: each release is exactly the charged Gaussian mechanism. The function of the rows that a
-/// later one releases depends on earlier releases, so this is adaptive composition, as for steps.
+/// Privacy: each release is exactly the charged Gaussian mechanism. Which function of the rows a
+/// later release computes depends on earlier ones: adaptive composition, as for steps.
 class StatisticReleases final : public Teacher {
  public:
   /// Called with each release before anything follows from it.
@@ -56,7 +56,7 @@ class StatisticReleases final : public Teacher {
   /// \param plan, executor, ledger, witness outlive this.
   /// \param key  a key that nothing else uses; a second use would give the same noise.
   /// \param ledger  null without noise.
-  /// \param witness  null: none.
+  /// \param witness  may be null.
   /// \param second_look  outlives this.
   StatisticReleases(const Plan& plan, const RandomKey& key, Executor& executor, Ledger* ledger,
                     ReleaseWitness* witness, SecondLook& second_look, Shown shown);

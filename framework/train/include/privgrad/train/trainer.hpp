@@ -35,14 +35,14 @@ struct StepOrder;
 struct StepState;
 
 /// Trains on the data of one owner, and is responsible for the privacy cost to that owner: it draws
-/// the batches, holds the ledger and its receipts, and lets an engine make the steps. A central run
+/// the batches, keeps the ledger and its receipts, and lets an engine make the steps. A central run
 /// has one trainer, and a federated run has one per client.
 ///
 /// Threads: calls on one trainer never overlap; trainers of different workbenches may run at once.
 class Trainer {
  public:
-  /// \param plan  the owner's plan, for which the trainer makes its own components. It and the
-  ///   following arguments outlive the trainer.
+  /// \param plan  the owner's plan, for which the trainer makes its own components. The plan and
+  ///   the following arguments outlive the trainer.
   /// \param data  contains the owner's rows.
   /// \param rows  numbers of the owner's rows; if absent: all rows.
   /// \param key  the owner's key; the keys "sampler" and "noise" are derived from it.
@@ -62,7 +62,7 @@ class Trainer {
   /// \throws IoError
   void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
 
-  /// For an owner that is itself the privacy unit, such as a client of dp_fed_avg, whose number of
+  /// For an owner that is itself the privacy unit, such as a client of dp_fed_avg: its number of
   /// rows is as private as the rows. The sampler draws from the actual rows instead of the planned
   /// number; if there are fewer rows than a batch, each batch contains all of them.
   void take_any_rows();
@@ -78,8 +78,8 @@ class Trainer {
   /// and take_over() transfers the right to make them.
   /// \throws PluginError if the components' charges differ from the plan.
   void expect_receipts();
-  /// Takes over the right to make that many steps from `step` on. The process that holds the ledger
-  /// has charged them and given up their receipts.
+  /// Takes over the right to make `count` steps, beginning with `step`. The process that holds the
+  /// ledger has charged them and given up their receipts.
   /// \throws PrivacyError for steps that are not in the plan, or while earlier steps remain.
   void take_over(std::uint64_t step, std::uint64_t count);
   /// In the process that holds the ledger: gives up the next receipts, which another process takes
@@ -87,7 +87,7 @@ class Trainer {
   /// \throws PrivacyError if fewer steps were paid for.
   void hand_over(std::uint64_t count);
 
-  /// The number of receipts in hand from the ledger of a restored trainer.
+  /// The number of unused receipts that the ledger of a restored trainer had issued.
   std::uint64_t receipts_to_take_up() const noexcept { return restored_.in_hand; }
 
   /// For a run whose keys change with its steps: sets the key for the draws of the next step. An
@@ -108,7 +108,7 @@ class Trainer {
 
   /// For adaptive noise, must be called before pay_for(); otherwise does nothing. Makes the
   /// schedule's measurement if it is due, and chooses the noise of the step.
-  /// \param bench  holds the model.
+  /// \param bench  has the model loaded.
   /// \param test  the test rows.
   /// \returns whether the budget paid for the measurement.
   bool choose_noise(std::uint64_t step, Workbench& bench, const Dataset& test);
@@ -118,7 +118,7 @@ class Trainer {
   /// most 64 blocks, plus one per report between the steps. Steps with adaptive noise are paid for
   /// one by one.
   /// \param at_least  the number of steps that are about to be made.
-  /// \returns whether all of them are paid for. If not, the data has not been touched.
+  /// \returns whether all these steps are paid for. If not, no data has been read.
   bool pay_for(std::uint64_t step, std::uint64_t at_least = 1);
 
   /// For a federated run: restarts the optimizer from this model.
@@ -166,18 +166,18 @@ class Trainer {
   /// Does Workbench::load(), also after steps that stayed with the program.
   void load(Workbench& bench, std::vector<float> values);
 
-  /// Sends every later release through `witness`. For comparisons of runs.
+  /// Passes every later release through `witness`. For comparisons of runs.
   /// \param client  ReleaseSeen::client.
-  /// \param witness  outlives the trainer; null: none.
+  /// \param witness  outlives the trainer; may be null.
   void lead_by(ReleaseWitness* witness, std::optional<std::size_t> client = std::nullopt);
 
   /// Lets a process that sees no rows check the public answers of the clipping.
   /// \param second_look  the run's; outlives this.
   void look_again_by(SecondLook& second_look);
 
-  /// The clients drawn for the last step that came too early or too often by the rule under which
-  /// the plan is charged (Separation), each with the reason in one line. They took no part in the
-  /// step. As private as the batch.
+  /// The clients that were drawn for the last step but took no part, because they came too early or
+  /// too often for the rule under which the plan is charged (Separation); each with a one-line
+  /// reason. As private as the batch.
   const std::map<std::uint32_t, std::string>& refused() const noexcept { return refused_; }
 
   /// Standard deviation of the noise in each coordinate of the last step's gradient.
@@ -189,7 +189,7 @@ class Trainer {
   /// Null without noise.
   Ledger* ledger() noexcept { return ledger_ ? &*ledger_ : nullptr; }
   const Ledger* ledger() const noexcept { return ledger_ ? &*ledger_ : nullptr; }
-  /// The clip norm of the last step; with adaptive clipping, of the next one.
+  /// The clip norm of the last step or, with adaptive clipping, of the next step.
   double clip_norm() const noexcept;
   RunChecks checks() const;
   /// The share of the last batch that was clipped, as released; adaptive clipping only.

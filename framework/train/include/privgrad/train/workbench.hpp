@@ -36,7 +36,7 @@ struct Workbench {
   std::unique_ptr<Program> program;
   SumMemory memory;
   std::vector<float> parameters, previous;
-  /// Of weigh_classes(); empty: the model's own, or none.
+  /// Set by weigh_classes(); empty: the model's own weights, or none.
   std::vector<double> class_weights;
   /// Nothing if results on public rows are not published, as in audits.
   std::optional<PublicProgram> for_public_rows;
@@ -47,9 +47,9 @@ struct Workbench {
   /// A program with the parameters, to evaluate public rows.
   const Program& program_for_public_rows(const Plan& plan, Executor& executor);
 
-  /// Makes the program again, with these class weights and its parameters. Must be called before the
-  /// first step, and before an engine of steps knows the program.
-  /// \param weights  class_weights_of() the released counts; empty: nothing is done.
+  /// Recompiles the program with these class weights, and keeps its parameters. Must be called
+  /// before the first step, and before an engine of steps knows the program.
+  /// \param weights  class_weights_of() the released counts; empty: does nothing.
   void weigh_classes(std::vector<double> weights, const Plan& plan, Executor& executor);
 
   /// Passes the parameters on to the program; if they are not finite, restores `previous` instead.
@@ -76,8 +76,8 @@ Workbench make_workbench(const Plan& plan, Executor& executor);
 /// \throws ConfigError as put_initial_values()
 std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key);
 
-/// \returns as many parameters, without the values in model.weights: with any values, a step takes
-///   equally long.
+/// \returns as many parameters for measuring times, without the values in model.weights, on which
+///   the time of a step does not depend.
 std::vector<float> parameters_to_measure(const Plan& plan);
 
 }  // namespace privgrad::core

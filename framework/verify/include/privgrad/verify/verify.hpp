@@ -1,10 +1,11 @@
-// Verification of a run from its files, and of the data to which its ledgers are bound.
+// Verifies a run from its files, and verifies the data to which its ledgers are bound.
 #pragma once
 
 #include <cstddef>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,30 +17,30 @@
 
 namespace privgrad::core {
 
-/// Whether two JSON values are equal up to roundings: numbers may differ by a relative 1e-9,
+/// Whether two JSON values are equal up to rounding errors: numbers may differ by a relative 1e-9,
 /// because logarithms on another processor can change a calibration. Numbers in a "note", in which
 /// an accountant describes its own errors, may have any values, because no claim depends on them.
 bool nearly_equal(const nlohmann::json& a, const nlohmann::json& b);
 
-/// The first member of a run's claims that differs from the recomputed one. Answers of accountants
-/// (each "epsilon" and its "lower" bound, a "spent_epsilon", the bound on a membership test) may
-/// differ by kOfProcessors, and everything else as in nearly_equal().
-/// \returns "" if no member of `derived` differs; `said` may have others.
+/// The first member of a run's claims that differs from the recomputed member. Answers of
+/// accountants (each "epsilon" and its "lower" bound, a "spent_epsilon", the bound on a membership
+/// test) may differ by kOfProcessors, and everything else as in nearly_equal().
+/// \returns "" if no member of `derived` differs; `said` may have additional members.
 std::string first_difference(const nlohmann::json& said, const nlohmann::json& derived);
 
-/// The result of verifying a run by its files.
+/// The result of verifying a run from its files.
 struct Verification {
   /// The run's recomputed guarantee at delta, for the requested client or for everyone: the larger
-  /// of the recorded and the recomputed value, which may differ by kOfProcessors. Nothing if it is
-  /// not finite or could not be derived.
+  /// of the recorded and the recomputed value, which may differ by kOfProcessors. Nothing if the
+  /// value is not finite or could not be derived.
   std::optional<double> epsilon, delta;
-  /// The charges of the recomputed plan, and their adjacency; nothing if there is no such plan.
+  /// The charges of the recomputed plan, and their adjacency; nothing without such a plan.
   std::optional<Event> charged;
   Adjacency adjacency = Adjacency::add_or_remove_one;
   /// By name: {"role": "named" | "second", "epsilon", "lower", "bound", "note"}.
   nlohmann::json accountants = nlohmann::json::object();
   std::vector<std::string> problems;  ///< "FILE: the problem"; empty if the run is verified.
-  std::vector<std::string> notes;     ///< Parts that were not recomputed, and limits of the check.
+  std::vector<std::string> notes;     ///< Parts that were not recomputed, and the check's limits.
   /// The name of each ledger, and the hash of its last line, which covers all files of the run.
   std::vector<std::pair<std::string, std::string>> seals;
 
@@ -51,19 +52,25 @@ struct Verification {
 /// - the plan is recomputed from manifest.yaml and facts.json, and every line of every ledger is a
 ///   charge of that plan, in order;
 /// - the manifest's accountant recomputes the cost of the ledgers' events after each payment, and a
-///   second accountant that has a proof about all of them computes the total;
+///   second accountant that has a proof about all these events computes the total;
 /// - statement, summary, schedules and the model's metadata are recomputed from the plan and the
 ///   ledgers, and compared.
 ///
-/// It cannot detect a chain that someone fabricated from the first line with this program, unless
-/// the last line was signed or is recorded elsewhere; nor can it check that the run read the data
-/// as it claims; for this one must trust the plugins of the lock file.
+/// This cannot detect a chain that someone fabricated from the first line with this program, unless
+/// the last line was signed or is recorded elsewhere. Nor can it check that the run read the data
+/// as it claims; for this, readers must trust the plugins in the lock file.
+/// The directory of a server whose clients were separate programs has no ledger. Its statement, its
+/// summary and its model are checked against the plan, and each client by its own directory, by its
+/// receipt, or not at all, which a note says.
 /// \param client  in a run with a ledger for each client: the client whose guarantee is requested.
-/// \throws ConfigError if there is no such client.
+/// \param clients  the directories of clients of this run that were separate programs.
+/// \throws ConfigError if there is no such client, or if the clients were no separate programs;
+///   IoError if a directory of a client cannot be read.
 Verification verify_run(const RecordDirectory& directory, const Catalog& catalog,
-                        std::optional<std::size_t> client = std::nullopt);
+                        std::optional<std::size_t> client = std::nullopt,
+                        std::span<const std::filesystem::path> clients = {});
 
-/// Checks whether the data that the run's manifest names is the data to which its ledgers are
+/// Checks whether the data that the run's manifest names is the data to which the run's ledgers are
 /// bound.
 /// \param opening  the opening file that the run wrote; empty: the opening follows from its seed.
 /// \returns problems; empty if the data is the same.

@@ -7,35 +7,35 @@
 /// Lower bounds on epsilon from guesses about which canaries were in the data. Pure functions.
 ///
 /// The experiment: m independent fair coins each decide between two neighbouring data sets (a
-/// canary is present or not). From the releases, r of the coins are guessed, and v guesses are
-/// right. A guarantee limits how often guesses are right; a lower bound on epsilon at confidence 1
-/// - a is the largest epsilon at which P[v or more are right] is below a.
+/// canary is present or not). From the releases, r coins are guessed, of which v guesses are right.
+/// A guarantee limits how often guesses are right; a lower bound on epsilon at confidence 1 - a is
+/// the largest epsilon for which P[v or more guesses are right] is below a.
 ///
-/// Why it is valid to search among all epsilons: an epsilon is rejected if v is large enough, and a
+/// Why searching among all epsilons is valid: an epsilon is rejected if v is large enough, and a
 /// larger epsilon needs a larger v. Rejecting an epsilon below the true one is not an error. If any
-/// larger epsilon is rejected, so is the true one, which happens with probability at most a.
+/// larger epsilon is rejected, the true epsilon is rejected too, which has probability at most a.
 namespace privgrad::core {
 
 /// The guesses of an audit.
 struct Guesses {
-  std::uint64_t canaries = 0;  ///< m, the number of coins; of runs if they are repeated.
+  std::uint64_t canaries = 0;  ///< m, the number of coins, or of repeated runs.
   std::uint64_t made = 0;      ///< r <= m, fixed before the coins are flipped.
   std::uint64_t correct = 0;   ///< v <= r.
 };
 
-/// P[Binomial(n, p) >= k].
+/// Returns P[Binomial(n, p) >= k].
 /// \param p  in [0, 1].
 double binomial_tail(std::uint64_t n, double p, std::uint64_t k);
 
-/// A lower confidence limit (Clopper and Pearson 1934): above the success probability with
+/// A lower confidence limit (Clopper and Pearson 1934): it exceeds the success probability with
 /// probability at most `level`.
 /// \returns the p with P[Binomial(n, p) >= k] = level; 0 for k = 0.
 double proportion_above(std::uint64_t successes, std::uint64_t trials, double level);
 /// The upper confidence limit; 1 for k = n.
 double proportion_below(std::uint64_t successes, std::uint64_t trials, double level);
 
-/// An upper bound on the probability of guesses at least this good under (epsilon, delta)-privacy.
-/// (Steinke, Nasr and Jagielski 2023, Theorem 5.2 with guesses in {-1, 0, 1}.)
+/// An upper bound on the probability of guesses that are at least this good under (epsilon,
+/// delta)-privacy. (Steinke, Nasr and Jagielski 2023, Theorem 5.2 with guesses in {-1, 0, 1}.)
 ///
 /// With W = Binomial(r, e^epsilon / (1 + e^epsilon)): P[W >= v] + 2 m delta max over i in [1, v] of
 /// P[v > W >= v - i] / i.
@@ -69,46 +69,46 @@ struct TradeOff {
 ///
 /// \param level  in (0, 1).
 bool excludes(const Guesses& guesses, const TradeOff& trade_off, double level);
-/// excludes() for any trade-off.
+/// The same as excludes(), for any trade-off.
 /// \param least_probability  a non-decreasing function of y: a lower bound on an event's
 ///   probability in one neighbour if its probability in the other neighbour is y. Both
 ///   probabilities are means over the sides of the coin.
 bool excludes(const Guesses& guesses, const std::function<double(double y)>& least_probability,
               double level);
 
-/// \returns the largest epsilon that is excluded in this way for (epsilon, delta)-privacy; 0 if
-///   none is.
+/// \returns the largest epsilon for which excludes() excludes (epsilon, delta)-privacy; 0 if there
+///   is no such epsilon.
 double f_dp_epsilon(const Guesses& guesses, double delta, double level);
-/// \returns the largest mu that is excluded in this way for Gaussian differential privacy; 0 if
-///   none is.
+/// \returns the largest mu for which excludes() excludes Gaussian differential privacy; 0 if there
+///   is no such mu.
 double f_dp_mu(const Guesses& guesses, double level);
 
-/// The largest excluded mu for independent runs with one coin each, with a guess for every run. Two
-/// neighbours are distinguished with a fair coin with probability at most Phi(mu / 2), so the
-/// number of right guesses is at most binomial.
+/// The largest excluded mu for independent runs with one coin each, with a guess for every run. A
+/// fair coin's choice between two neighbours is guessed right with probability at most Phi(mu / 2),
+/// so the number of right guesses is at most binomial.
 double repeated_mu(const Guesses& guesses, double level);
 
-/// The largest excluded epsilon of (epsilon, delta)-privacy for such runs, where runs without a
-/// clear result may be left out. Per run, P[right] <= e^epsilon P[wrong] + delta; both are bounded
-/// at half the level.
+/// The largest excluded epsilon of (epsilon, delta)-privacy for such runs; runs without a clear
+/// result may be left out. Per run, P[right] <= e^epsilon P[wrong] + delta; both probabilities are
+/// bounded at half the level.
 double repeated_epsilon(const Guesses& guesses, double delta, double level);
 
 /// delta of mu-GDP at epsilon >= 0: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 /// (Dong, Roth and Su 2022, Corollary 1.)
 double gaussian_delta(double mu, double epsilon);
-/// \returns the smallest epsilon of mu-GDP at delta, rounded down, for lower bounds. 0 if delta is
-///   large enough for epsilon 0; infinite for an infinite mu.
+/// \returns the smallest epsilon that mu-GDP gives at delta, rounded down, as lower bounds need; 0
+///   if delta is large enough for epsilon 0; infinite for an infinite mu.
 double gaussian_epsilon(double mu, double delta);
 /// \returns the mu whose gaussian_epsilon() equals this epsilon.
 double gaussian_mu(double epsilon, double delta);
 
-/// The best number of guesses about m canaries, the clearest first, if each is distinguished as
-/// N(0, 1) from N(mu, 1): the expected number of right guesses follows from the normal law. The
-/// choice depends only on public numbers, so it needs no correction.
+/// The best number of guesses about m canaries, the clearest first, if a coin's two sides are
+/// distinguished as N(0, 1) from N(mu, 1): the expected number of right guesses follows from the
+/// normal law. The choice depends only on public numbers, so it needs no correction.
 /// \param bound  a lower bound on epsilon from guesses, to be maximised.
 template <class Bound>
 Guesses best_guesses(std::uint64_t canaries, double mu, const Bound& bound);
-/// The best number of guesses about canaries that are distinguished in another way.
+/// The best number of guesses about canaries that are distinguished with a given accuracy.
 /// \param accuracy  a function of a share in (0, 1]: the share of right guesses among this share of
 ///   the guesses, the clearest ones.
 template <class Accuracy, class Bound>
@@ -135,7 +135,7 @@ Guesses best_guesses_by(std::uint64_t canaries, const Accuracy& accuracy, const 
     const Guesses guesses{canaries, made,
                           static_cast<std::uint64_t>(right * static_cast<double>(made))};
     const double value = bound(guesses);
-    if (value < highest) break;  // past the maximum, of which there is only one, up to integers
+    if (value < highest) break;  // past the maximum, which is unique up to integers
     if (value == highest) continue;
     highest = value;
     best = guesses;

@@ -28,12 +28,12 @@ SampleSummary summarize(std::span<const double> values, std::size_t looks = 1);
 struct PairedComparison {
   SampleSummary difference;
   /// Student's t, two-sided: exact for normal differences, and consistent with the interval.
-  /// Nothing for one pair, or if all differences are the same but not 0, so that there is no
+  /// Absent for one pair, or if all differences are equal but not 0, so that there is no
   /// spread.
   std::optional<double> p;
-  /// The share of all patterns of signs under which the mean is at least as far from 0: exact if
-  /// each difference is as likely as its negative, normal or not. At least 2^(1-n). Nothing for
-  /// more than kMostSignFlips pairs. (Fisher 1935, section 21.)
+  /// The share of all patterns of signs under which the mean is at least as far from 0. Exact if
+  /// each difference is as likely as its negative, normal or not. At least 2^(1-n). Absent for more
+  /// than kMostSignFlips pairs. (Fisher 1935, section 21.)
   std::optional<double> p_sign_flip;
 };
 
@@ -48,8 +48,8 @@ double student_half_width(std::size_t degrees_of_freedom, double confidence);
 
 /// Tests paired differences. Pairs may be added until an interval is short enough, with looks at
 /// numbers of pairs that are fixed beforehand. With K looks each interval has confidence 1 - 0.05 /
-/// K, and each p is multiplied by K. By the union bound (Bonferroni) all K intervals together hold
-/// with 95 %, and so does the interval at which the study stopped, for any stopping rule.
+/// K, and each p is multiplied by K. By the union bound (Bonferroni) all K intervals are jointly
+/// valid with 95 %, and so is the interval at which the study stopped, for any stopping rule.
 /// \param differences  at least one, finite.
 /// \param looks  K, at least 1.
 PairedComparison compare_with_zero(std::span<const double> differences, std::size_t looks = 1);
@@ -59,7 +59,7 @@ PairedComparison compare_with_zero(std::span<const double> differences, std::siz
 /// small p means that the mean lies between them.
 /// \param pairs  the number of pairs in the summary.
 /// \param margin  > 0, chosen before the data was seen.
-/// \returns nothing for one pair, or if all differences are the same, so that there is no spread.
+/// \returns nothing for one pair, or if all differences are equal, so that there is no spread.
 std::optional<double> equivalence_p(const SampleSummary& difference, std::size_t pairs,
                                     double margin, std::size_t looks = 1);
 
@@ -70,15 +70,15 @@ std::optional<double> equivalence_p(const SampleSummary& difference, std::size_t
 /// \returns at least 2; nothing above a million.
 std::optional<std::size_t> pairs_to_find(double effect, double std);
 
-/// The numbers of pairs at which a study that may stop is examined: at_least, twice that, and so
-/// on, and at_most.
+/// The numbers of pairs at which a study that may stop is examined: at_least, twice as many, and so
+/// on, up to at_most.
 /// \param at_least  at least 2.
 /// \param at_most  at least `at_least`.
 std::vector<std::size_t> looks_between(std::size_t at_least, std::size_t at_most);
 
-/// Holm's step-down correction (Holm 1979): if each p is replaced by the result, the probability of
-/// at least one false claim is at most the level, for any dependence between the tests. A test
-/// without a p counts as one of the tests, and gets no p.
+/// Holm's step-down correction (Holm 1979): if each p value is replaced by the result, the
+/// probability of at least one false claim is at most the level, for any dependence between the
+/// tests. A test without a p value counts as a test, and gets no p value.
 std::vector<std::optional<double>> holm(std::span<const std::optional<double>> p_values);
 
 }  // namespace privgrad::core

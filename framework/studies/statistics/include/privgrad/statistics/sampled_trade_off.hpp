@@ -9,9 +9,9 @@
 
 #include "privgrad/statistics/audit_statistics.hpp"
 
-/// The detectability of a canary in a sampled run, as trade-off functions of Poisson-sampled
-/// Gaussian releases, which are composed numerically. Pure functions, independent of any
-/// accountant: an audit that used the accountant to judge its guesses could not detect a wrong
+/// How detectable a canary is in a sampled run: trade-off functions of Poisson-sampled
+/// Gaussian releases, composed numerically. Pure functions, independent of any accountant:
+/// an audit that used the accountant to judge its guesses could not detect a wrong
 /// accountant.
 namespace privgrad::core {
 
@@ -22,7 +22,7 @@ struct SampledRelease {
   std::uint64_t count = 0;
 };
 
-/// The two laws between which a coin decides.
+/// The two distributions between which a coin decides.
 enum class CoinSides {
   there_or_not = 1,  ///< (1 - q) N(0, z^2) + q N(1, z^2), or N(0, z^2).
   opposites,         ///< (1 - q) N(0, z^2) + q N(1, z^2), or the same with -1.
@@ -34,7 +34,7 @@ enum class CoinSides {
 class GuessCurve {
  public:
   /// \returns a lower bound on P[a guess is made and wrong] among all rules for which P[a guess is
-  ///   made and right] is y. Convex up to roundings, and 0 at 0.
+  ///   made and right] is y. Convex up to rounding errors, and 0 at 0.
   double least_probability(double y) const;
   /// \returns the share of right guesses among the guesses about the clearest `share` of canaries.
   /// \param share  in (0, 1].
@@ -49,14 +49,14 @@ class GuessCurve {
 /// The distribution of the privacy loss log(dP/dQ) of all releases together, under P and under Q,
 /// on a grid of losses.
 ///
-/// A single release's masses between two grid points are moved to these two points such that the
+/// A single release's mass between two grid points is moved to these two points such that the total
 /// masses under P and under Q both stay the same ("connect the dots": Doroshenko, Ghazi, Kamath,
 /// Kumar and Manurangsi 2022). This spreads the likelihood ratio and keeps its mean under Q, so
 /// that every hockey-stick divergence grows: the pair on the grid dominates the true pair, and
 /// compositions preserve this (Blackwell). Mass beyond the grid is moved to the last point and to
 /// infinity in the same way. Powers are computed by Fourier transforms; the curve's slack covers
 /// the mass that wraps around, by Chernoff's bound, and rounding errors. So trade-off functions err
-/// in favour of a stronger adversary, who makes more right guesses by chance.
+/// towards a stronger adversary, who makes more right guesses by chance.
 class LossLaw {
  public:
   /// \param fineness  the number of points, as a multiple of the estimated requirement.
@@ -77,8 +77,8 @@ class LossLaw {
   double slack_ = 0.0;                  // total error bound of p_ and q_
 };
 
-/// Releases with all of their noise divided by a factor. A larger factor reveals more, because less
-/// noise can be turned into more noise. Caches its results; not thread-safe.
+/// Releases with all of their noise divided by a factor. A larger factor reveals more, because
+/// noise can always be added to releases with less noise. Caches its results; not thread-safe.
 class SampledFamily {
  public:
   static constexpr double kFactorStep = 0x1p-10;
@@ -89,14 +89,14 @@ class SampledFamily {
   const GuessCurve& at(double factor) const;
   /// \param step  a power of two, at most 1.
   /// \returns the largest factor, a multiple of `step` up to 8, at which guesses at least this good
-  ///   have a probability below `level`; 0 if there is none.
+  ///   have a probability below `level`; 0 if there is no such factor.
   double one_run_factor(const Guesses& guesses, double level, double step = kFactorStep) const;
   /// The largest excluded factor for independent runs with one coin each, with a guess for every
   /// run.
   double repeated_factor(const Guesses& guesses, double level) const;
-  /// \returns a lower estimate of epsilon at delta. The error of the grid is of second order: the
-  ///   error of a grid twice as fine is a third of the two grids' difference; three times that
-  ///   error is subtracted.
+  /// \returns a lower estimate of epsilon at delta. The grid's error is of second order: a grid
+  ///   that is twice as fine has an error of a third of the two results' difference; three times
+  ///   that error is subtracted.
   double epsilon(double factor, double delta) const;
 
  private:

@@ -8,15 +8,15 @@
 
 namespace privgrad::core {
 
-/// The noise multiplier to charge for each step, if the steps in which an example may take part are
-/// at least as far apart as C has bands, and each of them has a coin of its own.
+/// Returns the noise multiplier to charge for each step. The steps in which an example may take
+/// part must be at least as many steps apart as C has bands, each with its own coin.
 ///
 /// The release is X + N zeta, where N contains the multipliers of the recipes and m_t the
 /// multiplier of a step's own noise. Let C be the matrix with c_j / m_t at row t + j and column t,
 /// and C N = I + R. If ||R||_2 <= rho < 1, C N N^T C^T >= (1 - rho)^2 I, since no singular value of
 /// I + R is below 1 - rho. So C N zeta has the law of (1 - rho) zeta' plus a Gaussian vector xi
 /// that is independent of zeta'. Given xi, the releases C^-1 (C X + (1 - rho) zeta' + xi) are a
-/// function of Y = C X + (1 - rho) zeta', and Y of them. C is lower triangular with a positive
+/// function of Y = C X + (1 - rho) zeta', and vice versa. C is lower triangular with a positive
 /// diagonal, so row t follows from rows up to t. For every xi this is an adaptive run of the
 /// mechanism Y, and mixing over xi, which depends on no data, raises no hockey-stick or Renyi
 /// divergence (joint quasi-convexity: van Erven and Harremoes 2014, Theorem 13). This holds for any
@@ -31,8 +31,8 @@ namespace privgrad::core {
 /// adaptively. An example's releases compose (Choquette-Choo et al. 2023, Theorem 4, for C without
 /// R).
 ///
-/// R is computed from the doubles of the recipes, with a bound on its roundings. ||R||_2 is at most
-/// the square root of the largest absolute row sum times the largest absolute column sum.
+/// R is computed from the doubles of the recipes, with a bound on its rounding errors. ||R||_2 is
+/// at most the square root of the largest absolute row sum times the largest absolute column sum.
 /// \param recipes  recipes with a window.
 /// \param c  c_0 = 1, c_1, ...
 /// \returns (1 - rho) m_t / ||c||, rounded down: at most the noise multiplier of the proof.

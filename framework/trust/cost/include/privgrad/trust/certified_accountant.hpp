@@ -8,16 +8,16 @@
 
 namespace privgrad::core {
 
-/// The accountant that certifies this one (ComponentInfo::certified_by), or nullptr.
+/// Returns the accountant that certifies this one (ComponentInfo::certified_by), or nullptr.
 /// \throws ConfigError if the declaration names an accountant that is not loaded.
 const Component* certifier_of(const Component& accountant, const Catalog& catalog);
 
 /// Makes an accountant whose answers are shown to users. An answer below a proved lower bound on
-/// the events' cost (least_cost.hpp) is a PluginError, and an answer that needs a certificate never
-/// comes without one. The result is a filter if the accountant is one and has no certifier.
+/// the events' cost (least_cost.hpp) raises a PluginError, and no answer that needs a certificate
+/// is returned without one. The result is a filter if the accountant is one and has no certifier.
 ///
-/// With a certifier, both accountants compose the same events, each answer costs the time of both,
-/// and
+/// With a certifier, both accountants compose the same events, so each answer takes the time of
+/// both. The answer is chosen as follows:
 /// - if the accountant claims an exact answer, and the two intervals overlap: its answer,
 ///   restricted to the overlap. It is still called `exact`, as the accountant claims; its lower
 ///   bound and its note state the proven interval;
@@ -33,14 +33,14 @@ ComponentPtr<Accountant> make_accountant(const Component& accountant, const Para
                                          const Component* certifier);
 
 /// Makes an accountant that guards a budget, so its answers are proofs: the accountant itself or,
-/// if it has a certifier, the certifier, for the events that both accept. The error of an
-/// accountant that needs a certificate is only estimated by that accountant, so no guarantee rests
-/// on it.
+/// if it has a certifier, the certifier, for the events that both accept. An accountant
+/// that needs a certificate only estimates its own error, so no guarantee rests on its
+/// answers.
 ComponentPtr<Accountant> make_guard(const Component& accountant, const Params& params,
                                     const Component* certifier);
 
-/// An accountant's reason for refusing an event, followed by the other accountants of the catalog
-/// that accept it with their default parameters. Each of these was asked.
+/// Returns an accountant's reason for refusing an event, followed by the other accountants of the
+/// catalog that accept it with their default parameters. Asks each of them.
 /// \param refusing  the accountant that gave the reason.
 std::string with_alternatives(const std::string& reason, const Event& event, Adjacency adjacency,
                               const Catalog& catalog, const Component& refusing);

@@ -7,24 +7,24 @@
 
 namespace privgrad::core {
 
-/// Returns the answer if it passes the checks below. An accountant is a plugin, and its answers
-/// decide about releases. The note is written to files, so bytes that are not UTF-8 become U+FFFD.
+/// Returns the answer if it passes the checks below. Accountants are plugins whose answers decide
+/// what is released. The note is written to files, so bytes that are not UTF-8 become U+FFFD.
 /// \param name  the accountant's name, for the error.
 /// \throws PluginError if the value is NaN, negative, or below its own lower bound.
 PrivacyAnswer checked(PrivacyAnswer answer, std::string_view name);
 
-/// The same for an accountant that guards a budget.
+/// Like checked(), for an accountant that guards a budget.
 /// \throws PrivacyError if the answer is an estimate.
 PrivacyAnswer checked_guard(PrivacyAnswer answer, std::string_view name);
 
 /// The relative difference that is allowed between answers of one accountant about the same events
 /// on different processors: `pld` chooses another grid if its logarithms are rounded differently.
-/// Both answers are proofs, so either may stand for the other. Observed differences are up to 5e-6,
+/// Both answers are proofs, so either may replace the other. Observed differences are up to 5e-6,
 /// between processors with and without fused multiply-adds.
 inline constexpr double kOfProcessors = 2e-5;
 
-/// The answer of an accountant whose charges may exceed the true cost: not exact, and without a
-/// lower bound.
+/// Removes the answer's lower bound and turns `exact` into `upper`, because the charges behind the
+/// answer may exceed the true cost.
 PrivacyAnswer of_charges_that_are_bounds(PrivacyAnswer answer);
 
 }  // namespace privgrad::core

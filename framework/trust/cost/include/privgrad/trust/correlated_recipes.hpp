@@ -41,7 +41,7 @@ class CorrelatedRecipes {
   ///   `earlier` steps that are not earlier, or a window that is too large.
   static std::optional<CorrelatedRecipes> of(const Aggregator& aggregator, std::uint64_t steps);
 
-  /// The same for any recipes, including those with independent noise.
+  /// Accepts any recipes, including recipes with independent noise.
   /// \param steps  > 0.
   /// \param window  the same as Aggregator::window().
   static CorrelatedRecipes of(const std::function<ReleaseRecipe(std::uint64_t)>& recipe,
@@ -57,7 +57,7 @@ class CorrelatedRecipes {
   std::uint64_t window() const { return window_; }
   /// With a window: the number of steps since this term's noise was new; 0 for the first term.
   std::uint64_t age(std::uint64_t step, const NoiseTerm& term) const;
-  /// Latest first.
+  /// Returns the earlier noise that a step carries over, latest first.
   std::span<const EarlierNoise> earlier(std::uint64_t step) const {
     return std::span(earlier_).subspan(earlier_begins_[step],
                                        earlier_begins_[step + 1] - earlier_begins_[step]);
@@ -66,19 +66,19 @@ class CorrelatedRecipes {
     return std::span(noise_).subspan(noise_begins_[step],
                                      noise_begins_[step + 1] - noise_begins_[step]);
   }
-  /// The last step that continues this step's noise; the step itself if no later step does.
+  /// Returns the last step that continues this step's noise; the step itself if no later step does.
   std::uint64_t last_use(std::uint64_t step) const { return last_use_[step]; }
 
-  /// An upper bound on the length of a running sum, in contributions of full length: the number of
-  /// steps, or 1 / (1 - keep) if that is less; infinite if a sum can grow by itself (a keep above
-  /// 1).
+  /// An upper bound on the norm of a running sum, in multiples of the largest contribution: the
+  /// number of steps, or 1 / (1 - keep) if that is less; infinite if a sum can grow by itself (a
+  /// keep above 1).
   double remembered_steps() const;
 
-  /// The largest number of steps whose noise is kept after a step because a later one continues it.
+  /// The largest number of steps whose noise is stored at one time because later steps continue it.
   std::uint64_t most_kept() const;
 
-  /// Whether these releases equal the other's except that all noise is multiplied by one factor, up
-  /// to a relative 1e-12.
+  /// Whether these releases equal the releases of `other` except that all noise is multiplied by
+  /// one factor, up to a relative 1e-12.
   /// \returns the smallest such factor of any step, or nothing.
   std::optional<double> noise_relative_to(const CorrelatedRecipes& other) const;
 
@@ -112,16 +112,16 @@ struct CorrelatedPart {
 /// one Gaussian mechanism, whose noise multiplier is one over the root of this cost.
 struct CorrelatedCost {
   std::vector<double> of_groups;  ///< The cost for each group, over the whole run.
-  /// For each step, the largest cost of a group up to it, rounded up; non-decreasing.
+  /// For each step, the largest cost of any group up to that step, rounded up; non-decreasing.
   std::vector<double> worst_after;
-  /// Whether some contributions attain the charged cost, up to roundings. If there is one part and
-  /// no release subtracts data (R has no negative entry), equal contributions do. Otherwise the
-  /// cost is an upper bound.
+  /// Whether some contributions attain the charged cost, up to rounding errors. If there is one
+  /// part and no release subtracts data (R has no negative entry), equal contributions do.
+  /// Otherwise the cost is an upper bound.
   bool is_attained = true;
 };
 
-/// The cost of all parts together, as one mechanism: their noise is independent, so the squares of
-/// one unit's changes add up, step by step.
+/// Returns the cost of all parts together, as one mechanism: their noise is independent, so the
+/// squares of one unit's changes add up, step by step.
 ///
 /// Data enters a release as R_tu times a contribution of norm at most bound(u). Contributions to
 /// different parts of a step come from the same example and may depend on each other in any way:
@@ -130,7 +130,7 @@ struct CorrelatedCost {
 CorrelatedCost cost_of(std::span<const CorrelatedPart> parts, const Participation& participation);
 CorrelatedCost cost_of(const CorrelatedRecipes& recipes, const Participation& participation);
 
-/// The cost of the same run with all its noise multiplied by `factor`.
+/// Returns the cost of the same run with all its noise multiplied by `factor`.
 CorrelatedCost with_noise_times(CorrelatedCost cost, double factor);
 
 /// Computes the variance of z_t, step by step, in squared units of the bound.
@@ -145,7 +145,7 @@ class NoiseVariance {
  private:
   struct Kept {
     std::uint64_t step = 0;
-    std::vector<double> covariances;  // with each noise in kept_ up to itself, undiscounted
+    std::vector<double> covariances;  // with each earlier noise in kept_ and itself, undiscounted
     double carried = 1.0;             // K(step, now)
   };
 

@@ -49,7 +49,7 @@ class LeastCost {
     double q = 1.0;
     double square = 0.0;  // mu^2 of the Gaussians
     double laplace = 0.0;
-    bool bare = false;  // a release has no noise
+    bool bare = false;  // whether some release has no noise
 
     double delta(double epsilon) const;
     bool is_at_least(const Part& other) const;

@@ -16,18 +16,18 @@ namespace privgrad::core {
 class Participation {
  public:
   /// \param members_of_steps  the groups in each step, distinct numbers below `groups`.
-  /// \throws PluginError if they are not.
+  /// \throws PluginError for other numbers.
   Participation(std::uint64_t groups,
                 const std::vector<std::vector<std::uint32_t>>& members_of_steps);
 
-  /// The order that this sampler draws from these streams.
-  /// \throws PluginError for groups that do not exist or are named twice in a step; PrivacyError as
-  ///   PublicOrder::groups().
+  /// Returns the order that this sampler draws from these streams.
+  /// \throws PluginError for groups that do not exist or are named twice in a step; and as
+  ///   PublicOrder::groups() does.
   static Participation drawn(PublicOrder& order, std::uint64_t steps, const RandomSource& random);
 
   std::uint64_t steps() const { return begins_.size() - 1; }
   std::uint64_t groups() const { return groups_; }
-  /// The groups in a step, in increasing order.
+  /// Returns the groups in a step, in increasing order.
   /// \param step  below steps().
   std::span<const std::uint32_t> at(std::uint64_t step) const {
     return std::span(members_).subspan(begins_[step], begins_[step + 1] - begins_[step]);

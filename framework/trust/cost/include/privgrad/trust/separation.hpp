@@ -1,5 +1,5 @@
-// Clients that choose their rounds but keep a distance between them: the rule, its check and its
-// cost.
+// The rule that keeps a minimum distance between the rounds that a client chooses: its check and
+// its cost.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace privgrad::core {
 
-/// Limits a client to a number of rounds, with at least a number of other rounds between any two of
-/// them.
+/// Limits the number of rounds in which a client takes part, and requires a least number of other
+/// rounds between any two of them.
 struct Separation {
   std::uint64_t max_participations = 0;  ///< > 0.
   std::uint64_t min_separation = 0;
 
   bool operator==(const Separation&) const = default;
-  /// The most rounds of a client in a run with this many rounds.
+  /// Returns the most rounds that one client can join in a run with this many rounds.
   std::uint64_t most_of(std::uint64_t rounds) const;
 };
 
@@ -61,14 +61,14 @@ std::vector<double> worst_squared_sensitivities_of_decreasing(std::span<const do
 /// client's rounds cost more than that. This also holds up to each step, because the first rows
 /// form a shorter run.
 ///
-/// \returns worst_after with room for roundings, and for recipes that are proportional to these
-///   up to kSameFactor; of_groups: the one number that is charged for every client. It is an upper
-///   bound: a client with other rounds costs less.
+/// \returns worst_after, with a margin for rounding errors and for recipes that are proportional to
+///   these up to kSameFactor, and one number in of_groups, which every client is charged. It is an
+///   upper bound: a client with other rounds costs less.
 /// \throws ConfigError for recipes without a window, for recipes without a finite bound, and if the
 ///   computation would take more than about a minute.
 CorrelatedCost separated_cost(const CorrelatedRecipes& recipes, const Separation& rule);
 
-/// Checks the rounds of a run's clients against the rule for which they are charged.
+/// Checks that a run's clients keep to the rule from which their charge was computed.
 class SeparationWatch {
  public:
   /// \param clients  the number of clients; client numbers are below it.
@@ -80,19 +80,19 @@ class SeparationWatch {
   /// \throws PrivacyError for a client number out of range.
   std::string why_not(std::uint32_t client, std::uint64_t round) const;
 
-  /// To be called for every round, before anything is computed from its clients' data.
+  /// Must be called for every round, before anything is computed from its clients' data.
   /// \throws PrivacyError for a round that is not after the last one, and for a client that may not
   ///   take part or is listed twice. Nothing is recorded then.
   void take_part(std::uint64_t round, std::span<const std::uint32_t> clients);
 
-  /// Saves each client's last round and number of rounds, which are as private as participation.
+  /// Saves each client's last round and number of rounds, which are as private as participation is.
   void save(StateWriter& out) const;
-  /// \throws IoError for a state of another rule.
+  /// \throws IoError for a state that was saved under another rule.
   void restore(StateReader& in);
 
  private:
   Separation rule_;
-  std::uint64_t next_round_ = 0;     // the first round that may follow
+  std::uint64_t next_round_ = 0;     // the earliest round that may come next
   std::vector<std::uint64_t> last_;  // [clients]: the last round plus 1; 0 if the client has not
                                      // taken part
   std::vector<std::uint64_t> count_;

@@ -9,17 +9,17 @@
 
 namespace privgrad::core {
 
-/// The beginning of a file, at most `most_bytes` of it, so that memory is bounded whatever the file
-/// contains.
+/// Returns the beginning of a file, at most `most_bytes` of it, so that memory is bounded whatever
+/// the file contains.
 /// \throws IoError if it cannot be read, or is a directory, a device or a pipe, which may be
 ///   endless or make the reader wait for ever.
 std::string read_beginning(const std::filesystem::path& file, std::size_t most_bytes);
 
-/// The whole content of a file.
+/// Returns the whole content of a file.
 /// \throws IoError as above, and if the file is longer than `most_bytes`.
 std::string read_whole(const std::filesystem::path& file, std::size_t most_bytes);
 
-/// The whole of standard input, which may be a pipe or a device.
+/// Returns the whole of standard input, which may be a pipe or a device.
 /// \throws IoError if it cannot be read, or is longer than `most_bytes`.
 std::string read_standard_input(std::size_t most_bytes);
 
@@ -29,7 +29,7 @@ std::string read_standard_input(std::size_t most_bytes);
 /// \throws IoError naming the file or its directory; no temporary file is left behind then.
 void write_atomically(const std::filesystem::path& file, std::string_view content);
 
-/// Whether write_atomically() gives its temporary files names like this.
+/// Whether the name has the form that write_atomically() gives to its temporary files.
 bool is_unfinished(std::string_view name);
 
 /// Removes the temporary files that write_atomically() left in this directory when its process was
@@ -40,6 +40,10 @@ void remove_unfinished(const std::filesystem::path& directory);
 /// Makes a directory and its missing parents, and returns once their names are on the disk.
 /// \throws IoError
 void make_directories(const std::filesystem::path& directory);
+
+/// Removes a file if it exists.
+/// \throws IoError
+void remove_file(const std::filesystem::path& file);
 
 /// Makes a new directory (and its parents) for a run. Several runs that start in it at once may all
 /// succeed here: the directory belongs to the run that then creates its first AppendOnlyFile.

@@ -23,22 +23,22 @@ namespace privgrad::core {
 /// from the round's key, and each local step has streams of its own under its client's key.
 ///
 /// The key of a step is derived from K_t and from the inputs to which the run is bound: another
-/// lock file, manifest, data set or backend gives the same step other noise. The seal on a saved
+/// lock file, manifest, data set or backend gives the step different noise. The seal on a saved
 /// chain also depends on the key and these inputs, so a copy with edited inputs cannot continue.
 class RunKeys {
  public:
   /// One key for all steps.
   static RunKeys constant(const RandomKey& key) { return RunKeys(key, std::nullopt, ""); }
 
-  /// A chain.
+  /// Returns a chain.
   /// \param key  forgotten once the chain has begun.
   /// \param bound_to  a text on which the keys of steps depend, in addition to the run's key.
   static RunKeys chain(const RandomKey& key, std::string bound_to) {
     return RunKeys(key.derive("lasting"), key.derive("first step"), std::move(bound_to));
   }
 
-  /// The part of a chain that another process receives: the key of one step, and no earlier or
-  /// later one.
+  /// Returns the part of a chain that another process receives: the key of one step, without the
+  /// keys of other steps.
   static RunKeys of_one_step(const RandomKey& lasting, const RandomKey& of_step) {
     RunKeys keys(lasting, std::nullopt, "");
     keys.told_ = of_step;
@@ -65,8 +65,8 @@ class RunKeys {
     if (now_) now_ = now_->derive("next\n" + std::string(shown));
   }
 
-  /// From now on the keys of steps depend on this text. Called once it is known, because transforms
-  /// may have to learn from the rows first.
+  /// Makes the keys of steps depend on this text from now on. Called once the text is known,
+  /// because transforms may have to learn from the rows first.
   void bind_to(std::string bound_to) { bound_to_ = std::move(bound_to); }
 
   /// Saves the present state of the chain, sealed; nothing for a constant key.

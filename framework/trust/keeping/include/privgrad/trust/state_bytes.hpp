@@ -62,8 +62,8 @@ class StateWriter {
     array(std::span<const T>(values));
   }
 
-  /// Writes values according to their types: integers, enumerators and bools as words, the size
-  /// before a vector or map, a bool before an optional, and the members of a list without a mark.
+  /// Writes each value by its type: an integer, enumerator or bool as a word, a vector or map after
+  /// its size, an optional after a bool, and a list as its members, with nothing before them.
   template <class... T>
   void put(const T&... values) {
     (put_one(values), ...);
@@ -79,8 +79,8 @@ class StateWriter {
   /// \returns the whole vector's bytes.
   using Whole =
       std::function<std::vector<std::byte>(std::span<const std::byte> slice, std::size_t element)>;
-  /// From now on sliced() writes whole vectors, so that the state does not depend on the number of
-  /// processes.
+  /// Makes sliced() write whole vectors from now on, so that the state does not depend on the
+  /// number of processes.
   void put_together_by(Whole whole) { whole_ = std::move(whole); }
 
   /// Writes an array like array(), or only this process's slice if processes share the object.
@@ -198,7 +198,7 @@ class StateReader {
     std::apply([&](auto&... values) { get(values...); }, list);
   }
 
-  /// From now on sliced() reads only this slice of the arrays that StateWriter::sliced() wrote.
+  /// Makes sliced() read only this slice of the arrays that StateWriter::sliced() wrote.
   void cut_to(const Slice& slice) { slice_ = slice; }
 
   /// Reads an array that StateWriter::sliced() wrote, or this process's slice of it.

@@ -9,7 +9,7 @@ namespace privgrad::core {
 
 /// The terms of an account, fixed when it is opened.
 struct AccountTerms {
-  std::string name;  ///< Name of the private data, for people.
+  std::string name;  ///< A name of the private data for human readers.
   Adjacency adjacency = Adjacency::add_or_remove_one;
   PrivacyUnit unit = PrivacyUnit::example;
   double target_epsilon = 0.0;  ///< Shared by all runs, > 0.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -32,14 +33,17 @@ struct AccountEntry {
   const Event& cost() const { return settled ? *settled : reserved; }
 };
 
-/// An event's cost according to a filter, as a number by which events can be compared: epsilon at a
-/// delta so small that every event has a positive epsilon. (At the account's own delta, two events
-/// of different cost may both have epsilon 0.)
+/// The day of a time in UTC, "2026-12-31", whatever the environment says.
+std::string utc_day(std::time_t time);
+
+/// Returns an event's cost according to a filter, as a number by which events can be compared:
+/// epsilon at a delta so small that every event has a positive epsilon. (At the account's own
+/// delta, two events of different cost may both have epsilon 0.)
 double cost_by_filter(Accountant& filter, Adjacency adjacency, const Event& event);
 
 /// The account of one private data set: a budget that all runs on it share, in a file.
 ///
-/// Privacy. People choose the next run, and its noise, by the releases of earlier runs, so a
+/// Privacy. People choose the next run, and its noise, based on the releases of earlier runs, so a
 /// privacy filter keeps the total (Accountant::is_filter()): a run's whole plan is reserved before
 /// its data is read, and only if the filter's answer for it and all earlier reservations is at most
 /// the budget. All releases of the runs on this account together are then (target_epsilon,
@@ -59,7 +63,7 @@ double cost_by_filter(Accountant& filter, Adjacency adjacency, const Event& even
 /// nothing back, and a settled run releases nothing more.
 ///
 /// The file is a hash chain of JSON lines: "open" with the terms, and for each run "reserve",
-/// "begin", any number of "resume", and "settle". Anyone who can write the file can truncate it;
+/// "begin", "resume" if it was resumed, and "settle". Anyone who can write the file can truncate it;
 /// keep the last hash elsewhere, or the runs' ledgers, which name their reservation.
 ///
 /// Crashes: a call returns only after its line is on the disk; a line truncated by a crash does not
@@ -86,9 +90,12 @@ class DataAccount {
   /// writes.
   const std::vector<AccountEntry>& entries() const noexcept { return entries_; }
   const std::string& first_hash() const noexcept { return first_hash_; }
+  /// The day on which the account was opened, "2026-12-31" in UTC; "" for older accounts, which do
+  /// not say.
+  const std::string& opened_on() const noexcept { return opened_on_; }
   const std::string& last_hash() const noexcept { return last_hash_; }
 
-  /// Epsilon at the target delta of all entries, as the filter proves it.
+  /// Returns the epsilon that the filter proves for all entries together, at the target delta.
   /// \param filter  the accountant of the terms; its earlier composition is discarded.
   /// \param more  an event to count in addition.
   /// \throws PrivacyError if the accountant is not a filter, or has no proof for an event.
@@ -97,7 +104,7 @@ class DataAccount {
   /// Reserves a run's cost.
   /// \param run  an object that identifies the run.
   /// \returns its id.
-  /// \throws PrivacyError if the cost exceeds the rest of the budget, or as spent(); IoError.
+  /// \throws PrivacyError if the cost exceeds the rest of the budget, and as spent() does; IoError.
   ///   Nothing is reserved then.
   std::string reserve(Accountant& filter, const Event& cost, const nlohmann::json& run);
 
@@ -112,7 +119,7 @@ class DataAccount {
   ///   other inputs, which makes this a different run with a cost of its own; IoError.
   void resume(const std::string& id, const std::string& bound);
 
-  /// Returns a reservation for which no ledger was opened. begin() is called before a ledger is
+  /// Cancels a reservation for which no ledger was opened. begin() is called before a ledger is
   /// opened, so a run that stopped earlier has released nothing, and a run that has not called it
   /// yet can no longer open a ledger.
   /// \returns false, and the reservation stays, if a ledger was opened.
@@ -120,8 +127,8 @@ class DataAccount {
   bool give_back(Accountant& filter, const std::string& id);
 
   /// Replaces a reservation by the part of it that was spent, or by the whole reservation if its
-  /// run was resumed. A reservation that a copy of a resumed run has settled in full stays as it
-  /// is.
+  /// run was resumed. A reservation that was settled in full stays as it is, if its run was resumed
+  /// or `cost` is all of it.
   /// \param status  the status at the end of the run.
   /// \throws PrivacyError if there is no such reservation, it was settled differently before, or
   ///   `cost` exceeds it; IoError. The reservation stays then.
@@ -142,7 +149,7 @@ class DataAccount {
   std::filesystem::path file_;
   AccountTerms terms_;
   std::vector<AccountEntry> entries_;
-  std::string first_hash_, last_hash_;
+  std::string first_hash_, last_hash_, opened_on_;
   std::uint64_t lines_ = 0;
   std::uint64_t whole_bytes_ = 0;
 };

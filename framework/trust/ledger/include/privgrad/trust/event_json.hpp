@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
-#include <string>
 #include <string_view>
 
 #include "privgrad/event.hpp"
@@ -13,7 +12,7 @@ namespace privgrad::core {
 /// The longest text from which an event is read: 64 MiB.
 inline constexpr std::size_t kMostEventBytes = std::size_t{64} << 20;
 
-/// The event in the vocabulary of the command line's contract: {"event": "gaussian", ...}.
+/// Returns the event in the vocabulary of the command line's contract: {"event": "gaussian", ...}.
 nlohmann::json to_json(const Event& event);
 
 /// Reads an event. `text` is one JSON document that holds one event, at most 64 MiB long and 64
@@ -24,7 +23,7 @@ nlohmann::json to_json(const Event& event);
 ///   of range.
 Event event_from_json(std::string_view text, std::string_view source);
 
-/// A double as JSON: the number, or null for infinity (JSON has none).
+/// Returns a double as JSON: the number, or null for infinity (JSON has none).
 nlohmann::json json_number(double value);
 
 }  // namespace privgrad::core

@@ -1,4 +1,4 @@
-// Problems, besides syntax errors, of JSON from untrusted sources.
+// Problems, other than syntax errors, in JSON from untrusted sources.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 namespace privgrad::core {
 
 /// Checks a text before it is parsed. Deep nesting is a danger because parsed documents are copied
-/// recursively. Duplicate keys are one because our parser keeps the last value, and other readers
-/// keep the first.
+/// recursively. Duplicate keys are a danger because our parser keeps the last value, and other
+/// readers keep the first.
 /// \param deepest  how deep brackets may nest.
 /// \returns "is nested deeper than N" or "has the key "x" twice"; otherwise "", even if the text is
 ///   not JSON.

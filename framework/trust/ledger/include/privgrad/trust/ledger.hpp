@@ -69,7 +69,7 @@ struct LedgerPosition {
 /// The state from which a ledger is reopened.
 struct LedgerReopening {
   LedgerPosition at;
-  /// The number of steps, the last ones up to this position, that were charged but not made yet.
+  /// The number of steps, counted back from this position, that were charged but not made yet.
   /// Releases other than steps (Charge::what) are made immediately after their charge, so they are
   /// never in hand.
   std::uint64_t in_hand = 0;
@@ -102,8 +102,8 @@ class Ledger {
   /// up to `again.at` are read, checked, and composed again. The lines after it are expected to be
   /// repeated: charge() and close() compare their lines with those in the file, and append only
   /// missing lines. So nothing is charged twice, and no receipt is issued without a line in the
-  /// file. Epsilons, which another processor may have proved, are taken from the file if they agree
-  /// within kOfProcessors, and the budget is widened accordingly: the events decide what is paid.
+  /// file. Epsilons in the file, which another processor may have proved, are kept if they agree
+  /// within kOfProcessors, and the budget is widened accordingly: the events determine the payment.
   ///
   /// The caller guarantees `again`: receipts in hand have not been used, and with `may_repeat`, a
   /// receipt that is issued again is used for the identical release, to the last bit.
@@ -132,7 +132,7 @@ class Ledger {
   ///   charge.
   std::vector<Receipt> charge(std::span<const Charge> charges);
 
-  /// Epsilon at the target delta of all charges so far.
+  /// The proved epsilon of all charges so far, at the target delta.
   const PrivacyAnswer& spent() const noexcept { return spent_; }
   std::uint64_t releases() const noexcept { return releases_; }
   bool exhausted() const noexcept { return exhausted_; }

@@ -37,7 +37,7 @@ struct LedgerContents {
 /// inserted.
 LedgerContents read_ledger(const std::filesystem::path& file);
 
-/// The same for a text that has already been read.
+/// Like read_ledger(), for a text that has already been read.
 /// \param name  the text's name, for errors.
 LedgerContents parse_ledger(std::string_view text, const std::string& name);
 

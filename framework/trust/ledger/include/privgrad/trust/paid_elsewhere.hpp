@@ -10,8 +10,8 @@ namespace privgrad::core {
 
 /// Receipts in a process without a ledger, for a run that several processes make together.
 ///
-/// A receipt is used once. The caller has been informed by the process that holds the ledger that
-/// the lines of these charges are on its disk, and that it has given up its receipts for them
+/// A receipt is used once. The process that holds the ledger has informed the caller that the lines
+/// of these charges are on its disk, and that it has given up its own receipts for them
 /// (Trainer::hand_over). The noise that a receipt covers is not read from the message: it comes
 /// from the plan's charges, which all processes have made from the same manifest and examples.
 class PaidElsewhere {

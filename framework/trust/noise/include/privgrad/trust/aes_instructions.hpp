@@ -9,8 +9,8 @@
 namespace privgrad::core {
 
 // CounterCipher uses these instructions wherever the processor has them; AES then takes a fifth to
-// a third of the time of making noise. Calling a library for every few thousand bytes would cost at
-// least a quarter more. They take the same time for every key and block.
+// a third of the time in which noise is made. Calling a library for every few thousand bytes would
+// cost at least a quarter more. The instructions take the same time for every key and block.
 
 /// The eleven round keys of FIPS 197, section 5.2; as secret as the key.
 struct alignas(16) AesRoundKeys {

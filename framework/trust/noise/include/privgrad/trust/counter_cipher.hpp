@@ -11,7 +11,7 @@ namespace privgrad::core {
 
 /// Generates the random bytes of the noise: AES-128 in counter mode under the first half of a key.
 /// (AES-256 would take a third more time without a practical gain: 2^128 keys cannot be searched,
-/// nor the 2^98 that suffice to break one of the 2^30 streams of a long run.)
+/// and neither can 2^98, which suffice to break one of a long run's 2^30 streams.)
 ///
 /// Block b of domain d is AES-128(key, d || b), with both numbers big-endian: 2^64 domains of 2^64
 /// blocks of 16 bytes, all from different inputs. Without the key, a block therefore reveals

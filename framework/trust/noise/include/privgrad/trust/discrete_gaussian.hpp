@@ -55,7 +55,7 @@ class RandomWords {
   std::size_t used_ = kWords;
 };
 
-/// Elements that share a sequence of random words.
+/// The number of elements that share one sequence of random words.
 inline constexpr std::size_t kDiscreteChunk = 1024;
 
 /// The largest sigma: 512 sigma is then at most 2^61.
@@ -66,8 +66,8 @@ inline constexpr std::uint64_t kLargestDiscreteSigma = std::uint64_t{1} << 52;
 ///
 /// Canonne, Kamath and Steinke 2020 ("The Discrete Gaussian for Differential Privacy"), Algorithms
 /// 1 to 3, with sigma a whole number of cells, and the scale t of the discrete Laplace proposals
-/// equal to it. (They take t = floor(sigma) + 1; their proof holds for every whole t > 0, and with
-/// this one all fractions have the denominator sigma.) No floating point is involved, only
+/// equal to sigma. (They take t = floor(sigma) + 1; their proof holds for every whole t > 0, and
+/// with t = sigma all fractions have the denominator sigma.) No floating point is involved, only
 /// comparisons of exactly uniform integers. Samples are exact, except that values of 512 sigma and
 /// more, whose probability is below exp(-2^17), are redrawn.
 ///
@@ -92,7 +92,7 @@ class DiscreteGaussianStream {
   std::uint64_t sigma_;
 };
 
-/// The privacy event of releasing a vector of integers, with this stream's noise on every
+/// Returns the privacy event of releasing a vector of integers, with this stream's noise on every
 /// coordinate, if no unit's contribution is longer than `levels`: zcdp(rho), with rho rounded up.
 ///
 /// Proof (Canonne, Kamath and Steinke 2020, Theorem 4, coordinate by coordinate): neighbours' sums
@@ -108,8 +108,8 @@ class DiscreteGaussianStream {
 /// Delta^2 makes it a rho with rho = Delta^2 / (2 sigma^2).
 ///
 /// The event is not `discrete_gaussian(sigma, Delta)`, which describes the release of one
-/// coordinate. The privacy loss of a vector has another distribution, so accountants that use loss
-/// distributions would compute a wrong cost.
+/// coordinate. The privacy loss of a vector has a different distribution, so accountants that use
+/// loss distributions would compute a wrong cost.
 /// \param sigma  the noise parameter in cells, > 0.
 Event grid_release_event(std::uint64_t levels, std::uint64_t sigma, Adjacency adjacency);
 

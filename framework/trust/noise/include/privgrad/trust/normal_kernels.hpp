@@ -36,11 +36,11 @@ PRIVGRAD_INLINE double select(std::uint64_t mask, double yes, double no) {
 
 /// sqrt(-2 ln u) for u = (word + 1/2) 2^-32.
 ///
-/// Let a = u below 1/2 and a = 1 - u above, where 1 - u is exactly the u of the inverted word, so
-/// that u is x = a or x = 1 - a. x = m 2^e with m in [sqrt(1/2), sqrt(2)); ln m = 2 atanh(s), s = n
-/// / (n + 2), n = m - 1, which is computed from a, without rounding: 2^-e a - 1, or (2^-e - 1) -
-/// 2^-e a. So ln u keeps its relative accuracy where u is near 1. The polynomial is (-4 atanh(s) /
-/// s + 4) / s^2 in s^2, a Chebyshev fit with a relative error of 3e-10 of the whole.
+/// Let a = u below 1/2 and a = 1 - u above, where 1 - u is exactly the u of the inverted word; then
+/// u is a or 1 - a. Write u = m 2^e with m in [sqrt(1/2), sqrt(2)); ln m = 2 atanh(s), s = n / (n +
+/// 2), n = m - 1, which is computed from a, without rounding: 2^-e a - 1, or (2^-e - 1) - 2^-e a.
+/// So ln u keeps its relative accuracy where u is near 1. The polynomial is (-4 atanh(s) / s + 4) /
+/// s^2 in s^2, a Chebyshev fit with a relative error of 3e-10 of the whole.
 PRIVGRAD_INLINE float radius_of(std::uint32_t word) {
   constexpr std::uint32_t kSqrtHalf = 0x3f3504f3;
   constexpr std::uint32_t kBias = 127;
@@ -66,8 +66,8 @@ PRIVGRAD_INLINE float radius_of(std::uint32_t word) {
 }
 
 /// sqrt(-2 ln u) for u = a where the mask `upper` is 0, u = 1 - a where it is all ones; a in
-/// [2^-97, 1/2] (more bits than the 53 of u itself, where u is near 1). Works as radius_of() above,
-/// with another fit, of relative error 2^-57.
+/// [2^-97, 1/2] (more bits than the 53 of u itself, where u is near 1). Works like radius_of()
+/// above, with a different fit, of relative error 2^-57.
 PRIVGRAD_INLINE double radius_of(double a, std::uint64_t upper) {
   constexpr std::uint64_t kSqrtHalf = 0x3fe6a09e667f3bcd;
   constexpr std::uint64_t kBias = 1023;

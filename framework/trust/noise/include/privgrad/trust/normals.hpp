@@ -16,7 +16,7 @@ namespace privgrad::core {
 /// processor. Finer steps would take longer: ten times as long at 2^-30.
 ///
 /// The streams use a key of their own, derived from the given one, so that no exact release shares
-/// its noise with a floating-point release: the difference of the two would cancel it.
+/// its noise with a floating-point release: the difference of the two would cancel the noise.
 ///
 /// Threads: one object must not be shared; make one per task, which costs 2 microseconds.
 class NormalStream {
@@ -30,9 +30,5 @@ class NormalStream {
  private:
   RoundedGaussianStream stream_;
 };
-
-/// NormalStream(key, stream).fill(first, out).
-void fill_normals(const RandomKey& key, std::uint64_t stream, std::uint64_t first,
-                  std::span<float> out);
 
 }  // namespace privgrad::core

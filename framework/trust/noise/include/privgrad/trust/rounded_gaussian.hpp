@@ -37,13 +37,13 @@ inline constexpr unsigned kLargestReleaseShift = 62;
 /// finitely many bits decide every element.
 ///
 /// Why that is the Gaussian mechanism:
-/// (a) Were the bits ideal, independent and uniform, U and V would be exactly uniform and zeta_i
-///     independent and exactly standard normal. No bit is left out, and nothing is rounded before
-///     the last step, so Z_i is the continuous N(0, sigma^2), not something near it.
+/// (a) If the bits were ideal, independent and uniform, U and V would be exactly uniform, and all
+///     zeta_i independent and exactly standard normal. No bit is left out, and nothing is rounded
+///     before the last step, so Z_i is exactly the continuous N(0, sigma^2).
 /// (b) For a sum s of whole cells, out is a function of s + Z: round((s + Z) / 2^shift), which for
 ///     shift 0 is s + round(Z). So a release is the continuous Gaussian mechanism with
-///     post-processing, and has exactly its cost under every accountant; no theory of discrete
-///     Gaussians is needed. The same function is evaluated in another order: s = n 2^shift +
+///     post-processing, and costs exactly the same under every accountant; no theory of discrete
+///     Gaussians is needed. The code evaluates the same function in another order: s = n 2^shift +
 ///     remainder, out = n + round((remainder + Z) / 2^shift). The result is taken modulo 2^64 if it
 ///     leaves the 64-bit range, and is still a function of s + Z.
 /// (c) AES makes the guarantee computational: only someone who can distinguish its output from
@@ -66,17 +66,17 @@ inline constexpr unsigned kLargestReleaseShift = 62;
 class RoundedGaussianStream {
  public:
   RoundedGaussianStream(const RandomKey& key, std::uint64_t stream);
-  /// The key from which only this stream's bits are drawn: it reveals this stream and no other. Its
-  /// first half is the cipher's key.
+  /// Returns the key from which only this stream's bits are drawn: this key reveals no other
+  /// stream. Its first half is the cipher's key.
   static RandomKey own_key(const RandomKey& key, std::uint64_t stream);
-  /// The stream with this key.
+  /// Returns the stream with this key.
   static RoundedGaussianStream of_own_key(const RandomKey& own_key);
-  /// Noise of several terms, from the streams with these keys, in this order.
+  /// Makes noise of several terms, from the streams with these keys, in this order.
   /// \param own_keys  1 to 16 keys, no two with the same first half.
   /// \throws ConfigError otherwise.
   static RoundedGaussianStream of_own_keys(std::span<const RandomKey> own_keys);
 
-  /// For tests and measurements: the same numbers, computed in another way.
+  /// Makes a stream that computes the same numbers in another way, for tests and measurements.
   RoundedGaussianStream(const RandomKey& key, std::uint64_t stream, const RoundingWay& way);
   static RoundedGaussianStream of_own_keys(std::span<const RandomKey> own_keys,
                                            const RoundingWay& way);
@@ -87,7 +87,7 @@ class RoundedGaussianStream {
   /// out[i] = round((sums[i] + sigma zeta(first + i)) / 2^shift), modulo 2^64.
   /// \param first  below 2^64 - sums.size(). Ranges that begin and end at multiples of 1024 waste
   ///   no part of a chunk.
-  /// \param sigma  in fine cells, in [2^-64, 2^60], exactly the double that it is. Fastest where
+  /// \param sigma  in fine cells, in [2^-64, 2^60], used as exactly this double. Fastest where
   ///   sigma / 2^shift is at most 2^12: ten times slower at 2^30, and from 2^43 on each element
   ///   takes 10 microseconds.
   /// \param shift  in [0, 62]: coarse cells are 2^shift fine ones.
@@ -119,9 +119,9 @@ class RoundedGaussianStream {
   std::unique_ptr<State> state_;
 };
 
-/// The shift that makes a release of noise with standard deviation sigma fast: 0 for sigma < 2^11,
-/// otherwise the shift for which sigma / 2^shift is in [2^9, 2^10). Rounding to coarse cells adds
-/// at most 1/12 of a squared coarse cell, less than 2^-20 of the noise's variance.
+/// Returns the shift with which releasing noise of standard deviation sigma is fast: 0 for sigma <
+/// 2^11, otherwise the shift for which sigma / 2^shift is in [2^9, 2^10). Coarse rounding adds at
+/// most 1/12 of a squared coarse cell, less than 2^-20 of the noise's variance.
 /// \param sigma  the same as in release().
 /// \throws ConfigError for a sigma outside its range.
 unsigned release_shift(double sigma);

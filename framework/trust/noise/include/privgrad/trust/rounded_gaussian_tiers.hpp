@@ -30,17 +30,17 @@ enum class RoundingTier {
 struct RoundingScale {
   /// \param fine_sigmas  sigmas of the terms, up to 16, in fine cells: absolute values in [2^-64,
   ///   2^60].
-  /// \param coarse_shift  in [0, 62]: 2^shift fine cells are a coarse one.
+  /// \param coarse_shift  in [0, 62]: 2^shift fine cells make one coarse cell.
   RoundingScale(std::span<const double> fine_sigmas, unsigned coarse_shift);
   RoundingScale(double fine_sigma, unsigned coarse_shift)
       : RoundingScale(std::span(&fine_sigma, 1), coarse_shift) {}
 
   std::size_t terms;
-  std::array<double, kMostNoiseTerms> sigmas;         ///< The first `terms` are in use.
+  std::array<double, kMostNoiseTerms> sigmas;         ///< Only the first `terms` are in use.
   std::array<double, kMostNoiseTerms> coarse_sigmas;  ///< sigma / 2^shift, which is a double.
   unsigned shift;
-  /// The smallest integer for which the sum of the absolute coarse sigmas, up to its roundings, is
-  /// below 2^size. The absolute values count because all terms of Z may have the same sign.
+  /// The smallest integer for which the sum of the absolute coarse sigmas, up to rounding errors,
+  /// is below 2^size. The absolute values count because all terms of Z may have the same sign.
   int size;
 };
 
@@ -86,20 +86,20 @@ struct RoundingAddress {
   bool sine;
 };
 
-/// 64 further bits of each of a pair's two strings.
+/// The next 64 bits of each of a pair's two strings.
 struct RoundingBits {
   std::uint64_t radius;
   std::uint64_t angle;
 };
 
-/// The bits that follow the first 32 + 32 and `number` extensions: block `pair` of domain 1 +
-/// `number`.
+/// Returns the bits that follow the first 32 + 32 bits and `number` extensions: block `pair` of
+/// domain 1 + `number`.
 RoundingBits read_extension(std::uint64_t pair, std::uint64_t number, CounterCipher& extensions);
 
 /// The third tier.
 /// \param terms  the addresses of one element, one in each stream.
 /// \param remainder  the remainder of the sum modulo 2^shift.
-/// \param bits  the first bits of each term that follow those of its address.
+/// \param bits  for each term, the first bits after the bits of its address.
 /// \returns k, or nothing if this tier cannot decide the element.
 using FineFunction = std::optional<std::int64_t>(std::span<const RoundingAddress> terms,
                                                  const RoundingScale& scale,
@@ -131,31 +131,31 @@ std::span<const RoundingVariant> rounding_variants();
 inline constexpr int kLargestSizeOfFloats = 17;
 inline constexpr int kLargestSizeOfDoubles = 26;
 
-/// Bounds of `floats`, found by comparing radius_of() for each word that is not refined, and
-/// turned() for each of the 2^29 angles of an octant, with double precision. The float radius r is
-/// within 2^-24 (2 r + 0.71) of the radius of every u in the word's cell; a sine or cosine is
-/// within 1.73 2^-24 of that of every angle in its cell. The test "the bounds of the float tier
-/// hold" repeats this, for all words if PRIVGRAD_TEST_LONG is set, otherwise for every 1021st.
+/// Error bounds of `floats`, found by comparisons with double precision, of radius_of() for each
+/// word that is not refined, and of turned() for each of the 2^29 angles of an octant. The float
+/// radius r is within 2^-24 (2 r + 0.71) of the radius of every u in the word's cell; a sine or
+/// cosine is within 1.73 2^-24 of its value at every angle in its cell. The test "the bounds of the
+/// float tier hold" repeats this for all words if PRIVGRAD_TEST_LONG is set, else for every 1021st.
 inline constexpr double kFloatRadiusSlope = 2.0;
 inline constexpr double kFloatRadiusOffset = 0.72;
 inline constexpr double kFloatAngleError = 1.74;
 
-/// Whether the first two tiers skip a pair: u is so near 0 or 1 that its cell is too wide for their
-/// bounds (below 2^-12, or within 2^-18 of 1).
+/// Whether the first two tiers skip a pair because u is so near 0 or 1 that its cell is too wide
+/// for their bounds (below 2^-12, or within 2^-18 of 1).
 inline bool radius_is_coarse(std::uint32_t radius) {
   constexpr std::uint32_t kFirst = std::uint32_t{1} << 20;
   constexpr std::uint32_t kLast = std::uint32_t{1} << 14;
   return radius + kLast < kFirst + kLast;
 }
 
-/// With several terms the float tier has a bound for most of these u, too: it skips only u below
-/// 2^-20 or within 2^-18 of 1. Otherwise b terms would leave a share b 2^-12 of all elements
+/// With several terms the float tier has an error bound for most of these u, too. It skips only u
+/// below 2^-20 or within 2^-18 of 1. Otherwise b terms would leave a share b 2^-12 of all elements
 /// undecided.
 ///
 /// Where u is in [2^-20, 2^-12), the middle of its cell is a float, and radius_of() is within 2^-24
-/// (2 r + 0.71) of its radius. Any u of the cell is within 2^-33 of it, and |dr / du| = 1 / (u r),
-/// which is largest where u is smallest, r = 5.265 at 2^-20: this adds 2^-13 / 5.265 = 2.319e-5.
-/// The test "the bounds of the float tier hold" tries all of these words.
+/// (2 r + 0.71) of its radius. Any u of the cell is within 2^-33 of the middle, and |dr / du| = 1 /
+/// (u r), which is largest where u is smallest, r = 5.265 at 2^-20: this adds 2^-13 / 5.265 =
+/// 2.319e-5. The test "the bounds of the float tier hold" tries all of these words.
 inline constexpr double kFloatCoarseRadiusOffset = 2.32e-5 * 0x1p24 + kFloatRadiusOffset;
 
 inline bool radius_has_no_bound(std::uint32_t radius) {
@@ -171,7 +171,7 @@ inline bool radius_has_no_bound(std::uint32_t radius) {
 std::int64_t round_exactly(std::span<const RoundingAddress> terms, const RoundingScale& scale,
                            std::uint64_t remainder, std::span<CounterCipher* const> extensions);
 
-/// Makes a stream compute in another way than the fastest: for tests and measurements.
+/// Makes a stream compute in a way other than the fastest, for tests and measurements.
 struct RoundingWay {
   /// The first tier to use, or the next tier that can handle the scale.
   std::optional<RoundingTier> first{};

@@ -27,13 +27,13 @@ class ExactPart;
 /// The most rows of a batch, because row numbers have 32 bits.
 inline constexpr std::uint64_t kMostBatchRows = std::uint64_t{1} << 32;
 
-/// The factor by which the noise of exact releases by these parts exceeds that of their recipes, to
-/// pay for roundings when values are not integers (a keep between 0 and 1, a fractional share): at
-/// least 1, and 1 if everything is whole. Let e bound the effect of the roundings in units of the
-/// noise (the root of the parts' summed squares; src/exact_part.hpp has the proof), and let 1 / m
-/// be at most the mechanism's sensitivity in the same units, which holds because a unit's own step
-/// moves the release of that step so far. With noise enlarged by 1 + m e, the sensitivity is (1 / m
-/// + e) / (1 + m e) = 1 / m, so the charged cost holds.
+/// Returns the factor by which exact releases by these parts enlarge their recipes' noise, to make
+/// up for rounding when values are not integers (a keep between 0 and 1, a fractional share). It is
+/// at least 1, and exactly 1 if all values are integers. Let e bound the effect of rounding in
+/// units of the noise (the root of the parts' summed squares; src/exact_part.hpp has the proof),
+/// and let 1 / m be at most the mechanism's sensitivity in the same units, which holds because a
+/// unit moves the release of its own step by that much. With noise enlarged by 1 + m e, the
+/// sensitivity is (1 / m + e) / (1 + m e) = 1 / m, so the charged cost holds.
 /// \param parameters  coordinates of each sum.
 /// \param most_rows  the same as for CorrelatedMechanism.
 /// \returns below kLargestNoiseFactor for, say, 10^9 parameters and 10^5 steps with a keep of 0.999
@@ -57,14 +57,14 @@ inline constexpr double kLargestNoiseFactor = 1.0 + 1e-6;
 class CorrelatedMechanism {
  public:
   /// \param recipes  must outlive this.
-  /// \param executor  makes a release in parallel: the same for any number of threads.
+  /// \param executor  makes a release in parallel, with the same bits for any number of threads.
   /// \param most_rows  the most examples in the sum of a step, a public number: exact running sums
-  ///   reserve room for that many contributions of full length in every step that they remember. A
-  ///   smaller number leaves more digits.
+  ///   reserve room for that many contributions of the largest norm in every step that they
+  ///   remember. A smaller number leaves more digits.
   CorrelatedMechanism(const CorrelatedRecipes& recipes, RandomKey noise_key, Executor& executor,
                       std::uint64_t most_rows = kMostBatchRows);
 
-  /// Several sums in each step, with independent noise.
+  /// Releases several sums in each step, with independent noise.
   /// \param parts  must outlive this.
   /// \param slice  the slice of every sum that this object receives and keeps. It releases the same
   ///   values for this slice as an object for whole sums would. If absent: whole sums.
@@ -79,19 +79,19 @@ class CorrelatedMechanism {
   ///   or length differs from the first sum's: the noise of earlier steps would not match.
   Released release(Bounded sum, Receipt receipt, double divisor);
 
-  /// \param sums  one for each part that has a release in this step, in the order of the parts. The
-  ///   parts' bounds are relative to the first sum's bound, and no other sum may exceed its part's
-  ///   bound.
+  /// \param sums  one for each part that makes a release in this step, in the order of the parts.
+  ///   The parts' bounds are relative to the first sum's bound, and no other sum may exceed its
+  ///   part's bound.
   /// \throws PrivacyError also if a sum exceeds its bound.
   std::vector<Released> release(std::vector<Bounded> sums, Receipt receipt, double divisor);
 
-  /// The same, exactly.
+  /// Like release() above, in exact arithmetic.
   /// \throws as above; PrivacyError also for a sum of more cells than its part's bound, or of more
   ///   examples than most_rows.
   Released release(BoundedOnGrid sum, Receipt receipt, double divisor);
   std::vector<Released> release(std::vector<BoundedOnGrid> sums, Receipt receipt, double divisor);
 
-  /// For comparisons without privacy: the exact combination of the sums.
+  /// Releases the exact combination of the sums, for comparisons without privacy.
   Released release_without_noise(Bounded sum, double divisor);
   std::vector<Released> release_without_noise(std::vector<Bounded> sums, double divisor);
 
@@ -102,17 +102,17 @@ class CorrelatedMechanism {
 
   /// The message that lets other processes draw the same noise: as secret as the noise.
   std::string secret_key() const;
-  /// \throws IoError for a text that secret_key() did not make.
+  /// \throws IoError for a text that secret_key() did not return.
   void use_secret_key(std::string_view secret_key);
 
   /// Saves the running sums of private data and all noise that later steps continue: as private as
   /// the rows.
   void save(StateWriter& out) const;
   /// Must be called on a mechanism that has released nothing.
-  /// \throws IoError, PrivacyError as release().
+  /// \throws IoError, and PrivacyError as release() does.
   void restore(StateReader& in);
 
-  /// The memory in use between two steps.
+  /// The memory in use between two steps, in bytes.
   std::size_t memory_bytes() const;
 
  private:
@@ -138,7 +138,7 @@ class CorrelatedMechanism {
     std::span<const double> bounds;
     RandomKey key;
     NoiseVariance variance;
-    std::unique_ptr<ExactPart> exact;  // used in an exact run; otherwise the members below are
+    std::unique_ptr<ExactPart> exact;  // used in exact runs; other runs use the members below
     std::vector<double> sum;           // s
     std::vector<KeptNoise> kept;
     std::vector<std::vector<float>> spare;  // buffers for reuse
@@ -170,10 +170,10 @@ class CorrelatedMechanism {
   std::optional<Slice> slice_;
 };
 
-/// The parts of a step, combined by the aggregator from released and public values only, so at no
-/// cost (post-processing).
+/// Returns the aggregator's combination of a step's parts. It uses only released and public values,
+/// so it costs nothing (post-processing).
 /// \param parts  two or three, as CorrelatedMechanism::release() returns them.
-/// \param noise_stddev  noise of the result, as UsesGradientDifferences::combined_noise() says.
+/// \param noise_stddev  noise of the result, from UsesGradientDifferences::combined_noise().
 Released combined(UsesGradientDifferences& aggregator, std::uint64_t step,
                   std::span<const Released> parts, double noise_stddev);
 

@@ -12,7 +12,7 @@ namespace privgrad::core {
 __extension__ using Int128 = __int128;
 __extension__ using UnsignedInt128 = unsigned __int128;
 
-/// A constant in fixed point with 60 fractional bits, rounded to nearest.
+/// Returns a constant in fixed point with 60 fractional bits, rounded to nearest.
 /// \throws ConfigError unless its absolute value is below 4.
 inline std::int64_t fixed(double constant) {
   if (!(std::fabs(constant) < 4.0)) {
@@ -44,7 +44,7 @@ inline Int128 times(std::int64_t constant, Int128 value) {
 }
 
 /// Whether a constant with 60 fractional bits is in [0, 1), so that it fits 64 fractional bits;
-/// products with it then need no shifts.
+/// its products then need no shifts.
 inline bool is_fraction(std::int64_t constant) { return constant >= 0 && constant >> 60 == 0; }
 inline std::uint64_t fraction(std::int64_t constant) {
   return static_cast<std::uint64_t>(constant) << 4;
@@ -61,7 +61,7 @@ inline Int128 times_fraction(std::uint64_t fraction, Int128 value) {
   return static_cast<Int128>(upper - (static_cast<UnsignedInt128>(excess) << 64) + (lower >> 64));
 }
 
-/// The same rounded up: -times(-constant, value).
+/// Like times_fraction(), but rounded up: -times(-constant, value).
 inline Int128 times_fraction_up(std::uint64_t fraction, Int128 value) {
   const std::uint64_t rest = static_cast<std::uint64_t>(value) * fraction;
   return times_fraction(fraction, value) + (rest != 0 ? 1 : 0);

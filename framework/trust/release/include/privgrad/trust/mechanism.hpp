@@ -20,8 +20,8 @@
 
 namespace privgrad::core {
 
-/// The event of each step's release on its own batch, derived from the recipes that the mechanism
-/// will run, so that the charges match the releases.
+/// Returns the event of each step's release on its own batch, derived from the recipes that the
+/// mechanism will run, so that the charges match the releases.
 ///
 /// Proved here: recipes with independent noise (nothing kept or continued, no node used twice).
 /// Each is a Gaussian mechanism with the root of the summed squared multipliers.
@@ -29,8 +29,8 @@ namespace privgrad::core {
 ///   on participation (CorrelatedPlan).
 std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps);
 
-/// The same for one step. It does not check that no other step uses the same noise node; Mechanism
-/// refuses to use a node twice.
+/// Like release_events(), for one step. It does not check that no other step uses the same noise
+/// node; Mechanism refuses to use a node twice.
 /// \throws as release_events().
 Event release_event(const Aggregator& aggregator, std::uint64_t step);
 
@@ -40,9 +40,9 @@ Event release_event(const Aggregator& aggregator, std::uint64_t step);
 /// also sees the release, so it travels only where the sums travel (Cluster).
 class PaidNoise {
  public:
-  /// The message to the other processes, which of() reads.
+  /// Returns the message for the other processes, which they read with of().
   std::string secret_text() const;
-  /// \throws IoError for a text that secret_text() did not make.
+  /// \throws IoError for a text that secret_text() did not return.
   static PaidNoise of(std::string_view secret_text);
 
   /// Adds noise to a slice of the sum, with the same bits that Mechanism::release() gives these
@@ -59,7 +59,7 @@ class PaidNoise {
   friend class Mechanism;
   friend class ResidentRun;
   explicit PaidNoise(const RandomKey& key) : key_(key) {}
-  /// Noise of an earlier step that is added once more.
+  /// Noise of an earlier step, to be added once more.
   struct Older {
     RandomKey key = RandomKey::from_seed(0);  ///< The key of the stream itself
                                               ///< (RoundedGaussianStream).
@@ -90,53 +90,53 @@ class PaidNoise {
 /// two, so that each sigma_j is exactly the multiplier that was accounted.
 class Mechanism {
  public:
-  /// \param executor  makes the noise of a release in parallel: the same for any number of threads.
-  /// \param windowed  the recipes of an aggregator with a window, which the mechanism runs without
-  ///   asking the aggregator again; null without a window. Must outlive this.
+  /// \param executor  makes the noise of a release in parallel, the same for any number of threads.
+  /// \param windowed  the recipes of an aggregator with a window, which the mechanism follows
+  ///   without asking the aggregator again; null without a window. Must outlive this.
   Mechanism(const Aggregator& aggregator, RandomKey noise_key, Executor& executor,
             const CorrelatedRecipes* windowed = nullptr);
 
   /// \param receipt  proof of payment for exactly this noise; used up.
   /// \param divisor  a constant of the plan, > 0, as in release_without_noise(); never the size of
   ///   a batch.
-  /// \throws PrivacyError if the receipt is for other noise than the recipe's, if a receipt for
+  /// \throws PrivacyError if the receipt is for noise other than the recipe's, if a receipt for
   ///   this or a later step was used before, or if the recipe now names a noise node that was used
   ///   before.
   Released release(Bounded sum, Receipt receipt, double divisor);
 
-  /// The same for a sum on a grid, in integers: one rounded Gaussian of the joint variance of the
+  /// Releases a sum on a grid, in integers: one rounded Gaussian of the joint variance of the
   /// recipe's terms (rounded_gaussian.hpp), round((sum + Z) / 2^h) with whole cells 2^h times
   /// coarser than the sum's, where h depends only on the noise (release_shift()). As the sum is
   /// whole, this is a function of the continuous Gaussian mechanism's answer, sum + Z, that is,
-  /// post-processing of the charged mechanism. A sum of rounded Gaussians would not be, so there is
-  /// one draw for any number of terms.
+  /// post-processing of the charged mechanism. A sum of rounded Gaussians would not be such a
+  /// function, so there is one draw for any number of terms.
   ///
   /// The released values are the noised integers times the width of their cells over the divisor,
   /// as floats: rounding them is post-processing, too.
   /// \throws as above; ConfigError for noise of more than kLargestRoundedSigma cells.
   Released release(BoundedOnGrid sum, Receipt receipt, double divisor);
 
-  /// The noise with which release() would release an exact sum (exact_sum()), for processes that
-  /// each release a slice of it. The step and its nodes are used up.
+  /// Pays for the noise with which release() would release an exact sum (exact_sum()), for
+  /// processes that each release a slice of the sum. The step and its nodes are used up.
   /// \param l2_bound  bound of a contribution.
   /// \throws as release().
   PaidNoise pay_for_noise(double l2_bound, Receipt receipt, double divisor);
 
-  /// For comparisons without privacy: the exact mean, marked in every output of the run.
+  /// Releases the exact mean, for comparisons without privacy; every output of the run is marked.
   Released release_without_noise(Bounded sum, double divisor);
   Released release_without_noise(BoundedOnGrid sum, double divisor);
 
   /// Draws the noise of later releases with keys derived from this one and, for each release, from
   /// its payment, the bound of its sum, and the keys and multipliers of the old noise that it adds.
-  /// A copied state that continues with other noise at the same step then draws other normals. With
-  /// the same normals, scaled by two multipliers or clip norms, the two releases would reveal the
-  /// noise; and two different multiples of one older vector would reveal that vector.
+  /// A copied state that continues with different noise at the same step then draws other normals.
+  /// With the same normals, scaled by two multipliers or clip norms, the two releases would reveal
+  /// the noise; and two different multiples of one older vector would reveal that vector.
   void use_key(const RandomKey& noise_key) {
     noise_key_ = noise_key;
     follows_payment_ = true;
   }
 
-  /// Saves which steps and nodes are used up, and the keys of the window. Together with the
+  /// Saves which steps and nodes have been used, and the keys of the window. Together with the
   /// releases, these reveal the last steps' sums up to the noise from before the window, so they
   /// are as private as the rows.
   void save(StateWriter& out) const;
@@ -162,15 +162,15 @@ class Mechanism {
   ReleaseRecipe claim(const Receipt& receipt);
 
   const Aggregator& aggregator_;
-  /// The key of the noise that this receipt pays for.
+  /// Returns the key of the noise that this receipt pays for.
   RandomKey key_of(const Receipt& receipt, double l2_bound, const ReleaseRecipe& recipe) const;
 
   RandomKey noise_key_;
   bool follows_payment_ =
-      false;  ///< Whether use_key() was called: arms of studies share the constructor's key.
+      false;  ///< Whether use_key() was called; if not, a study's arms share this key.
   Executor& executor_;
   const CorrelatedRecipes* windowed_;
-  std::vector<Kept> kept_;  ///< Of the last steps, latest first; as many as the window has.
+  std::vector<Kept> kept_;  ///< Streams of the last steps, latest first; as many as the window has.
   std::uint64_t next_step_ = 0;
   std::unordered_set<std::uint64_t>
       used_nodes_;  ///< Checked because an aggregator may answer differently than during planning.

@@ -17,19 +17,19 @@ namespace privgrad::core {
 /// The law that a batch must follow, according to the charge of its step.
 struct SamplingLaw {
   enum class Kind {
-    any = 1,              ///< The draw does not lower the cost: every batch is paid for.
+    any = 1,              ///< The draw does not lower the cost: each batch is paid in full.
     poisson,              ///< Each row is drawn by its own coin, in the steps assigned to it.
     without_replacement,  ///< A set of `size` of `rows` is drawn, each with the same probability.
-    once,                 ///< One release pays for several steps: a row is in at most one of them.
+    once,                 ///< One release pays for several steps; each row is in at most one.
     allocated,            ///< Each row is in one step of an epoch, drawn independently for each
                           ///< row.
   };
   Kind kind = Kind::any;
-  double rate = 0.0;                 ///< For each row; poisson, without_replacement.
+  double rate = 0.0;                 ///< Per row; only poisson, without_replacement.
   std::uint64_t rows = 0, size = 0;  ///< without_replacement.
-  /// poisson, once, allocated: the steps that are paid together.
+  /// Only poisson, once, allocated: the first and last of the steps that are paid together.
   std::uint64_t first = 0, last = 0;
-  /// allocated, poisson: the length of a whole epoch or cycle; the last one may have fewer steps.
+  /// Only allocated, poisson: the length of a full epoch or cycle; the run's last may be shorter.
   std::uint64_t steps = 0;
 };
 
@@ -38,18 +38,18 @@ struct SamplingLaw {
 /// step i mod `steps` of a cycle, or to none). A cost equal to the release of one of the steps that
 /// it pays for (its own and the following ones that cost nothing) is parallel composition, which
 /// requires that no row is in two of them. random_allocation covers its own step and the following
-/// ones that cost nothing. Any other cost makes no claim about the draw that could be tested.
+/// ones that cost nothing. Any other cost makes no testable claim about the draw.
 /// \param step  below charges.size().
 SamplingLaw sampling_law(std::span<const Charge> charges, std::uint64_t step);
 
-/// Whether the steps cost less because it is secret which examples they use. Otherwise the order
+/// Whether the steps cost less because the choice of their examples is secret. Otherwise the order
 /// may be public, and a sampler may draw it for many steps at once.
 bool rest_on_secret_draws(std::span<const Charge> charges);
 
-/// Whether a charge is for an epoch, in which each row draws its step.
+/// Whether some charge is for a whole epoch, in which each row draws its step.
 bool draw_epochs(std::span<const Charge> charges);
 
-/// A count, step by step, tested against its claimed law: at each step, given the past, it is
+/// Tests a count, step by step, against its claimed law: at each step, given the past, it is
 /// Bin(trials, rate), or a sum of negatively associated indicators with that mean (as in a draw
 /// without replacement: Joag-Dev and Proschan 1983).
 ///
@@ -95,23 +95,23 @@ class CountLaw {
 ///   - that no row is in two batches of an epoch, and none is missing at its end;
 ///   - the sizes, their parity, and whether a batch repeats an earlier one, by the same
 ///     coins;
-///   - whether rows stay together: let o be the batch of the first drawn row in the
+///   - whether rows stay together: let o be the batch that contained the first drawn row in the
 ///     previous epoch. Whether later rows that were also in o are drawn now depends on their own
 ///     coins. If the batches of an old epoch are repeated in any order, all of them are drawn.
 ///     Batches of one row reveal nothing here. A restored watch begins with a new epoch.
 ///
 /// False alarms: a sampler that follows the law, on any data, ends the run with probability at most
 /// kFalseAlarm over all steps together, because each of the five tests gets a fifth of it, and each
-/// row an equal share of its test's (see CountLaw). For any earlier batch, a later batch equals it
-/// with probability at most 2^-kBitsOfABatch: in a run of at most 2^32 steps, 2^-90 altogether. The
-/// draws, and so the end of a run, are independent of the data's values. But an end depends on the
-/// secret coins, which changes the distribution of the releases by at most kFalseAlarm, that is,
-/// adds at most (1 + exp(epsilon)) kFalseAlarm to delta. Statements of epsilon and delta include
-/// neither this nor the advantage of an attack on the cipher.
+/// row an equal share of its test's part (see CountLaw). A later batch equals any given earlier
+/// batch with probability at most 2^-kBitsOfABatch: in a run of at most 2^32 steps, 2^-90
+/// altogether. The draws, and so the end of a run, are independent of the data's values. But an end
+/// depends on the secret coins, which changes the distribution of the releases by at most
+/// kFalseAlarm, that is, adds at most (1 + exp(epsilon)) kFalseAlarm to delta. Statements of
+/// epsilon and delta include neither this nor the advantage of an attack on the cipher.
 ///
 /// Not detected: a sampler that passes all five tests, and faults that affect few draws: a row that
-/// is never drawn is noticed after about 70 expected draws, one that is always drawn after about 70
-/// / ln(1 / rate) steps.
+/// is never drawn is noticed after about 70 expected draws, and a row that is always drawn after
+/// about 70 / ln(1 / rate) steps.
 ///
 /// Memory: 5 bytes per row; in epochs in which rows draw their steps 12, and 8 per step; 200 per
 /// step of a cycle; some 130 for each batch that is kept for comparison. Threads: calls never
@@ -128,7 +128,7 @@ class SamplingWatch {
   /// \param sampler  the sampler's name, for errors.
   SamplingWatch(std::span<const Charge> charges, std::string sampler);
 
-  /// \param step  below the number of charges; each once, in order, beginning anywhere.
+  /// \param step  below the number of charges; each once, in order, starting anywhere.
   /// \param rows  the number of rows to draw from, the same in every step.
   /// \param batch  the rows as drawn.
   /// \throws PluginError for a row that does not exist or is named twice, and for batches that do
@@ -141,7 +141,7 @@ class SamplingWatch {
   /// A watch that is restored n times raises a false alarm with probability at most (n + 1)
   /// kFalseAlarm.
   void save(StateWriter& out) const;
-  /// \throws IoError
+  /// \throws IoError for an invalid state.
   void restore(StateReader& in);
 
   /// The number of steps tested against a law.
@@ -149,7 +149,7 @@ class SamplingWatch {
 
  private:
   /// Limits on the number of times that a row of a group may have been drawn so far. They hold for
-  /// all rows of the group, because bets on each have the same price.
+  /// all rows of the group, because bets on each row have the same price.
   struct Limits {
     double least = 0.0, most = 0.0;
   };
@@ -158,7 +158,7 @@ class SamplingWatch {
   struct Group {
     // The price of all bets on a row so far, the same for each row.
     std::array<double, CountLaw::kBets> price{};
-    double checked_least = -1.0;  // no row was drawn less often when last checked
+    double checked_least = -1.0;  // at the last check, no row was drawn less often
     std::size_t in_window = 0;    // number of rows in lately_
   };
 

@@ -1,4 +1,4 @@
-// Divides a batch among the processes of a cluster, and adds up their sums.
+// Divides a batch among the processes of a cluster, and adds up the processes' sums.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@
 
 namespace privgrad::core {
 
-/// The rows of a batch that a process sums: consecutive parts of about the same size, each row in
-/// exactly one of them. Rows are ascending, so a process always reads about the same part of the
-/// data set and, if that is in a file, keeps no more of it in memory.
+/// Returns the rows of a batch that a process sums: consecutive parts of about the same size, each
+/// row in exactly one of them. Rows are ascending, so a process always reads about the same part of
+/// the data set and, if that is in a file, keeps no more of it in memory.
 /// \param batch  row numbers in a data set of `rows`, ascending.
 /// \param rank  below `processes`.
 /// \throws PluginError for a row number that is out of range, out of order or repeated, anywhere in
@@ -28,21 +28,21 @@ std::span<const std::uint32_t> share_of(std::span<const std::uint32_t> batch, st
 /// Adds up the processes' sums of their shares of a batch, and returns this process's slice of the
 /// sum. All processes call it.
 ///
-/// Sensitivity: an example is in one share, and adds the same to the share's sum as to the sum of a
-/// single process. The order of integer additions does not matter: the result has the same bits on
-/// any number of processes, and the shares' bound is also its bound. It counts as a sum of `rows`
-/// contributions in the overflow checks.
+/// Sensitivity: an example is in one share, and adds the same vector to that share's sum as to the
+/// sum of a single process. The order of integer additions does not matter: the result has the same
+/// bits on any number of processes, and the shares' bound is also its bound. It counts as a sum of
+/// `rows` contributions in the overflow checks.
 ///
 /// Memory: the slice, and two windows of some megabytes. If the program adds up in pieces, the
 /// shares are never in memory as a whole. One window is sent while the next is added up.
 /// \param share  the sum over share_of(batch, ...) of this process.
 /// \param rows  number of rows in the whole batch.
-/// \throws PluginError if the share's size differs from that of all slices together; as
+/// \throws PluginError if the share's size differs from the total size of all slices; otherwise as
 ///   Cluster::add_up().
 BoundedOnGrid add_shares(BoundedOnGrid share, std::size_t rows, const Slices& slices,
                          Cluster& cluster, Executor& executor);
 
-/// Cluster::gather() of numbers.
+/// Calls Cluster::gather() for floats.
 /// \param ends  [processes]: the ends of the parts, in elements.
 void gather(std::span<float> values, std::span<const std::size_t> ends, Cluster& cluster);
 

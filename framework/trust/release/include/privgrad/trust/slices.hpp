@@ -23,7 +23,7 @@ class Slices {
 
   std::size_t processes() const noexcept { return ends_.size(); }
   Slice of(std::size_t process) const;
-  /// The process's slice of the parameters, without the count.
+  /// Returns the process's slice of the parameters, without the count.
   Slice parameters_of(std::size_t process) const;
 
   /// [processes]: the ends of the slices.

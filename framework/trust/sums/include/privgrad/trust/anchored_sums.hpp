@@ -24,22 +24,22 @@ struct Iterates {
                                          ///< epoch.
 };
 
-/// Bounds on the L2 norm of the differences; see UsesGradientDifferences. Finite, >= 0.
+/// Bounds on the L2 norms of the two differences; see UsesGradientDifferences. Finite, >= 0.
 struct DifferenceBounds {
   double since_anchor = 0.0, between_anchors = 0.0;
 };
 
-/// The sums of one batch for an aggregator that uses gradient differences. The first sums each
-/// example's clipped gradient at the anchor. The second sums the clipped gradient at the iterate
-/// minus the clipped gradient at the anchor, clipped to bounds.since_anchor. The third, computed if
-/// there is a last anchor, sums the clipped gradient at the anchor minus the clipped gradient at
-/// the last anchor, clipped to bounds.between_anchors.
+/// Returns the sums of one batch for an aggregator that uses gradient differences. The first sums
+/// each example's clipped gradient at the anchor. The second sums the clipped gradient at the
+/// iterate minus the clipped gradient at the anchor, clipped to bounds.since_anchor. The third,
+/// computed if there is a last anchor, sums the clipped gradient at the anchor minus the clipped
+/// gradient at the last anchor, clipped to bounds.between_anchors.
 ///
 /// Sensitivity: the first sum has the sensitivity of clipped_sum(). A difference is computed in
 /// double from the clipped gradients, and multiplied by a factor that brings its norm to at most
-/// the bound, rounding included (as clip_factors()). The bound is thus enforced; it does not rely
-/// on near iterates having similar gradients. A gradient that is not finite counts as zero, also in
-/// differences.
+/// the bound, rounding included (as in clip_factors()). The bound is thus enforced; it does not
+/// rely on nearby iterates having similar gradients. A gradient that is not finite counts as zero,
+/// also in differences.
 /// \param clip  without a count share.
 /// \throws as clipped_sum().
 std::vector<Bounded> anchored_sums(const Iterates& iterates, const Dataset& data,
@@ -50,7 +50,7 @@ std::vector<Bounded> anchored_sums(const Iterates& iterates, const Dataset& data
 /// first rounded to the grid (round_to_grid()); differences are then computed and clipped in
 /// integers, and a difference longer than floor(bound / clip_norm kExactLevels) cells is left out.
 ///
-/// Sensitivity: exact for each of the sums, as for exact_sum(); l2_bound() of a difference is that
+/// Sensitivity: exact for each sum, as for exact_sum(); the l2_bound() of a difference equals that
 /// number of cells.
 std::vector<BoundedOnGrid> anchored_exact_sums(const Iterates& iterates, const Dataset& data,
                                                std::span<const std::uint32_t> batch,

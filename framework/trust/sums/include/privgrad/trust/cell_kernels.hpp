@@ -14,8 +14,8 @@ namespace privgrad::core {
 struct CellKernels {
   std::string_view instruction_set;  ///< "plain", "avx2", "avx512".
 
-  /// cells[i] = scale * numbers[i], in double, rounded towards zero; 0 where the product is NaN or
-  /// larger than `levels` in size.
+  /// Sets cells[i] = scale * numbers[i], in double, rounded towards zero; 0 where the product is
+  /// NaN or its absolute value exceeds `levels`.
   /// \param levels  at most kMostGridLevels.
   /// \param cells  [numbers.size()].
   /// \returns whether no product was NaN or too large.
@@ -26,8 +26,8 @@ struct CellKernels {
   /// \param sum  [cells.size()]; the result fits in 64 bits.
   void (*add)(std::span<const std::int32_t> cells, std::span<std::int64_t> sum);
 
-  /// The exact sum of the squares.
-  /// \param cells  at most kBlock, each of at most kMostGridLevels in size.
+  /// Returns the exact sum of the squares.
+  /// \param cells  at most kBlock, each at most kMostGridLevels in absolute value.
   std::uint64_t (*squares)(std::span<const std::int32_t> cells);
 
   static constexpr std::size_t kBlock = 128;

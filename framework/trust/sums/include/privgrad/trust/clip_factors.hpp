@@ -11,10 +11,10 @@
 
 namespace privgrad::core {
 
-/// The range of clip norms for which sums fit single precision. Up to the largest, 4e9
-/// contributions do not overflow; an overflow caused by one more contribution would reveal it
-/// despite the noise. From the smallest on, the coordinates of a contribution are so far above the
-/// smallest floats that rounding errors stay relative to its length.
+/// The range of clip norms for which sums fit single precision. At the largest, 4e9 contributions
+/// do not overflow; an overflow caused by one more contribution would reveal it despite the noise.
+/// At the smallest, the coordinates of a contribution are still so far above the smallest floats
+/// that rounding errors stay relative to its length.
 inline constexpr double kSmallestClipNorm = 1e-20, kLargestClipNorm = 1e28;
 
 /// \param what  the beginning of the message.
@@ -25,20 +25,20 @@ void check_clip_norm(double clip_norm, const std::string& what = {});
 struct Clip {
   const Clipping& rule;                    ///< start() was called with these groups.
   std::span<const ParameterGroup> groups;  ///< All parameters, in order, without gaps.
-  double clip_norm = 0.0;                  ///< Accepted by check_clip_norm().
+  double clip_norm = 0.0;                  ///< In the range of check_clip_norm().
   /// The share of the sum's bound that is reserved for the count of unclipped examples, in [0, 1);
   /// 0 means no count. See joint_release.hpp.
   double count_share = 0.0;
 };
 
-/// An upper bound on the squared L2 norm of a float32 vector, at most a relative (n + 8) 2^-51 too
-/// large; NaN or infinite if an element is.
+/// Returns an upper bound on the squared L2 norm of a float32 vector, too large by at most a
+/// relative (n + 8) 2^-51; NaN or infinite if an element is NaN or infinite.
 ///
 /// Why it holds: the computed sum of n squares is off by at most n units of 2^-53 (relative; Higham
 /// 2002, section 3.1; squares of floats are exact in double), and is enlarged by more than that.
 double squared_norm_at_most(std::span<const float> row);
 
-/// squared_norm_at_most() of a vector that comes in pieces: the same bits.
+/// Computes squared_norm_at_most() of a vector that comes in pieces, with the same bits.
 class SquaredNorm {
  public:
   /// \param piece  the next numbers; the size of each piece except the last is a multiple of
@@ -66,7 +66,7 @@ class LengthBound {
  public:
   explicit LengthBound(double bound);
 
-  /// \param number  the next numbers of the vector, by index in [0, size).
+  /// \param number  gives the vector's next numbers by their index in [0, size).
   template <class Number>
   void add(std::size_t size, const Number& number) {
     in_wide_registers([&] {
@@ -96,13 +96,13 @@ class LengthBound {
   std::size_t size_ = 0;
 };
 
-/// The factors of one example: the rule's factors, reduced if they are too large.
+/// Computes the factors of one example: the rule's factors, reduced if they are too large.
 ///
 /// For any rule, the vector of all factor_g * gradient_g, computed in double, has an L2 norm of at
 /// most clip_norm, rounding included. Factors that are negative or not finite count as 0; if the
 /// norm is still too large, a common factor brings all groups down. The denominator of this factor
-/// is enlarged by all roundings on the way to it and by the rounding of each product: groups.size()
-/// + 8 units of 2^-52.
+/// is enlarged by all rounding errors in computing it and in each product: groups.size() + 8 units
+/// of 2^-52.
 ///
 /// An example whose gradient is not finite (an infinite or NaN squared norm) contributes nothing,
 /// and is not passed to the rule.

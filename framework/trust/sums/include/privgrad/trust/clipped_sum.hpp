@@ -14,7 +14,7 @@
 
 namespace privgrad::core {
 
-/// The sum of the per-example gradients of a batch, each clipped as `clip` says.
+/// Returns the sum of the per-example gradients of a batch, each clipped as `clip` says.
 ///
 /// In floating point: rows in float32, sums in double. Every addition rounds, so removing one
 /// example can change such a sum by more than its contribution; exact_sum() has no such error. This
@@ -22,9 +22,9 @@ namespace privgrad::core {
 /// unaccounted.
 ///
 /// Sensitivity: one example contributes factor_g * gradient_g in each group, with an L2 norm of at
-/// most clip.clip_norm over all groups (squared_norm_at_most(), clip_factors()), so the result is
-/// Bounded by it. With a count share, the sum is one of the vectors
-/// of joint_release.hpp, one element longer, under the same bound.
+/// most clip.clip_norm over all groups (squared_norm_at_most(), clip_factors()), so the result is a
+/// Bounded with this bound. With a count share, the sum is one of the vectors of joint_release.hpp,
+/// one element longer, under the same bound.
 ///
 /// An empty batch gives the zero vector. A gradient that is not finite counts as zero. An example
 /// listed twice would count twice, so it is refused as a bug of the sampler. Parallel over fixed
@@ -37,11 +37,11 @@ Bounded clipped_sum(const Program& program, const Dataset& data,
                     std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor,
                     PrivacyUnit unit = PrivacyUnit::example);
 
-/// The sum of the clipped gradients for a run without noise, and so without privacy. It is as fast
-/// as exact_sum(), but its grid is chosen so that the longest contribution of each pass just fits:
-/// a clip norm far above all gradients (no clipping) thus costs no digits. The grid depends on all
-/// rows of a pass, so the sum has no bound: l2_bound() is infinite, and so would be its noise.
-/// Programs without ExactClipping add up rows in double.
+/// Returns the sum of the clipped gradients for a run without noise, and so without privacy. It is
+/// as fast as exact_sum(), but its grid is chosen so that the longest contribution of each pass
+/// just fits: a clip norm far above all gradients (no clipping) thus costs no digits. The grid
+/// depends on all rows of a pass, so the sum has no bound: l2_bound() is infinite, and so would be
+/// its noise. Programs without ExactClipping add up rows in double.
 /// \param most_rows, memory as for exact_sum().
 /// \throws as clipped_sum().
 Bounded sum_for_no_noise(const Program& program, const Dataset& data,
@@ -49,23 +49,23 @@ Bounded sum_for_no_noise(const Program& program, const Dataset& data,
                          std::size_t most_rows = 0, SumMemory* memory = nullptr,
                          PrivacyUnit unit = PrivacyUnit::example);
 
-/// Evaluates a whole data set in fixed groups of rows, as clipped_sum() does, and adds these up.
+/// Evaluates a whole data set in fixed groups of rows, like clipped_sum(), and adds up the results.
 Evaluation evaluate(const Program& program, const Dataset& data, Executor& executor);
 
-/// The number of parts that evaluate() adds up.
+/// Returns the number of parts that evaluate() adds up.
 std::size_t evaluation_parts(const Dataset& data);
 
-/// Some of these parts, for processes that share the work: evaluate() is total_of() all parts in
-/// order.
+/// Evaluates some of these parts, for processes that share the work: evaluate() returns total_of()
+/// all parts, in order.
 /// \pre begin <= end <= evaluation_parts(data)
 std::vector<Evaluation> evaluate_parts(const Program& program, const Dataset& data,
                                        std::size_t begin, std::size_t end, Executor& executor);
 Evaluation total_of(std::span<const Evaluation> parts);
 
-/// The L2 norm of the gradient of the mean loss over a data set, without clipping or noise, and so
-/// only for research. With ExactClipping, the error comes from rounding the gradients to cells:
-/// about 2^-13 of the longest gradient divided by the root of their number. Other programs add rows
-/// in double, so only floating-point rounding remains.
+/// Returns the L2 norm of the gradient of the mean loss over a data set, without clipping or noise,
+/// and so only for research. With ExactClipping, the error comes from rounding the gradients to
+/// cells: about 2^-13 of the longest gradient divided by the root of their number. Other programs
+/// add rows in double, so only floating-point rounding remains.
 /// \returns 0 for no rows.
 double mean_gradient_norm(const Program& program, const Dataset& data, Executor& executor);
 

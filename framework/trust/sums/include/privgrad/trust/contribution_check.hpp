@@ -16,23 +16,23 @@
 
 namespace privgrad::core {
 
-/// Checks the contributions of some examples to a step's sum: a drawn example, and others from the
-/// same pass.
+/// Checks the contributions that some examples make to a step's sum: one drawn example, and others
+/// from the same pass.
 ///
 /// A check that ends a run proves that a component is faulty, independent of the examples. Each
 /// check is exact, in integers or bits, and tests what a program (ExactClipping, ReproducibleRows)
 /// or a clipping promises for every example, so no data can make a correct component fail.
 ///   - The cells that went into the sum have exactly their certified length, in 128 bits, and are
 ///     no longer than the bound.
-///   - The pass changed the sum by these cells and those of its other examples, and by nothing
+///   - The pass changed the sum by these cells and the cells of its other examples, and by nothing
 ///     else.
 ///   - Each example's norms, cells and length are the same, bit for bit, in a pass of its own.
 ///   - When a whole pass is checked: repeating it gives the same norms, lengths and sum, bit for
 ///     bit.
 ///   - The clipping gives the same factors for the same norms.
 ///   - If a program returns rows and promises their bits: each row is the same when computed alone.
-/// A difference from gradient_rows() by more than rounding (a sixty-fourth of the bound) or,
-/// without a promise of bits, in any bit is not such a proof, and is only reported.
+/// Only reported, because they prove no fault: a difference from gradient_rows() by more than
+/// rounding (a sixty-fourth of the bound) and, without a promise of bits, a difference in any bit.
 ///
 /// Threads: belongs to one sum.
 struct ContributionCheck {
@@ -49,21 +49,21 @@ struct ContributionCheck {
                                         ///< found.
 };
 
-/// Which of the examples that are computed together are checked: their numbers, counted from the
-/// first of these examples, ascending and without duplicates. They include the drawn example.
+/// Returns which of the examples computed together are checked: their numbers, counted from the
+/// first of these examples, ascending and without duplicates, including the drawn example.
 /// \param first, rows  the place in the batch of the first of these examples, and their number.
 std::vector<std::size_t> examples_of(const ContributionCheck& check, std::size_t first,
                                      std::size_t rows);
 
 /// Draws the steps and examples of a run to check, and counts the results. In each period it draws
-/// one step, and in it one example plus one more for each 64 of the batch, with a key that no
-/// plugin sees. Whether a step is checked depends only on the key and the step's number, so the
+/// one step, and in it one example plus one more for each 64 examples of the batch, with a key that
+/// no plugin sees. Whether a step is checked depends only on the key and the step's number, so the
 /// number of checks may be shown, and results do not depend on the checks.
 ///
 /// Threads: calls never overlap.
 class ContributionChecks {
  public:
-  /// The longest period, used if checks take less than a hundredth of a run's time
+  /// The longest period, at which checks take less than a hundredth of a run's time
   /// (bench/README.md).
   static constexpr std::uint64_t kLongestPeriod = 256;
   /// Every run that is not ended early has at least this many checked steps, or checks every step.
@@ -77,8 +77,8 @@ class ContributionChecks {
   ContributionChecks(const RandomKey& key, std::uint64_t steps, std::string program,
                      std::string clipping);
 
-  /// One step is checked in each period of this many steps: a function of the planned number of
-  /// steps.
+  /// The length of a period, in steps, in each of which one step is checked. It depends only on the
+  /// planned number of steps.
   std::uint64_t period() const noexcept { return period_; }
 
   /// \returns the check of a step, valid as long as this object; nothing if the step has no check
@@ -102,14 +102,14 @@ class ContributionChecks {
   std::string program_, clipping_;
   std::uint64_t period_;
   std::uint64_t look_at_all_;           // counts checks modulo kLooksToAll
-  std::optional<std::uint64_t> block_;  // the block that the next three members belong to
+  std::optional<std::uint64_t> block_;  // the block to which the next three members belong
   std::uint64_t position_ = 0;
   std::uint64_t draw_ = 0;
   std::vector<std::uint64_t> others_;
   std::uint64_t made_ = 0, differences_ = 0;
 };
 
-/// The check of a program whose rows are summed: compares rows computed alone with rows computed
+/// Checks a program whose rows are summed: compares rows computed alone with rows computed
 /// together.
 /// \param batch  the batch as it was summed.
 /// \throws PluginError as ContributionCheck says.

@@ -24,8 +24,8 @@ inline constexpr std::uint64_t kExactLevels = std::uint64_t{1} << 26;
 
 class ReleaseMemory;
 
-/// Memory that the steps of a run reuse, to allocate it once. Belongs to one program and must not
-/// outlive it.
+/// Memory that the steps of a run reuse, so that it is allocated once. It belongs to one program
+/// and must not outlive it.
 struct SumMemory {
   std::unique_ptr<ExactClipping::Pass> pass;
   std::vector<std::unique_ptr<ExactClipping::Pass>> passes_of_one;  ///< For checks of single
@@ -40,11 +40,11 @@ struct SumMemory {
                                      ///< invalidates it.
 };
 
-/// The sum of the per-example gradients of a batch, each clipped as `clip` says, in whole cells of
-/// a grid of kExactLevels per clip norm.
+/// Returns the sum of the per-example gradients of a batch, each clipped as `clip` says, in whole
+/// cells of a grid of kExactLevels per clip norm.
 ///
 /// Sensitivity: one example adds a vector of whole numbers no longer than kExactLevels, and that
-/// vector is a function of the example and the parameters alone; taking the example away takes away
+/// vector is a function of the example and the parameters alone; removing the example removes
 /// exactly that vector. The proof, in docs/exactness.md, needs two things. (1) The length: a
 /// contribution that is too long in integer arithmetic is left out (its squared length has 128
 /// bits, so nothing wraps). (2) No other contribution changes: sums of integers are not rounded,
@@ -56,7 +56,7 @@ struct SumMemory {
 /// squared length.
 ///
 /// An empty batch gives the zero vector. A gradient that is not finite counts as zero. Sums are
-/// taken modulo 2^64, which a batch of 2^32 examples does not reach.
+/// computed modulo 2^64, which a batch of 2^32 examples does not reach.
 /// \param batch  row numbers in `data`, each at most once.
 /// \param most_rows  the most rows of a pass; 0: the number that the program prefers. The result
 ///   does not depend on it.
@@ -72,13 +72,13 @@ BoundedOnGrid exact_sum(const Program& program, const Dataset& data,
                         PrivacyUnit unit = PrivacyUnit::example,
                         ContributionCheck* check = nullptr);
 
-/// The same sum, for a release that follows at once. If the program has pieces, the cells of the
-/// last pass (or of all examples, if one pass takes the batch) are certified now, but added up
-/// piece by piece when noise is added to them: the same integers, but never all in memory.
+/// Returns exact_sum(), for a release that follows immediately. If the program has pieces, the
+/// cells of the last pass (or of all examples, if one pass takes the batch) are certified now, but
+/// added up piece by piece when noise is added to them: the same integers, but never all in memory.
 /// \param memory  holds a part of the sum. Once it is reused for another sum, or destroyed, this
 ///   sum can no longer be released (PrivacyError). The program must not change until the release.
-/// \param check  the pass with the checked example is added up now; in pieces, if it would have
-///   been deferred.
+/// \param check  the pass with the checked example is added up immediately; in pieces, if it would
+///   have been deferred.
 /// \throws as exact_sum(); PluginError for pieces that do not match the parameters.
 BoundedOnGrid deferred_exact_sum(const Program& program, const Dataset& data,
                                  std::span<const std::uint32_t> batch, const Clip& clip,
@@ -86,10 +86,10 @@ BoundedOnGrid deferred_exact_sum(const Program& program, const Dataset& data,
                                  PrivacyUnit unit = PrivacyUnit::example,
                                  ContributionCheck* check = nullptr);
 
-/// The cells that an example's count adds or takes away: floor(share kExactLevels).
+/// Returns how many cells an example's count adds or subtracts: floor(share kExactLevels).
 std::uint64_t count_cells(double count_share);
 
-/// The largest integer whose square is at most `square`.
+/// Returns the largest integer whose square is at most `square`.
 std::uint64_t whole_root(std::uint64_t square);
 
 }  // namespace privgrad::core

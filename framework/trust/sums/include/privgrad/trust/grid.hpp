@@ -17,8 +17,8 @@ namespace privgrad::core {
 /// 2^60.
 inline constexpr std::uint64_t kMostGridLevels = std::uint64_t{1} << 28;
 
-/// The contribution of one example on the grid: factor_g gradient_g / clip_norm * levels, each
-/// coordinate rounded towards zero.
+/// Computes the contribution of one example on the grid: factor_g gradient_g / clip_norm * levels,
+/// each coordinate rounded towards zero.
 ///
 /// Bound: the squares of the cells are added up exactly, as integers, and a contribution whose sum
 /// exceeds levels^2, or that has a coordinate that is not finite, becomes the zero vector. So
@@ -27,7 +27,7 @@ inline constexpr std::uint64_t kMostGridLevels = std::uint64_t{1} << 28;
 /// contribution may be exchanged for another. The proof's only other premise is that an example's
 /// factors follow from its own gradient.
 ///
-/// No valid contribution is lost this way: rounding towards zero makes no coordinate longer, so a
+/// No valid contribution is lost this way: rounding towards zero makes no coordinate larger, so a
 /// vector within the bound stays within it; and clip_factors() works with squared norms that are
 /// enlarged by more than the three roundings here can add (squared_norm_at_most()).
 ///
@@ -36,13 +36,13 @@ inline constexpr std::uint64_t kMostGridLevels = std::uint64_t{1} << 28;
 /// vector by less than sqrt(d) cells: 6e-5 of the clip norm for a million parameters and 2^24
 /// levels.
 /// \param factors  [groups.size()].
-/// \param cells  out: [row.size()], each of at most `levels` in size.
+/// \param cells  out: [row.size()], each at most `levels` in absolute value.
 void round_to_grid(std::span<const float> row, std::span<const ParameterGroup> groups,
                    std::span<const double> factors, double clip_norm, std::uint64_t levels,
                    std::span<std::int32_t> cells);
 
-/// Whether the squares of the cells add up to at most `squared_length`: in integers, exactly.
-/// \param cells  each of at most kMostGridLevels in size.
+/// Whether the squares of the cells add up to at most `squared_length`, exactly, in integers.
+/// \param cells  each at most kMostGridLevels in absolute value.
 /// \param squared_length  at most kMostGridLevels^2.
 bool no_longer_than(std::span<const std::int32_t> cells, std::uint64_t squared_length);
 
@@ -80,7 +80,7 @@ class BoundedOnGrid {
                 std::size_t size, std::uint64_t levels, double l2_bound, double cell_width,
                 std::size_t rows, PrivacyUnit unit);
 
-  std::vector<std::int64_t> cells_;  // [size_], or empty for zeros
+  std::vector<std::int64_t> cells_;  // [size_], or empty if all are zero
   std::unique_ptr<DeferredCells> deferred_;
   std::size_t size_;
   std::uint64_t levels_;

@@ -9,7 +9,7 @@
 
 namespace privgrad::core {
 
-/// Leaves contributions within the clip norm as they are, and shortens the others to it.
+/// Leaves contributions within the clip norm as they are, and shortens longer ones to that norm.
 class LongestStay final : public Clipping {
  public:
   void start(std::span<const ParameterGroup>) override {}

@@ -1,4 +1,4 @@
-// Programs that wrap another program and keep some of its abilities.
+// Wraps programs in other programs that keep some of their abilities.
 #pragma once
 
 #include <typeinfo>

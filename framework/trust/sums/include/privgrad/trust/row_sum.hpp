@@ -19,7 +19,7 @@
 
 namespace privgrad::core {
 
-/// Noise of constant size, independent in every release.
+/// An aggregator whose noise has a constant size and is independent in every release.
 class IndependentNoise final : public Aggregator {
  public:
   explicit IndependentNoise(double multiplier) : multiplier_(multiplier) {}
@@ -35,9 +35,9 @@ class IndependentNoise final : public Aggregator {
   double multiplier_;
 };
 
-/// The sum of the rows, one per example, each clipped to the bound, in whole cells of a grid of
-/// kExactLevels per bound; it has the sensitivity of exact_sum(). A row that is not finite counts
-/// as zero.
+/// Returns the sum of the rows, one per example, each clipped to the bound, in whole cells of a
+/// grid of kExactLevels per bound; it has the sensitivity of exact_sum(). A row that is not finite
+/// counts as zero.
 /// \param rows  [examples, width].
 /// \param bound  bound of a row's L2 norm, finite, > 0.
 BoundedOnGrid row_sum(std::vector<float> rows, std::size_t width, double bound, Executor& executor);
@@ -48,15 +48,15 @@ BoundedOnGrid row_sum(std::vector<float> rows, std::size_t width, double bound, 
 ///   contribution counts as zero.
 using ContributionOf = std::function<void(std::span<const float> features, std::span<float> out)>;
 
-/// The same contribution in pieces; never null.
+/// Returns the same contribution as ContributionOf, but in pieces; never null.
 using PiecesOf = std::function<std::unique_ptr<Contribution>(std::span<const float> features)>;
 
 /// Contributions of at least this many numbers are added in pieces, where possible; shorter ones
 /// stay in the processor's caches anyway.
 inline constexpr std::size_t kLongContribution = std::size_t{1} << 15;
 
-/// The sum of all examples' contributions to a statistic, each clipped and rounded as row_sum()
-/// does with a row, and computed from the features when it is added.
+/// Returns the sum of all examples' contributions to a statistic, each clipped and rounded as
+/// row_sum() does with a row, and computed from the features when it is added.
 ///
 /// Sensitivity: as exact_sum(), kExactLevels cells per example, provided that a contribution
 /// depends only on its example (docs/statistics.md).
@@ -73,7 +73,7 @@ BoundedOnGrid statistic_sum(const ContributionOf& of_row, const Dataset& data, s
                             double bound, Executor& executor, ContributionCheck* check = nullptr,
                             const PiecesOf& pieces_of = {});
 
-/// The number of examples in each class. An example adds 1, minus the last cell, to the count of
+/// Returns the number of examples in each class. An example adds 1, less one cell, to the count of
 /// its class, or nothing if its target is not an integer from 0 to classes - 1.
 ///
 /// Sensitivity: as exact_sum() with a bound of 1, kExactLevels cells, when an example is added,
@@ -83,8 +83,8 @@ BoundedOnGrid statistic_sum(const ContributionOf& of_row, const Dataset& data, s
 /// \param classes  > 0.
 BoundedOnGrid class_sum(std::span<const float> targets, std::size_t classes, Executor& executor);
 
-/// The evaluation of each example by itself, by RowEvaluations if the program has the ability,
-/// otherwise one example at a time.
+/// Returns the evaluation of each single example: by RowEvaluations if the program has this
+/// ability, otherwise by evaluating one example at a time.
 /// \param rows  the examples to evaluate.
 /// \throws PluginError if an example's evaluation depends on the others evaluated with it. One
 ///   example of each 64 is compared.
@@ -92,11 +92,11 @@ std::vector<Evaluation> example_evaluations(const Program& program, const Datase
                                             std::span<const std::uint32_t> rows,
                                             Executor& executor);
 
-/// The loss of each example, as example_evaluations() computes it.
+/// Returns the loss of each example, as example_evaluations() computes it.
 std::vector<double> example_losses(const Program& program, const Dataset& data,
                                    std::span<const std::uint32_t> rows, Executor& executor);
 
-/// 0, 1, ..., count - 1.
+/// Returns 0, 1, ..., count - 1.
 std::vector<std::uint32_t> all_rows(std::size_t count);
 
 }  // namespace privgrad::core

@@ -1,4 +1,4 @@
-// Shifts and scales the coordinates of gradients before clipping, and inverts it after the release.
+// Shifts and scales the coordinates of gradients before clipping, and undoes it after the release.
 #pragma once
 
 #include <memory>
@@ -35,13 +35,13 @@ void check_scaling(const Scaling& scaling, std::size_t parameters);
 /// mechanism that is charged. This is adaptive composition, which also lets the parameters depend
 /// on earlier releases. unscaled() is a function of a release and of `scaling`: post-processing.
 ///
-/// A row that is not finite stays so, and counts as zero. The wrapper keeps two abilities of
-/// `program`: ReproducibleRows, and RowEvaluations, which does not concern gradients. It drops
-/// product forms of a gradient's norm, which cannot scale single coordinates.
+/// A row that is not finite stays non-finite, and counts as zero. The wrapper keeps two abilities
+/// of `program`: ReproducibleRows, and RowEvaluations, which does not concern gradients. It drops
+/// norms computed from products, which cannot scale single coordinates.
 /// \param program, scaling outlive the result; `scaling` is checked.
 std::unique_ptr<Program> scaled_rows(const Program& program, const Scaling& scaling);
 
-/// The gradient that corresponds to a release of scaled rows: scale * release + shift. Its
+/// Returns the gradient that corresponds to a release of scaled rows: scale * release + shift. Its
 /// noise_stddev() is the root mean square over the coordinates.
 /// \param scaling  already checked for this number of coordinates.
 Released unscaled(const Released& release, const Scaling& scaling);

@@ -1,4 +1,4 @@
-#include "privgrad/host/trust.hpp"
+#include "privgrad/digest/trusted_path.hpp"
 
 #include <grp.h>
 #include <pwd.h>
@@ -18,7 +18,7 @@
 
 #include "privgrad/error.hpp"
 
-namespace privgrad::host {
+namespace privgrad::core {
 namespace {
 
 namespace fs = std::filesystem;
@@ -34,8 +34,8 @@ bool is_alone(const struct group& entry, const std::string& name) {
 }
 
 /// Whether this user is the only member of a group. Many systems make such a group for each
-/// account, with the user's name, and make users' files writable for it (umask 002). Only accounts
-/// of this machine are checked, because network accounts with this primary group cannot be listed.
+/// account, with the user's name, and make users' files writable for it (umask 002). Checks only
+/// accounts of this machine, because network accounts with this primary group cannot be listed.
 bool is_private_group(gid_t group, uid_t user) {
   Space space{};
   std::string name;
@@ -61,8 +61,8 @@ bool is_private_group(gid_t group, uid_t user) {
          is_alone(*found, name);
 }
 
-/// Whether there may be an access list that grants access to others; the group bits then show its
-/// mask.
+/// Whether a path may have an access list that grants access to other users; if so, the group bits
+/// are the list's mask.
 bool may_have_access_list(const fs::path& part) {
   for (const char* kind : {"system.posix_acl_access", "system.nfs4_acl", "system.nfs4_acl_xdr"}) {
     if (::lgetxattr(part.c_str(), kind, nullptr, 0) >= 0) return true;
@@ -71,8 +71,8 @@ bool may_have_access_list(const fs::path& part) {
   return false;
 }
 
-/// Collects the components of a path that other users can change. Anyone who can change one of them
-/// can choose the code that runs.
+/// Collects the components of a path that other users can change. A user who can change one of
+/// these components can choose the code that runs.
 class Suspects {
  public:
   void look_at(const fs::path& part, const struct stat& info) {
@@ -102,7 +102,7 @@ class Suspects {
 
  private:
   static void add(std::vector<fs::path>& to, const fs::path& part) {
-    if (std::find(to.begin(), to.end(), part) == to.end()) to.push_back(part);
+    if (std::ranges::find(to, part) == to.end()) to.push_back(part);
   }
   static std::string list(const std::vector<fs::path>& parts) {
     std::string text;
@@ -152,4 +152,4 @@ fs::path resolve_trusted(const fs::path& path) {
   return resolved;
 }
 
-}  // namespace privgrad::host
+}  // namespace privgrad::core

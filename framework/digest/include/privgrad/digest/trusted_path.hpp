@@ -3,18 +3,18 @@
 
 #include <filesystem>
 
-namespace privgrad::host {
+namespace privgrad::core {
 
 /// Follows a path from the root, through every symbolic link, and checks who may change the file,
 /// every directory on the way, and every link.
 ///
-/// Accepted are directories and files that belong to root or to us, and that nobody else may write:
-/// no other user, and no group except the owner's private group, which has no other members; and
-/// without an access list. Directories with the sticky bit, such as /tmp, may be writable: only the
-/// owner of an entry can replace it there.
+/// Accepts directories and files that belong to root or to us, have no access list, and that nobody
+/// else may write: no other user, and no group except the owner's private group, which has no other
+/// members. Directories with the sticky bit, such as /tmp, may be writable: only the owner of an
+/// entry can replace it there.
 ///
 /// \returns the path, resolved to one without links, "." and "..".
 /// \throws PluginError naming everything that must be changed, and the command for it.
 std::filesystem::path resolve_trusted(const std::filesystem::path& path);
 
-}  // namespace privgrad::host
+}  // namespace privgrad::core

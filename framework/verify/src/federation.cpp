@@ -1,0 +1,128 @@
+#include "federation.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "privgrad/error.hpp"
+#include "privgrad/manifest/json_schema.hpp"
+#include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/record/evidence.hpp"
+#include "privgrad/record/site_receipt.hpp"
+#include "privgrad/value.hpp"
+#include "run_files.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+/// What a plan is made from on both sides: the manifest without the data and the account of one
+/// site, and the facts without that account.
+Json shared_with_clients(const RecordDirectory& directory, const Catalog& catalog) {
+  Json manifest =
+      value_to_json(manifest_of(directory, catalog, DataFiles::may_be_missing).resolved);
+  manifest.erase("data");
+  manifest.at("privacy").erase("account");
+  Json facts = object_of(directory, "facts.json");
+  facts.erase("account");
+  return {{"manifest", std::move(manifest)}, {"facts", std::move(facts)}};
+}
+
+class Federation {
+ public:
+  Federation(const RecordDirectory& directory, const Catalog& catalog, const Plan& plan,
+             const Json& summary, Verification& result)
+      : directory_(directory), catalog_(catalog), plan_(plan), result_(result) {
+    const Json& remote = summary.at("federated").at("remote");
+    run_ = remote.at("run");
+    ground_ = remote.at("ground");
+    status_ = summary.at("status");
+  }
+
+  /// Verifies the directory of a client.
+  void check_directory(const std::filesystem::path& path) {
+    const RecordDirectory directory(path);
+    const Verification own = verify_run(directory, catalog_);
+    const Evidence evidence = read_evidence(directory);
+    const std::string where = path.string() + ": ";
+    if (!own.verified() || evidence.ledgers.size() != 1)
+      return problem(where + (own.verified() ? "has no ledger" : own.problems.front()));
+    const Json& first = evidence.ledgers.front().contents.facts;
+    if (first.value("run", Json()) != run_ || first.value("ground", Json()) != ground_)
+      return problem(where + "is not of a client of this run");
+    if (shared_with_clients(directory, catalog_) != shared_with_clients(directory_, catalog_))
+      return problem(where + "has another manifest or other facts than the server");
+    const std::string ended = evidence.ledgers.front().contents.close.at("status");
+    if (ended != status_)
+      return problem(where + "ended as " + ended + ", but the server says " + status_);
+    const auto client = first.at("client").get<std::size_t>();
+    if (client >= plan_.federated->clients.size())
+      return problem(where + "is of a client that the run does not have");
+    if (!last_hashes_.emplace(client, evidence.ledgers.front().contents.last_hash).second)
+      return problem(where + "is another directory of client " + std::to_string(client));
+    constexpr double kNoBound = std::numeric_limits<double>::infinity();
+    const double epsilon = own.epsilon.value_or(kNoBound);
+    if (result_.epsilon) result_.epsilon = std::max(*result_.epsilon, epsilon);
+    note(client,
+         "its directory " + path.string() + " is verified: epsilon " + format_number(epsilon));
+  }
+
+  /// Compares a client's receipt, if there is one, with the run and the client's directory.
+  void check_receipt(std::uint32_t client) {
+    const std::string name = receipt_of_client(client);
+    const auto ledger = last_hashes_.find(client);
+    const bool has_directory = ledger != last_hashes_.end();
+    if (!directory_.has(name)) {
+      if (!has_directory) {
+        note(client,
+             "nothing here proves that it charged a ledger: there is neither its receipt (" + name +
+                 ") nor its directory");
+      }
+      return;
+    }
+    try {
+      const auto receipt = SiteReceipt::of(directory_.read(name, kMostReceiptBytes));
+      std::string why = receipt.why_not(run_, ground_, client, status_);
+      if (why.empty() && receipt.steps > plan_.federated->clients[client].plan->affordable_steps)
+        why = "says that more steps were charged than are planned";
+      if (why.empty() && has_directory && ledger->second != receipt.ledger)
+        why = "is for another ledger than that of the client's directory";
+      if (!why.empty()) return problem(name + ": " + why);
+      note(client, "the key " + receipt.signer +
+                       " signed that its ledger, whose last line has the hash " + receipt.ledger +
+                       ", charges " + std::to_string(receipt.steps) +
+                       " steps; anyone can make a key, so compare it with the site's");
+    } catch (const ConfigError& failure) {
+      problem(name + ": " + failure.what());
+    }
+  }
+
+ private:
+  void problem(std::string what) { result_.problems.push_back(std::move(what)); }
+  void note(std::size_t client, const std::string& what) {
+    result_.notes.push_back("client " + std::to_string(client) + ": " + what);
+  }
+
+  const RecordDirectory& directory_;
+  const Catalog& catalog_;
+  const Plan& plan_;
+  Verification& result_;
+  std::string run_, ground_, status_;
+  std::map<std::size_t, std::string> last_hashes_;  // of the ledgers in clients' directories
+};
+
+}  // namespace
+
+void check_federation(const RecordDirectory& directory, const Catalog& catalog, const Plan& plan,
+                      const Json& summary, std::span<const std::filesystem::path> clients,
+                      Verification& result) {
+  Federation federation(directory, catalog, plan, summary, result);
+  for (const std::filesystem::path& path : clients) federation.check_directory(path);
+  for (std::uint32_t client = 0; client < plan.federated->clients.size(); ++client)
+    federation.check_receipt(client);
+}
+
+}  // namespace privgrad::core
