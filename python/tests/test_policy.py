@@ -154,11 +154,36 @@ def test_a_client_over_flower_tells_which_superlink_its_node_joined(
     assert flower._client_of(config).introduction()["client"] == 0
 
 
-def test_no_manifest_beyond_a_policy_starts_from_python(
-    released: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+def test_no_manifest_beyond_a_policy_starts_as_a_client_over_flower(
+    federation: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    random = np.random.default_rng(7)
-    monkeypatch.setenv("PRIVGRAD_POLICY", policy(2, "mode: release\n"))
+    pytest.importorskip("flwr", reason="Flower is not installed")
+    from privgrad import flower
+
+    own_data()
+    Path("own.yaml").write_text("{kind: npy, train: {features: x.npy, targets: y.npy}, classes: 2, target_fill: 0,\n"
+                                " feature_fill: 0}\n")
+    monkeypatch.setattr(flower, "_superlink", lambda: "alpha:9092")
+    monkeypatch.setenv("PRIVGRAD_POLICY", policy(2, "mode: release\nservers: ['alpha:9092']\n"))
+    config = {"manifest": "m.yaml", "client": 0, "directory": "client", "data": "own.yaml"}
+    federation["privacy"]["target_epsilon"] = 1.5
+
+    # The manifest is written where no policy is in force, as a server's is.
+    random = np.random.default_rng(11)
+    for _ in range(200 if "PRIVGRAD_TEST_LONG" in os.environ else 20):
+        changes = beyond(random, {"schedules.learning_rate": float(random.uniform(0.1, 1))})
+        with monkeypatch.context() as elsewhere:
+            elsewhere.delenv("PRIVGRAD_POLICY")
+            Path("m.yaml").write_text(privgrad.plan(federation, overrides=changes).manifest)
+        with pytest.raises(privgrad.PrivacyError, match=r"policy\.yaml:\d: error: "):
+            flower._client_of(config)
+    assert not Path("client").exists()
+    Path("m.yaml").write_text(privgrad.plan(federation).manifest)
+    assert flower._client_of(config).introduction()["client"] == 0
+
+
+def beyond(random: np.random.Generator, changes: dict[str, Any]) -> dict[str, Any]:
+    """Adds changes that go in one to three ways beyond a policy of epsilon 2 for release."""
     ways = [
         lambda: {"privacy.target_epsilon": float(random.uniform(2.2, 50))},
         lambda: {"privacy.target_delta": float(10 ** random.uniform(-3.9, -1.1))},
@@ -166,11 +191,19 @@ def test_no_manifest_beyond_a_policy_starts_from_python(
         lambda: {"mode": "research", "privacy.noise": "off"},
         lambda: {"mode": "research", "seed": int(random.integers(100))},
     ]
+    for way in random.choice(len(ways), size=random.integers(1, 4), replace=False):
+        changes.update(ways[way]())
+    return changes
+
+
+def test_no_manifest_beyond_a_policy_starts_from_python(
+    released: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(7)
+    monkeypatch.setenv("PRIVGRAD_POLICY", policy(2, "mode: release\n"))
     released["privacy"]["target_epsilon"] = 1.5
     for _ in range(100 if "PRIVGRAD_TEST_LONG" in os.environ else 10):
-        changes = {"steps": int(random.integers(1, 20))}
-        for way in random.choice(len(ways), size=random.integers(1, 4), replace=False):
-            changes.update(ways[way]())
+        changes = beyond(random, {"steps": int(random.integers(1, 20))})
         with pytest.raises(privgrad.PrivacyError, match=r"policy\.yaml:\d: error: "):
             privgrad.run(released, overrides=changes, out="run")
     assert sorted(os.listdir()) == ["policy.yaml"]

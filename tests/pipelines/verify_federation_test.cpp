@@ -206,6 +206,46 @@ TEST_CASE("clients that are separate programs pay in full from the accounts of t
   }
 }
 
+TEST_CASE("a client whose account vanishes at its farewell keeps no key, and counts in full",
+          "[federated][account][privacy]") {
+  Federation federation;
+  std::vector<std::string> orders;  // to client 0, the last of them its farewell
+  Sites clients({&federation.sites[0], &federation.sites[1]}, "heard");
+  clients.hears = [&](const core::OrderToClient& order) {
+    if (order.client == 0) orders.push_back(order.order);
+    return true;
+  };
+  federation.run(clients, "heard");
+  REQUIRE(orders.size() == 4);
+
+  const TempDir dir;
+  const Site site(dir.path() / "alpha", 0);
+  const fs::path state = dir.path() / "alpha/part-state", moved = dir.path() / "moved.jsonl";
+  const auto bytes_of_state = [&] {
+    std::uintmax_t most = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(state))
+      if (entry.is_regular_file()) most = std::max(most, entry.file_size());
+    return most;
+  };
+  {
+    const auto client = site.begin("part");
+    for (std::size_t i = 0; i < 3; ++i) (void)client->answer(orders[i]);
+    const std::uintmax_t before = bytes_of_state();
+    fs::rename(site.account(), moved);
+    CHECK_THROWS_AS(client->answer(orders[3]), IoError);
+    // Run, ground, date, commitment and reservation are left of the state; no key, answer or model.
+    CHECK(bytes_of_state() < before / 2);
+    CHECK(bytes_of_state() < 800);
+  }
+  fs::rename(moved, site.account());
+  const auto again = site.begin("part");
+  CHECK_THROWS_WITH(again->answer(orders[0]), ContainsSubstring("the run is finished"));
+  CHECK(again->answer(orders[3]) == read_file(site.part("part") / "receipt.json"));
+  const core::AccountEntry entry = site.read_account().entries().at(0);
+  CHECK_FALSE(entry.settled.has_value());
+  CHECK(entry.cost() == entry.reserved);
+}
+
 TEST_CASE("an account that cannot be read, or is not of whoever is charged, is refused",
           "[federated][account][privacy]") {
   const TempDir dir;

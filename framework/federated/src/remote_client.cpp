@@ -414,8 +414,8 @@ class RemoteClient::Part {
                          " privacy.account, and continues only so");
     }
     if (manifest_.account) {
-      reservation_.emplace(own_plan(), reservation, is_leaving);
-      if (!is_leaving) reservation_->resume(bound_for_account());
+      reservation_.emplace(own_plan(), reservation);
+      reservation_->resume(bound_for_account());
     }
     in.get(progress(*this));
     make_client();
@@ -464,7 +464,6 @@ class RemoteClient::Part {
         files[name] = *hash;
       }
       client_->close_ledger(status, files);
-      if (reservation_) reservation_->settle({}, status);
     }
     const SiteReceipt said = is_charged() ? receipt(status) : SiteReceipt{};
     is_over_ = true;
@@ -476,6 +475,9 @@ class RemoteClient::Part {
     save(Phase::over);
     if (is_charged() && !wish_.key.empty())
       write_atomically(wish_.directory / kReceipt, said.signed_by(wish_.key));
+    // Last, so an account that cannot be written keeps no key on the disk. A reservation that
+    // remains open counts in full, which is what it is settled at.
+    if (reservation_) reservation_->settle({}, status);
   }
 
   SiteReceipt receipt(const std::string& status) const {

@@ -20,21 +20,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Leaves out what belongs to one site: its data, and the account of these data.
-std::string hash_of_shared(const Manifest& manifest) {
-  Json agreed = value_to_json(manifest.resolved);
-  agreed.erase("data");
-  agreed.at("privacy").erase("account");
-  // The entries of section `data` that concern all clients.
-  agreed["data.size"] = manifest.dataset_size ? Json(*manifest.dataset_size) : Json(nullptr);
-  agreed["data.transforms"] = Json::array();
-  for (const ComponentUse& use : manifest.transforms) {
-    agreed["data.transforms"].push_back(
-        {{"kind", use.component->full_name()}, {"params", value_to_json(use.params.value())}});
-  }
-  return sha256_hex(agreed.dump());
-}
-
 /// Leaves out the filter of an account, which each site chooses.
 std::string hash_of_plugins(const Manifest& manifest) {
   Manifest shared = manifest;
@@ -51,7 +36,7 @@ Json common_ground_of(const Manifest& manifest) {
   return {{"protocol", kRoundProtocol},
           {"program", common_program().hash},
           {"plugins", hash_of_plugins(manifest)},
-          {"manifest", hash_of_shared(manifest)}};
+          {"manifest", sha256_hex(shared_by_sites(manifest).dump())}};
 }
 
 void check_account_of_server(const Plan& plan) {

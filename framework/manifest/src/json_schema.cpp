@@ -8,6 +8,7 @@
 
 #include "manifest_keys.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/manifest/manifest.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -307,5 +308,19 @@ Json param_schema(const ParamSpec& spec) {
 }
 
 Json manifest_schema(const Catalog& catalog) { return Builder(catalog).build(); }
+
+Json shared_by_sites(const Manifest& manifest) {
+  Json shared = value_to_json(manifest.resolved);
+  shared.erase("data");
+  shared.at("privacy").erase("account");
+  // The entries of section `data` that concern all sites.
+  shared["data.size"] = manifest.dataset_size ? Json(*manifest.dataset_size) : Json(nullptr);
+  shared["data.transforms"] = Json::array();
+  for (const ComponentUse& use : manifest.transforms) {
+    shared["data.transforms"].push_back(
+        {{"kind", use.component->full_name()}, {"params", value_to_json(use.params.value())}});
+  }
+  return shared;
+}
 
 }  // namespace privgrad::core

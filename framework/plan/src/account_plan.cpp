@@ -115,7 +115,7 @@ Reservation::Reservation(const Plan& plan, const std::filesystem::path& director
                           {"begun", utc_now()}});
 }
 
-Reservation::Reservation(const Plan& plan, std::string id, bool may_be_settled)
+Reservation::Reservation(const Plan& plan, std::string id)
     : use_(*plan.manifest->account),
       account_(use_.file),
       filter_(make_guard(use_.filter)),
@@ -124,7 +124,7 @@ Reservation::Reservation(const Plan& plan, std::string id, bool may_be_settled)
   if (account_.first_hash() != use_.opened)
     throw PrivacyError(use_.file.string() + ": the account was replaced since it was read");
   const auto is_mine = [&](const AccountEntry& entry) {
-    return entry.id == id_ && (!entry.settled || may_be_settled) && entry.reserved == cost_;
+    return entry.id == id_ && !entry.settled && entry.reserved == cost_;
   };
   const auto& entries = account_.entries();
   if (std::ranges::none_of(entries, is_mine)) {

@@ -19,16 +19,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// What a plan is made from on both sides: the manifest without the data and the account of one
-/// site, and the facts without that account.
+/// What a plan is made from on both sides: the shared manifest, and the facts without the account
+/// of one site.
 Json shared_with_clients(const RecordDirectory& directory, const Catalog& catalog) {
-  Json manifest =
-      value_to_json(manifest_of(directory, catalog, DataFiles::may_be_missing).resolved);
-  manifest.erase("data");
-  manifest.at("privacy").erase("account");
   Json facts = object_of(directory, "facts.json");
   facts.erase("account");
-  return {{"manifest", std::move(manifest)}, {"facts", std::move(facts)}};
+  return {{"manifest", shared_by_sites(manifest_of(directory, catalog, DataFiles::may_be_missing))},
+          {"facts", std::move(facts)}};
 }
 
 class Federation {

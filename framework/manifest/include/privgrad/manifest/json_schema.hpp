@@ -8,6 +8,8 @@
 
 namespace privgrad::core {
 
+struct Manifest;
+
 /// A JSON Schema (draft 2020-12) for manifests, made from the declarations of the loaded
 /// components, including those of third parties. Editors use it to complete and check manifests.
 ///
@@ -26,5 +28,9 @@ nlohmann::json value_to_json(const Value& value);
 /// The inverse of value_to_json(); integers stay integers.
 /// \throws IoError for numbers beyond 64 bits.
 Value value_from_json(const nlohmann::json& json);
+
+/// Returns the part of a manifest on which the sites of a federated run agree: everything except
+/// the rows of one site and the account of these rows.
+nlohmann::json shared_by_sites(const Manifest& manifest);
 
 }  // namespace privgrad::core

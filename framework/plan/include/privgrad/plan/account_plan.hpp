@@ -37,10 +37,8 @@ class Reservation {
   Reservation(const Plan& plan, const std::filesystem::path& directory);
 
   /// Takes over the reservation of a resumed run.
-  /// \param may_be_settled  whether the run was about to settle it when it was interrupted.
-  /// \throws PrivacyError if no reservation for the plan's cost has this id, or if it was settled
-  ///   and must not be.
-  Reservation(const Plan& plan, std::string id, bool may_be_settled = false);
+  /// \throws PrivacyError if no open reservation for the plan's cost has this id.
+  Reservation(const Plan& plan, std::string id);
 
   const std::string& id() const noexcept { return id_; }
 
