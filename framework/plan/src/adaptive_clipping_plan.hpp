@@ -1,5 +1,4 @@
-// Plans adaptive clip norms, which follow a released count: makes the checks, and plans the noise
-// of the count.
+// Plans adaptive clip norms, which follow a released count: the checks, and the count's noise.
 #pragma once
 
 #include <vector>
@@ -8,12 +7,12 @@
 
 namespace privgrad::core {
 
-/// Checks an adaptive clipping. A clip norm that follows a released count must begin with a single
-/// number, because the noise depends on it. A clipping that scales coordinates must be resumable,
-/// and no other value of the plan may be in units of gradients, because the noise is then in units
-/// of scaled gradients.
-/// \throws ManifestError if the schedules contradict this; PluginError for a clipping that breaks
-///   the contract of CoordinateScaling.
+/// Checks a clipping that adapts its clip norm or scales coordinates. Neither allows noise_std: the
+/// noise follows the clip norm, or is in units of scaled gradients. A clip norm that follows a
+/// released count must be given as one number, because the clipping decides about it after the
+/// first step. A clipping that scales coordinates must not release a count.
+/// \throws ManifestError if the schedules contradict this; PluginError for a clipping with both
+///   abilities.
 void check_clipping(const Manifest& manifest, const StepSchedules& schedules,
                     const Components& made);
 

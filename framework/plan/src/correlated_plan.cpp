@@ -106,8 +106,8 @@ CorrelatedPart part_of(const UsesGradientDifferences& differences, GradientDiffe
   return part;
 }
 
-/// The smallest factor of the noise over all parts, if the parts have the same bounds and the noise
-/// of each part differs by a common factor.
+/// The factor by which the noise of `parts` differs from the noise of `others`, the smallest of all
+/// parts; nothing if their bounds differ, or if their factors differ by more than rounding errors.
 std::optional<double> noise_relative_to(std::span<const CorrelatedPart> parts,
                                         std::span<const CorrelatedPart> others) {
   if (parts.size() != others.size()) return std::nullopt;

@@ -27,8 +27,8 @@ std::vector<CorrelatedPart> correlated_parts(const StepSetting& setting) {
   });
 }
 
-/// Refuses an optimizer of prefix sums if releases are not prefix sums, because it would train
-/// nothing.
+/// Refuses an optimizer that expects prefix sums if the releases are not prefix sums, because it
+/// would not train.
 void refuse_other_than_sums(const StepSetting& setting, std::span<const CorrelatedPart> parts) {
   if (!setting.made.optimizer->takes_prefix_sums()) return;
   bool sums = parts.size() == 1 && parts.front().recipes.window() == 0;
@@ -101,8 +101,8 @@ void refuse_changing_sums(const StepSetting& setting, const StepPlan& steps) {
                      "sampler cyclic_poisson");
 }
 
-/// Checks that an example's steps are at least as far apart as the strategy has bands, and that it
-/// has a separate coin in each of them.
+/// Checks that an example's steps are at least as far apart as the strategy has bands, and that a
+/// separate coin decides about each of them.
 void require_cycles(const Manifest& manifest, std::span<const Charge> charges, std::size_t bands) {
   const SamplingLaw law = sampling_law(charges, 0);
   if (law.kind != SamplingLaw::Kind::poisson) refuse_secret_batches(manifest);

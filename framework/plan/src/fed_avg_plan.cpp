@@ -118,7 +118,8 @@ class ClientPlanner {
     return plans;
   }
 
-  /// Asks whether estimates will choose the rounds, and plans their cost.
+  /// Asks the schedule whether it will choose the rounds from estimates, and plans the estimates'
+  /// cost.
   void plan_estimates(AdaptiveLocalIterations& chooser, PlansBySize& plans) {
     wish_.local_iterations.with_position(
         [&] { federated_.estimates = starts_rounds(chooser, plans); });

@@ -78,7 +78,7 @@ std::vector<float> loaded_parameters(const Setting& setting) {
   return whole;
 }
 
-/// The parameters of a part of the whole model, by their names.
+/// The parameters of a part of the whole model, found by their names.
 std::vector<float> parameters_of(const Network& part, const Network& whole,
                                  std::span<const float> parameters) {
   std::map<std::string, std::size_t> offsets;

@@ -30,9 +30,8 @@ bool hides_epoch(const Event& cost) {
   return false;
 }
 
-/// Whether the event that is charged for steps together covers each of them. Steps with more noise
-/// than the event are covered, because their releases are the event's releases with additional
-/// noise.
+/// Whether the event charged for several steps together covers each of them. A step with more noise
+/// than the event is covered, because its release is the event's release with additional noise.
 bool covers(const Event& paid, std::span<const Charge> steps) {
   const auto* own = std::get_if<GaussianEvent>(&paid.kind());
   return std::ranges::all_of(steps, [&](const Charge& step) {
@@ -42,16 +41,16 @@ bool covers(const Event& paid, std::span<const Charge> steps) {
   });
 }
 
-/// Whether the steps that are charged together form a whole epoch or cycle. Only the run's last one
-/// may be shorter; in others, examples would draw from fewer steps than are charged.
+/// Whether the steps that are charged together form a whole epoch or cycle. Only the last of the
+/// run may be shorter; in any other, examples would draw from fewer steps than are charged.
 bool is_whole(const SamplingLaw& law, std::size_t charges) {
   const std::uint64_t steps = law.last - law.first + 1;
   return steps == law.steps || (law.last + 1 == charges && steps < law.steps);
 }
 
-/// A poisson_sampled event that pays for several steps is for a cycle of steps
+/// Checks the cycles: a poisson_sampled event that pays for several steps is for a cycle
 /// (Sampler::charges()). If there is one, all steps must be in cycles: any other step could use
-/// rows of any group, although the cycles rely on a distance between the steps of a row.
+/// rows of any group, but the cycles rely on a distance between the steps of a row.
 void check_cycles(const std::string& sampler, std::span<const Charge> charges,
                   Adjacency adjacency) {
   const SamplingLaw first = charges.empty() ? SamplingLaw{} : sampling_law(charges, 0);
@@ -133,7 +132,7 @@ std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sam
                       std::to_string(costs.size()) + " charges for " +
                       std::to_string(releases.size()) + " steps");
   }
-  // The charges must bound the cost of every prefix; the cost before the first release is zero.
+  // The charges must bound the cost of every prefix, so the first release cannot be free.
   if (!costs.empty() && costs.front().is_nothing() && !releases.front().is_nothing()) {
     throw PluginError(manifest.sampler.component->full_name() +
                       ": broke its contract: charges nothing for the first release");

@@ -13,7 +13,7 @@
 
 namespace privgrad::core {
 
-/// The charges that are paid before this many steps.
+/// The charges that a run of this many steps pays besides its steps; the budget pays them first.
 using BesideCharges = std::function<std::vector<Charge>(std::uint64_t steps)>;
 
 /// The sampler's charges for these releases, one for each.
@@ -30,7 +30,7 @@ PrivacyAnswer answer_of(const ComponentUse& accountant, const Manifest& manifest
                         std::span<const Charge> beside, std::span<const Charge> charges);
 
 /// The proved answer about the charges from the manifest's accountant, which guards the budget, or
-/// from the accountant that certifies it.
+/// from its certifier, if it has one.
 /// \throws PrivacyError if the accountant refuses a charge, or if its answer is an estimate.
 PrivacyAnswer guard_answer(const Manifest& manifest, std::span<const Charge> beside,
                            std::span<const Charge> charges);
@@ -54,7 +54,7 @@ double calibrated_scale(const Manifest& manifest, const ChargesAtScale& charges_
 
 /// Checks the sampler's charges against a lower bound on each step's cost. However a sampler draws
 /// batches of these expected sizes, some example is in the batch of step t with probability at
-/// least batch_size[t] / dataset_size, the mean over examples. If all other examples contribute
+/// least the mean over examples, batch_size[t] / dataset_size. If all other examples contribute
 /// zeros, step t's release has the distribution of a Poisson-sampled release.
 /// \param epsilon  the stated cost of the paid steps.
 /// \throws PluginError if a single step costs more than `epsilon`, which means that the sampler's

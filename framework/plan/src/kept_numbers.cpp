@@ -11,7 +11,8 @@
 namespace privgrad::core {
 namespace {
 
-/// The least exact values are least-squares fits, in which half of the digits are exact.
+/// Relative tolerance for rounding errors: of all values, least-squares fits have the largest; half
+/// of their digits are exact.
 constexpr double kRoundings = 1e-6;
 
 /// The relative difference; 0 for equal numbers.

@@ -108,8 +108,7 @@ MarginalCost marginal_cost(double uniform, std::size_t steps, const std::vector<
   return MarginalCost(knots);
 }
 
-/// The first step of each block, whose charge also pays for the block's other
-/// steps.
+/// The first step of each block; its charge also pays for the block's other steps.
 std::vector<std::size_t> blocks_of(std::span<const Charge> charges) {
   std::vector<std::size_t> firsts;
   for (std::size_t t = 0; t < charges.size(); ++t) {

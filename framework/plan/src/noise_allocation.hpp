@@ -17,11 +17,11 @@ using ChargesOfNoise = std::function<std::vector<Charge>(const std::vector<doubl
 /// other charges.
 using CostOfCharges = std::function<double(std::span<const Charge> charges)>;
 
-/// Whether the cost of all steps follows from their sum of 1/sigma^2, by any accountant: each must
-/// be a Gaussian release in which every unit takes part, because k Gaussian releases of one value
-/// are equivalent to one release with noise (sum of 1/sigma^2)^(-1/2) (Dong, Roth and Su 2022,
-/// Corollary 3.3). Lemma 4.3 of Hong, Wang and Zhou 2022 then gives the smallest sum of influence
-/// times squared noise.
+/// Whether the cost of all steps depends only on the sum of their 1/sigma^2, for any accountant.
+/// Each step must be a Gaussian release in which every unit takes part: k Gaussian releases of one
+/// value are equivalent to one release with noise (sum of 1/sigma^2)^(-1/2) (Dong, Roth and Su
+/// 2022, Corollary 3.3). Lemma 4.3 of Hong, Wang and Zhou 2022 then gives the smallest sum of
+/// influence times squared noise.
 /// \param charges  one per step; the releases are independent.
 /// \param noise  their noise multipliers.
 bool costs_inverse_square(std::span<const Charge> charges, std::span<const double> noise);

@@ -20,7 +20,7 @@ BesideCharges charges_beside(const std::optional<AdaptiveNoisePlan>& noise_adapt
                              const OwnerSetting& owner,
                              const std::vector<PlannedStatistic>& statistics,
                              const std::optional<PlannedReport>& report) {
-  if (noise_adapts) {  // neither combines with adaptive noise
+  if (noise_adapts) {  // adaptive noise excludes the other releases
     return [adapts = *noise_adapts](std::uint64_t steps) { return adapts.check_charges(steps); };
   }
   return [before = charges_of(statistics), report, owners = owner.beside](std::uint64_t steps) {
@@ -99,7 +99,7 @@ std::vector<double> keep(KeptNumbers& kept, StepSchedules& schedules,
   return kept.schedule("learning_rate", std::move(learning_rate));
 }
 
-/// Checks that sums and noise fit the arithmetic, if it is exact.
+/// If the arithmetic is exact, checks that sums and noise fit its types.
 void check_range(const Manifest& manifest, const PlanNumbers& numbers,
                  const CorrelatedPlan* correlated) {
   if (!manifest.noise_off && numbers.arithmetic == Arithmetic::exact)
@@ -111,7 +111,7 @@ RandomKey order_key(const Manifest& manifest, const Setting& setting, const Owne
   if (!manifest.seed && setting.recorded && setting.recorded->order_key)
     return RandomKey::from_public_hex(*setting.recorded->order_key);
   if (owner.key) return *owner.key;
-  // facts.json contains this key, so the key must not be the plan's; with a seed nothing is secret.
+  // facts.json publishes this key, so it must not be the plan's; with a seed, no key is secret.
   return manifest.seed ? *setting.plan_key : setting.plan_key->derive("order");
 }
 

@@ -22,7 +22,7 @@ struct OwnerSetting {
   std::optional<double> clip_norm{}, learning_rate{};
   /// PlanNumbers::is_accounted_in_full.
   bool is_accounted_in_full = false;
-  /// The key for drawing a public order of examples; if absent: the run's key.
+  /// The key for drawing a public order of examples; if absent: from Setting::plan_key.
   std::optional<RandomKey> key{};
   /// For a server: the rule that clients follow, whose worst case is charged.
   std::optional<Separation> separation{};

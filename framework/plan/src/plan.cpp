@@ -29,7 +29,7 @@ void check_engines(const Plan& plan, const Manifest& manifest) {
   if (!manifest.federated && !manifest.streaming) check(Engine::host, "steps");
 }
 
-/// Opens the data of a manifest, if the site allows the run as far as the manifest describes it.
+/// Opens the data of a manifest, if the site's policies allow the run as far as it is known.
 std::shared_ptr<Setting> open_setting(const Manifest& manifest) {
   obey_policies(manifest, &manifest.data);
   return make_setting(manifest);
@@ -37,7 +37,7 @@ std::shared_ptr<Setting> open_setting(const Manifest& manifest) {
 
 Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& setting) {
   check_traits_are_known(manifest);
-  if (manifest.federated) {  // still planned, for the checks; check_engines() refuses them
+  if (manifest.federated) {  // only for their checks; check_engines() refuses both
     plan_statistics(manifest, *setting);
     plan_report(manifest, *setting, manifest.steps);
   }

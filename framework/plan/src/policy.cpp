@@ -44,7 +44,7 @@ class Verdict {
  public:
   explicit Verdict(const Policy& policy) : policy_(policy) {}
 
-  /// From now on, keys are those of a rule.
+  /// From now on, keys are looked up in this rule.
   void of_rule(const PolicyRule& rule, std::size_t number) {
     keys_ = &rule.terms.value();
     where_ = "data." + std::to_string(number) + ".";

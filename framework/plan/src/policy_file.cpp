@@ -51,7 +51,7 @@ std::vector<ParamSpec> policy_keys() {
           texts("servers", "HOST:PORT of servers that clients may join").optional()};
 }
 
-/// Reports each text of a list, or the text, for which `fits` is false.
+/// Reports every text at `key`, which holds one text or a list, for which `fits` is false.
 template <class Fits>
 void check_each(const Params& keys, const char* key, const std::string& where, const char* expected,
                 ManifestProblems& problems, Fits fits) {
@@ -66,7 +66,7 @@ void check_each(const Params& keys, const char* key, const std::string& where, c
 
 bool is_absolute(const std::string& text) { return text.starts_with('/'); }
 
-/// The pattern with the links of its part without wildcards resolved, as data's paths have none.
+/// Resolves links in the pattern's part before the first wildcard; paths of data have no links.
 std::string resolved_pattern(const std::string& pattern) {
   const std::size_t wild = pattern.find_first_of("*?[\\");
   if (wild == 0) return pattern;
@@ -75,7 +75,7 @@ std::string resolved_pattern(const std::string& pattern) {
   return (fixed == "/" ? "" : fixed) + pattern.substr(end);
 }
 
-/// Checks what the declarations of keys cannot say.
+/// Checks rules that the declarations of keys cannot express.
 void check_texts(const Params& keys, ManifestProblems& problems) {
   if (keys.has("plugins")) {
     for (const char* key : {"sha256", "signers"}) {

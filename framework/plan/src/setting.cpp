@@ -85,7 +85,6 @@ void look_at_program(const Manifest& manifest, Setting& setting) {
   setting.pass.bytes = clipping->pass_bytes(setting.pass.rows);
 }
 
-/// The public size.
 std::uint64_t public_size(const Manifest& manifest, const DataInfo& info) {
   if (!size_is_public(manifest)) return declared_size(manifest).value_or(info.train_rows);
   const std::uint64_t size = manifest.dataset_size.value_or(info.train_rows);
@@ -145,7 +144,7 @@ void check_names(const Manifest& manifest, const DataInfo& info) {
   }
 }
 
-/// Matches the model's initial weights, and finds the frozen layers.
+/// Fits the weights of the file to the model, and finds frozen layers and adapters.
 /// \param weights  the file of model.weights; null if there is no file, or if it is not read.
 void plan_weights(const Manifest& manifest, const TensorFile* weights, Setting& setting) {
   if (weights != nullptr) {
@@ -215,8 +214,8 @@ void check_augmentation(const Manifest& manifest, const Setting& setting) {
     refuse("is for central runs");
 }
 
-/// \returns whether the clipping shifts and scales coordinates. Refuses it for an unsuitable
-///   setting.
+/// \returns whether the clipping shifts and scales coordinates. Refuses such a clipping in
+///   federated runs that do not support it.
 bool scales_coordinates(const Manifest& manifest) {
   const auto scales = [](const ComponentUse& use) {
     const auto clipping = use.make<Clipping>();
@@ -316,8 +315,8 @@ void require_targets(const Manifest& manifest, const Setting& setting) {
                                "targets to train on"));
 }
 
-/// Makes the part of a setting that is known before a row is read, with all refusals that depend
-/// only on it.
+/// Makes the part of a setting that is known before a row is read, and throws all errors that
+/// depend only on it.
 /// \param weights  the file of model.weights, or null.
 void foresee(const Manifest& manifest, const TensorFile* weights, Setting& setting) {
   if (weights != nullptr) setting.weights = facts_of(*weights);
@@ -391,7 +390,7 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
 
 std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFacts& recorded) {
   auto setting = std::make_shared<Setting>();
-  // The actual number of examples in either split is secret.
+  // The facts contain only the public size; the actual numbers of examples may be private.
   setting->info = {.shape = recorded.shape,
                    .train_rows = recorded.dataset_size,
                    .test_rows = recorded.has_test_rows ? std::size_t{1} : std::size_t{0},

@@ -81,8 +81,8 @@ void check_sizes(const Shards& shards, const Manifest& manifest) {
 /// Whether sizes are public and do not depend on the actual assignment.
 bool are_public(const Manifest& manifest) {
   const Federated& wish = *manifest.federated;
-  // Sizes are shares of the number of examples, which is smaller if the examples of one client are
-  // absent.
+  // Without a declared size, sizes are shares of the counted examples, and thus depend on whether a
+  // client's examples are present.
   const bool share_a_count = wish.aggregation == Aggregation::dp_fed_avg &&
                              manifest.adjacency != Adjacency::zero_out && !manifest.dataset_size &&
                              wish.sizes.empty();

@@ -14,7 +14,7 @@ struct StepCount {
   std::vector<PlannedAuto> auto_values;  ///< Set if a theorem chose the steps.
 };
 
-/// \param made  not started; its sampler is started afterwards.
+/// \param made  not started; this function may start the sampler.
 /// \throws ManifestError for `steps: auto` if no theorem chooses them.
 StepCount plan_step_count(const Manifest& manifest, const Setting& setting,
                           const OwnerSetting& owner, const Components& made);
@@ -24,7 +24,7 @@ StepCount plan_step_count(const Manifest& manifest, const Setting& setting,
 PlannedAuto chosen_learning_rate(const Manifest& manifest, const RunFacts& facts,
                                  const Optimizer& optimizer);
 
-/// The values that started components chose for their `auto` parameters.
+/// The values that the started aggregator chose for its `auto` parameters.
 std::vector<PlannedAuto> auto_values_of(const Manifest& manifest, const Components& started);
 
 }  // namespace privgrad::core

@@ -59,7 +59,7 @@ RunFacts facts_for_optimizing(const StepSetting& setting) {
   return facts;
 }
 
-/// Gives the aggregator its optimised numbers, which are computed or were kept.
+/// Gives the aggregator its optimised numbers, computed now or kept from the first plan.
 /// \returns the numbers; empty if the aggregator optimises nothing.
 std::vector<double> use_optimized(const StepSetting& setting, const StepSchedules& schedules) {
   Aggregator& aggregator = *setting.made.aggregator;
@@ -111,8 +111,8 @@ double scale_of(const StepSetting& setting, const StepSchedules& schedules,
   });
 }
 
-/// The schedules with the noise and scale of the steps, and uniform noise with the same guarantee,
-/// if the noise was derived from an influence.
+/// The schedules with the noise of the steps, the scale and, if the noise was derived from an
+/// influence, the multiplier of uniform noise with the same guarantee.
 struct ScaledSchedules {
   StepSchedules schedules;
   double scale = 1.0;
@@ -179,7 +179,7 @@ StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,
                     std::optional<double> target, const BesideCharges& beside) {
   std::vector<double> optimized = use_optimized(setting, schedules);
   const ScaledSchedules used = scaled(setting, schedules, target, beside);
-  // Uses a separate charger: a plan is the same whether its scale was searched for or kept.
+  // Uses a new charger, so the plan is the same whether its scale was searched for or kept.
   StepPlan plan = StepCharger(setting).charged(used.schedules.at(used.scale));
   plan.optimized = std::move(optimized);
   plan.scale = used.scale;
@@ -192,7 +192,7 @@ StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,
 StepPlan plan_without_noise(const StepSetting& setting, const StepSchedules& schedules) {
   std::vector<double> optimized = use_optimized(setting, schedules);
   StepValues values = schedules.at(1.0);
-  // The recipes' rules for summing data still apply, but no noise is drawn.
+  // Recipes need noise > 0: their rules for summing data still apply, but no noise is drawn.
   values.noise_multiplier.assign(setting.facts.steps, 1.0);
   StepPlan plan = StepCharger(setting).started(std::move(values));
   plan.values.noise_multiplier.assign(setting.facts.steps, 0.0);

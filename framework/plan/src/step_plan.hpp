@@ -16,7 +16,7 @@ namespace privgrad::core {
 /// The values of the steps, and the charge of each.
 struct StepPlan {
   StepValues values;               ///< noise_multiplier: all zero without noise.
-  std::vector<double> batch_size;  ///< Expected by the sampler.
+  std::vector<double> batch_size;  ///< The expected sizes, from the sampler.
   std::vector<Charge> charges;     ///< One per step; empty without noise.
   std::shared_ptr<const CorrelatedPlan> correlated;
   bool clip_norm_adapts = false;
@@ -34,16 +34,16 @@ struct StepSetting {
   const Manifest& manifest;
   const RunFacts& facts;
   const std::vector<double>& learning_rate;
-  const Components& made;  ///< Restarted for every attempt, the last time for the plan.
+  const Components& made;  ///< Started for every trial, and last for the plan.
   const RandomKey& key;    ///< The key for drawing a public order of examples.
   KeptNumbers& kept;
   const std::optional<Separation>& separation;  ///< OwnerSetting::separation.
 };
 
-/// Finds the scale of the open schedule, if there is one: the smallest at which the guarding
-/// accountant proves the target for all steps.
+/// Plans the steps with the smallest scale of the open schedule, if there is one, at which the
+/// guarding accountant proves the target for all steps.
 /// \param target  the target for epsilon.
-/// \param beside  the charges that are paid first.
+/// \param beside  the charges besides the steps, which the budget pays first.
 /// \throws ManifestError, PrivacyError with the place, for parts that do not fit together and for
 ///   costs that are not proved.
 StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,

@@ -38,7 +38,7 @@ struct StepSchedules {
 
   /// The manifest's schedule with an open scale; null if no scale is open.
   const ComponentUse* open(const Manifest& manifest) const;
-  /// The values with that scale filled in. A larger scale costs less.
+  /// The values with the open scale set to `scale`. A larger scale costs less.
   StepValues at(double scale) const;
 };
 

@@ -85,9 +85,9 @@ class Lister {
          .remedy = "give schedules.noise_multiplier values, or an influence of public rows"});
   }
 
-  /// Lists the selection of rows: the proofs concern the rows that remain after it. If one example
-  /// affects another's place, or a size that neighbouring data sets must share, selection is a
-  /// separate use of the data.
+  /// Lists the selection of rows, because the proofs concern only the selected rows. The selection
+  /// is a separate use of the data if one example affects whether another is selected, or a size
+  /// that neighbouring data sets must share.
   void list_choice_of_rows(const DataInfo& info) {
     if (info.first_rows_only && manifest_.adjacency == Adjacency::add_or_remove_one) {
       // If one example is removed, the next example moves into the selected rows, and two
@@ -124,8 +124,8 @@ class Lister {
     }
   }
 
-  /// Lists cases in which one example may affect the rounding errors of others, or the bits of the
-  /// noise may reveal the number to which it was added.
+  /// Lists floating-point sums: one example may affect the rounding errors of others, and the bits
+  /// of the noise may reveal the number to which it was added.
   void list_floating_sums() {
     if (manifest_.noise_off || manifest_.arithmetic != Arithmetic::floating) return;
     add_floating_point(manifest_.position_of("aggregator.arithmetic"),
@@ -157,7 +157,7 @@ class Lister {
     }
   }
 
-  /// Whether the program promises enough. Differences of gradients need its rows.
+  /// Whether the program promises enough; gradient differences need ReproducibleRows.
   static bool program_is_exact(const ExactAbilities& can, const Plan* plan) {
     const bool needs_rows =
         plan != nullptr && plan->correlated && plan->correlated->parts.size() > 1;

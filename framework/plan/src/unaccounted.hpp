@@ -13,9 +13,8 @@ namespace privgrad::core {
 std::vector<Unaccounted> list_unaccounted(const Plan& plan, std::vector<Unaccounted> more = {});
 
 /// In release mode, makes the refusals of list_unaccounted() that are known before a row is read,
-/// so that their words do not depend on the rows. The other refusals depend on calibrated noise, on
-/// a number of rows that is not declared, and on the shape of rows if the source does not foresee
-/// it.
+/// so their messages do not depend on the rows. The other refusals depend on calibrated noise, on
+/// an undeclared number of rows, or on the shape of rows if the source does not foresee it.
 /// \param foreseen  a setting whose `info` comes from foreseen_info(). It has a model if `info`
 ///   includes a shape, and weights if the manifest names any.
 /// \throws PrivacyError

@@ -19,8 +19,8 @@ namespace privgrad::core {
 ///   unaccounted outputs.
 void check_account(const Plan& plan);
 
-/// Checks that the account that the manifest names, if any, was read. A manifest that is loaded
-/// without its data may name a file that is missing.
+/// Checks that the account named in the manifest was read; does nothing if none is named. A
+/// manifest that is loaded without its data may name a file that is missing.
 /// \throws IoError
 void require_account(const Manifest& manifest);
 
@@ -52,7 +52,7 @@ class Reservation {
   /// \throws PrivacyError if the reservation was settled, or pays for other inputs; IoError.
   void resume(const std::string& bound) { account_.resume(id_, bound); }
 
-  /// The reservation, in the form of the first line of the run's ledger.
+  /// The reservation, as the first line of the run's ledger records it.
   nlohmann::json facts() const;
 
   /// Returns the unspent part of the reservation to the account, if the run was never resumed.

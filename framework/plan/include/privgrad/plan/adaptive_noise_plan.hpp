@@ -53,7 +53,7 @@ void check_adaptive_noise(const Manifest& manifest, const StepPlan& steps);
 
 /// Makes the budget the stated guarantee, because the final cost depends on the releases.
 /// \param numbers  the numbers so far, for steps whose noise never changes.
-/// \returns the same numbers, with the budget as their epsilon and an event with the same cost.
+/// \returns the same numbers, but with the budget as epsilon and an event that costs the budget.
 PlanNumbers with_budget_as_guarantee(const Manifest& manifest, PlanNumbers numbers);
 
 }  // namespace privgrad::core

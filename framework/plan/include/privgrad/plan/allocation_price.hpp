@@ -16,13 +16,13 @@ struct AllocationPrice {
   double epsilon = 0.0;  ///< Upper bound, at the plan's delta.
 };
 
-/// The cost of the plan with the sampler `allocation` instead of its own, and otherwise the same
-/// steps, epochs, noise and charges, by the accountant `pld`. Under `replace_one`, for which
-/// nothing is proved about epochs, returns the cost under `zero_out`. If epochs have more than
-/// eight different noise multipliers, each is rounded down to one of eight.
+/// The cost of the plan by the accountant `pld` if the sampler `allocation` replaced its own;
+/// steps, epochs, noise and other charges stay the same. Under `replace_one`, for which no cost of
+/// epochs is proved, returns the cost under `zero_out`. If epochs have more than eight different
+/// noise multipliers, each is rounded down to one of eight.
 /// \returns nothing unless the sampler goes through the rows epoch by epoch or draws batches of a
-///   fixed size, the steps are accounted one by one with Gaussian noise, and `pld` is available and
-///   accepts all events.
+///   fixed size, the steps release independent Gaussians with noise fixed in advance, and `pld` is
+///   available and accepts all events.
 std::optional<AllocationPrice> price_of_allocation(const Plan& plan);
 
 }  // namespace privgrad::core

@@ -18,8 +18,8 @@ struct Components {
   ComponentPtr<Sampler> sampler;
   /// A started instance that receives private norms, and is only asked for factors.
   ComponentPtr<Clipping> clipping;
-  /// A second started instance, which never receives a norm. What a run publishes about the
-  /// clipping comes only from this instance (the abilities below).
+  /// A second started instance, which never receives a norm. Everything that a run publishes about
+  /// the clipping comes from this instance (the abilities below).
   ComponentPtr<Clipping> public_clipping;
   ComponentPtr<Aggregator> aggregator;
   ComponentPtr<Optimizer> optimizer;
@@ -52,8 +52,8 @@ void check_charges(const Plan& plan, const Components& started);
 /// Starts the sampler.
 /// \param batch_sizes  one per step; empty: the sampler decides.
 /// \returns the expected number of examples of each step.
-/// \throws ManifestError, PrivacyError with the place if the sampler does not use the sizes, or
-///   has no proof.
+/// \throws ManifestError if the sampler does not follow the sizes; the sampler's own errors. Both
+///   name the place.
 std::vector<double> start_sampler(const Manifest& manifest, Sampler& sampler, const RunFacts& facts,
                                   const std::vector<double>& batch_sizes);
 

@@ -19,8 +19,8 @@
 
 namespace privgrad::core {
 
-/// The distribution among examples of the cost, as rho of zCDP, of an example's own steps in the
-/// drawn order. The largest cost is the run's guarantee to everyone.
+/// How the costs of the examples' own steps, as rho of zCDP, are distributed over all examples in
+/// the drawn order. The largest cost is the run's guarantee to everyone.
 struct RhoOfExamples {
   double least = 0.0, first_quartile = 0.0, median = 0.0, mean = 0.0, third_quartile = 0.0;
   double most = 0.0;
@@ -30,10 +30,10 @@ struct RhoOfExamples {
 /// The order of participation for which releases without amplification are charged: either the
 /// exact order of examples that the run follows, or a rule that the participants follow.
 struct DrawnOrder {
-  std::shared_ptr<const RandomSource> random;          ///< The sampler's streams for that order.
+  std::shared_ptr<const RandomSource> random;          ///< The streams for drawing that order.
   std::shared_ptr<const Participation> participation;  ///< Null: `separation` is charged instead.
   /// The rule that all clients follow, if there is no exact order. The sampler then draws the
-  /// intended participants. Its streams need not be secret.
+  /// intended participants, from streams that need not be secret.
   std::optional<Separation> separation;
   CorrelatedCost cost;
 
@@ -56,8 +56,8 @@ struct CorrelatedPlan {
   /// CorrelatedCost::is_attained; false for amplified releases, whose charge is an upper bound.
   bool is_attained() const { return order && order->cost.is_attained; }
 
-  /// One charge per step, with an order. The steps are charged in up to 64 blocks. The first step
-  /// of a block is charged a Gaussian for the growth of the squared sensitivity in the block.
+  /// One charge per step; requires an order. The steps are charged in up to 64 blocks. The first
+  /// step of a block is charged a Gaussian for the growth of the squared sensitivity in the block.
   ///
   /// Proof: the releases up to any step form one Gaussian mechanism with the squared sensitivity of
   /// that step (SquaredSensitivity). Gaussian mechanisms with noise multipliers 1/sqrt(a) and
@@ -74,18 +74,17 @@ nlohmann::json to_json(const RhoOfExamples& rho);
 /// release in this step.
 Event release_of(std::span<const CorrelatedPart> parts, std::uint64_t step);
 
-/// The releases of a started aggregator: its sums of gradients at the anchors, then of
-/// differences since the anchors, then of differences between anchors (for any steps after the
-/// first epoch).
+/// The releases of a started aggregator: its sums of gradients at the anchors, of differences since
+/// the anchors and, if there are steps after the first epoch, of differences between anchors.
 /// \throws PrivacyError, PluginError like CorrelatedRecipes::of(); PluginError for an invalid
 ///   bound.
 std::vector<CorrelatedPart> parts_of(const Aggregator& aggregator,
                                      const UsesGradientDifferences& differences,
                                      std::uint64_t steps);
 
-/// Makes the correlated part of plans for one sampler during the search for a scale: the order is
-/// drawn once for equal batches, and the cost is computed once for recipes that differ only in a
-/// factor of the noise.
+/// Makes the correlated part of plans for one sampler during the search for a scale. Draws the
+/// order once as long as the batch sizes stay the same, and computes the cost once for recipes that
+/// differ only by a factor of the noise.
 class CorrelatedPlanner {
  public:
   /// \param random  the sampler's streams.

@@ -47,20 +47,20 @@ struct FederatedPlan {
   std::vector<ClientPlan> clients;
   std::vector<double> weights;  ///< One per client's model, public, > 0, with a sum of 1.
   bool at_server = false;       ///< dp_fed_avg: the server adds the noise, and clients are units.
-                                /// Local steps, one number per round; empty: chosen during the run.
+  /// Local steps, one number per round; empty: chosen during the run.
   std::vector<std::uint64_t> local_iterations;
   bool estimates = false;       ///< Whether the choice of local steps needs estimates.
   double estimate_noise = 0.0;  ///< The noise multiplier of the estimates; 0: no noise is added.
-      /// The batch sizes given to the sampler of the estimates; empty: it decides.
+  /// The batch sizes given to the sampler of the estimates; empty: it decides.
   std::vector<double> estimate_batch_size;
   /// Local steps that every client's budget can pay for.
   std::uint64_t affordable_steps = 0;
   /// Local steps that the budget of at least one client of fed_avg can pay for.
   std::uint64_t most_affordable_steps = 0;
   std::size_t weakest = 0;  ///< The client with the largest epsilon.
-      /// For dp_fed_avg: rounds are charged less because the participants are secret (amplification
-      /// by sampling), or participation reveals which clients exist; therefore neither the names
-      /// nor the number of the participants may be shown.
+  /// For dp_fed_avg: whether the names and the number of the participants must not be shown,
+  /// because rounds are charged less for secret participants (amplification by sampling), or
+  /// because participation reveals which clients exist.
   bool participation_is_secret = false;
 
   /// Whether releases choose the local iterations (AdaptiveLocalIterations).

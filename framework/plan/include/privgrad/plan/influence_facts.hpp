@@ -1,4 +1,4 @@
-// How good a plan's noise is by the influence from which the noise was computed.
+// Rates a plan's noise by the influence from which the noise was computed.
 #pragma once
 
 #include <optional>
@@ -7,11 +7,11 @@
 
 namespace privgrad::core {
 
-/// How good a plan's noise is by the influence from which the noise was computed. All sums assume
-/// that the noise is independent from step to step.
+/// Rates a plan's noise by the influence from which the noise was computed. All sums assume that
+/// the noise is independent from step to step.
 struct InfluenceFacts {
   double weighted_noise = 0.0;  ///< Sum of q_t sigma_t^2 with the noise of the plan.
-  /// The sum with uniform noise of the same guarantee, by the same accountant.
+  /// The sum for uniform noise with the same guarantee, by the same accountant.
   double uniform = 0.0;
   /// The smallest sum at this guarantee, and the sum of 1/sigma_t^2; only if steps cost 1/sigma^2.
   std::optional<double> least{}, budget{};

@@ -26,8 +26,8 @@ class KeptNumbers {
   /// For a repeated plan.
   /// \param scales  the value returned by `scales()`; above 0 and finite.
   /// \param optimized  the value returned by `optimized()`; finite.
-  /// \param schedules  the value returned by `schedules_text()`; "": they are computed again, with
-  ///   different rounding errors.
+  /// \param schedules  the value returned by `schedules_text()`; "": they are computed again,
+  ///   possibly with different rounding errors.
   /// \throws ConfigError for invalid numbers, IoError for an invalid text.
   explicit KeptNumbers(std::vector<double> scales, std::vector<double> optimized = {},
                        std::string_view schedules = {});
@@ -38,7 +38,7 @@ class KeptNumbers {
   /// The numbers of the aggregator (Aggregator::optimized()): the stored numbers, or the result of
   /// `search`; empty if the aggregator optimises no numbers.
   const std::vector<double>& optimized(const std::function<std::vector<double>()>& search);
-  /// The values of a schedule with which the run began.
+  /// The values of one schedule, as they were when the run began.
   /// \param slot  "learning_rate", ...
   /// \param values  the values that the schedule computes on this machine.
   /// \returns the run's stored values. In a first plan, or if the two differ by more than rounding

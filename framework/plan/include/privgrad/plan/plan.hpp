@@ -40,8 +40,8 @@ struct Unaccounted {
   std::string what;      ///< "pca", "training metrics".
   std::string position;  ///< The place in the manifest that causes it.
   Reach reach = Reach::model;
-  std::string why = {};     ///< The cause in words, if the name does not state it.
-  std::string remedy = {};  ///< "use KEY: ...", which removes it from the list.
+  std::string why = {};     ///< The cause in words, if `what` does not state it.
+  std::string remedy = {};  ///< How to avoid the entry: "use KEY: ...".
 };
 
 /// One accountant's answer about the run.
@@ -90,14 +90,14 @@ struct PlanNumbers {
   std::vector<double> influence;
   /// Whether the influence was computed from private rows without a charge.
   bool influence_is_unaccounted = false;
-  /// Whether the cost of steps follows from their sum of 1/sigma^2.
+  /// Whether the steps' total cost depends only on the sum of their 1/sigma^2.
   bool costs_inverse_square = false;
   /// The multiplier of uniform noise with the same guarantee, by the same accountant. Absent
-  /// without influence or target, or if noise is correlated, so its effects do not add up.
+  /// without influence or target, and for correlated noise, whose effects do not add up.
   std::optional<double> uniform_noise;
-  /// The noise of the count, in examples, and the share of the bound that is left for the sum: one
-  /// per step if the clip norm follows a released count, otherwise empty. If there are any,
-  /// noise_multiplier applies to both releases together, and clip_norm is the first step's.
+  /// If the clip norm follows a released count, one per step, otherwise empty: the count's noise,
+  /// in examples, and the count's share of the joint bound (count_share()). noise_multiplier then
+  /// applies to both releases together, and clip_norm is the first step's.
   std::vector<double> count_noise, count_share;
   /// The arithmetic of the sums and their noise.
   Arithmetic arithmetic = Arithmetic::exact;
@@ -125,15 +125,15 @@ struct PlanNumbers {
   std::uint64_t steps() const { return planned_steps; }
   /// Whether a count is released with the sum of each step.
   bool releases_count() const { return !count_share.empty(); }
-  /// The share of the count at this step; 0 without a count.
+  /// The count's share of the joint bound at this step; 0 without a count.
   double count_share_at(std::uint64_t step) const {
     return releases_count() ? count_share[step] : 0.0;
   }
   /// Whether the clip norm follows releases; clip_norm then applies only to the first step.
   bool clip_norm_adapts() const { return releases_count(); }
   const PrivacyAnswer& epsilon() const { return accountants.front().epsilon; }
-  /// The noise of only the gradients, divided by the clip norm: more than noise_multiplier if a
-  /// count uses a share.
+  /// The noise multiplier of only the gradients: above noise_multiplier if a count uses a share of
+  /// the bound.
   std::vector<double> gradient_noise_multiplier() const;
 };
 

@@ -19,9 +19,9 @@ namespace privgrad::core {
 
 /// One rule of a policy, for the data whose files it matches.
 struct PolicyRule {
-  Params terms = {};  ///< The member of `data`, as the file has it.
-  /// Its `files`, with the links in their fixed beginnings resolved; `*` matches any text, with
-  /// slashes.
+  Params terms = {};  ///< This rule's entry of `data`.
+  /// The rule's `files`; links in the part before the first wildcard are resolved. `*` matches any
+  /// text, including slashes.
   std::vector<std::string> patterns = {};
 };
 
@@ -38,14 +38,13 @@ struct Policy {
 Policy parse_policy(std::string_view text, const std::filesystem::path& file);
 
 /// All policies that a run must satisfy: /etc/privgrad/policy.yaml and etc/privgrad/policy.yaml
-/// below the program's prefix, if they exist, and those that PRIVGRAD_POLICY names, separated by
-/// ':'. The prefix follows from the file that contains this code, and from nothing that a caller
-/// chooses.
-/// \throws IoError, ManifestError for a policy that cannot be read; PrivacyError for a system's
-///   policy that others than root and the user may change.
+/// below the program's prefix, if they exist, and the files in PRIVGRAD_POLICY, separated by ':'.
+/// The prefix follows only from the file that contains this code, so no caller can choose it.
+/// \throws IoError, ManifestError for a policy that cannot be read; PrivacyError for a system
+///   policy that anyone except root and the user may change.
 std::vector<Policy> policies_in_force();
 
-/// What policies look at in a run.
+/// The facts about a run that policies judge.
 struct RunForPolicy {
   Mode mode = Mode::research;
   bool has_data = true;  ///< False for a server whose clients have the data.
@@ -65,9 +64,9 @@ struct RunForPolicy {
   std::vector<PluginIdentity> plugins = {};
   /// For a client that is a separate program: its server as HOST:PORT, "" if it is not known.
   std::optional<std::string> server = {};
-  bool sends_exact_changes = false;  ///< To that server, which adds the noise.
+  bool sends_exact_changes = false;  ///< To `server`, which adds the noise.
   std::time_t now = std::time(nullptr);
-  /// Known once there is a plan: its proved cost, and its first output that nobody paid for.
+  /// Known once the plan is made: its proved cost, and its first unaccounted output.
   std::optional<PrivacyAnswer> epsilon = {};
   std::string unaccounted = {};
 };
@@ -80,7 +79,7 @@ RunForPolicy run_for_policy(const Manifest& manifest, const ComponentUse* data,
                             const Plan* plan = nullptr,
                             std::optional<std::string> server = std::nullopt);
 
-/// The one decision: whether a policy allows a run, as far as the run is known.
+/// Whether a policy allows a run, as far as the run is known; nothing else decides this.
 /// \returns the refusal, one line "FILE:LINE: error: RULE: what the run has, what is allowed";
 ///   nothing if the policy allows the run.
 std::optional<std::string> refusal(const Policy& policy, const RunForPolicy& run);
@@ -90,7 +89,7 @@ class PolicyError : public PrivacyError {
  public:
   explicit PolicyError(std::map<std::filesystem::path, std::string> refusals)
       : PrivacyError(refusals.begin()->second), refusals_(std::move(refusals)) {}
-  /// By the policies' files; not empty.
+  /// The refusals by policy file; not empty.
   const std::map<std::filesystem::path, std::string>& refusals() const noexcept {
     return refusals_;
   }
@@ -102,12 +101,12 @@ class PolicyError : public PrivacyError {
 /// Refuses a run that a policy in force does not allow. make_plan() calls it before it opens the
 /// data, and again with the plan; a client with its own data and a server call it themselves.
 /// \param data, plan, server  as for run_for_policy().
-/// \throws PolicyError; and as policies_in_force().
+/// \throws PolicyError; errors of policies_in_force().
 void obey_policies(const Manifest& manifest, const ComponentUse* data, const Plan* plan = nullptr,
                    const std::optional<std::string>& server = std::nullopt);
 
-/// Refuses a plugin that a run uses without naming it in its manifest, such as that of --cluster.
-/// \throws as obey_policies().
+/// Refuses a plugin that a run uses without naming it in its manifest, such as a --cluster plugin.
+/// \throws like the other overload.
 void obey_policies(const PluginIdentity& plugin);
 
 }  // namespace privgrad::core

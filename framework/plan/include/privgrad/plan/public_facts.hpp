@@ -73,7 +73,7 @@ PublicFacts facts_from_json(std::string_view text);
 /// \throws IoError if there are no facts, or if no run can have written them.
 PublicFacts read_facts(const std::filesystem::path& directory);
 
-/// The numbers of that run's plan, to repeat it.
+/// The numbers of that run's plan, for repeating the plan.
 /// \param schedules  the text stored by KeptNumbers.
 /// \throws IoError, like read_facts().
 std::shared_ptr<KeptNumbers> kept_numbers(const std::filesystem::path& directory,

@@ -65,17 +65,18 @@ struct Setting {
   std::map<std::string, std::string> model_files;
   /// The initial weights; null without weights, or if the setting was made from recorded facts.
   std::shared_ptr<const InitialWeights> initial;
-  Network network;  ///< The trained layers: all that programs, sums, noise and optimizers receive.
-                    ///< Its input is the data's features, or the outputs of the frozen layers.
-                    ///< Adapters of these layers, and which of their tensors are trained; if
-                    ///< absent: all tensors are trained, without adapters.
+  /// The trained layers, the only ones that programs, sums, noise and optimizers receive. Their
+  /// input is the data's features, or the outputs of the frozen layers.
+  Network network;
+  /// Adapters of these layers, and which of their tensors are trained; if absent: all are trained,
+  /// without adapters.
   std::optional<LoraLayout> lora;
   std::size_t parameters = 0;          ///< Number of trained parameters.
   std::vector<ParameterGroup> groups;  ///< Groups of the parameters, for clipping.
   /// Whether the clipping shifts and scales the coordinates of gradients (CoordinateScaling).
   bool scales_coordinates = false;
-  /// Promises of the program that the run will use; none without noise. A program cannot compute
-  /// the cells of scaled rows.
+  /// Promises of the program that the run will use; none without noise, and no `clipping` if
+  /// coordinates are scaled, because a program cannot compute the cells of scaled rows.
   ExactAbilities program;
   PassFacts pass;
   /// The recorded facts from which the setting was made, if not from the data.
@@ -120,8 +121,7 @@ PrivacyUnit unit_of(const Manifest& manifest);
 /// client that replaces another may have a different number of rows.
 bool size_is_public(const Manifest& manifest);
 
-/// \returns whether a cache is useful: for outputs of frozen layers, or of a costly
-///   transform.
+/// \returns whether a cache is useful: for outputs of frozen layers, or of a costly transform.
 inline bool has_features_to_keep(const Setting& setting) {
   return setting.frozen_layers > 0 || setting.has_costly_rows;
 }

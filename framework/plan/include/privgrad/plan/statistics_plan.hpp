@@ -28,7 +28,7 @@ enum class StatisticOf {
 struct PlannedStatistic {
   StatisticOf of = StatisticOf::transform;
   std::size_t transform = 0;      ///< The transform's index in data.transforms; 0 for a count.
-  std::string name;               ///< The transform's, such as "standardize"; for a count its key.
+  std::string name;               ///< The transform's name, such as "standardize"; a count's key.
   std::string what;               ///< "means and mean squares of the features".
   std::size_t size = 0;           ///< Number of released values.
   double l2_bound = 0.0;          ///< Bound on a row's contribution.
@@ -68,9 +68,8 @@ struct PlannedReport {
     return every == 0 || steps == 0 ? 0 : (steps - 1) / every;
   }
 
-  /// Whether the last `patience` values are no better than an earlier value: depends
-  /// only on released values and the manifest (docs/statistics.md, "Stopping
-  /// early").
+  /// Whether the last `patience` values are no better than an earlier value: depends only on
+  /// released values and the manifest (docs/statistics.md, "Stopping early").
   bool ends_run(std::span<const double> released) const;
 
   /// The cost of the release for the model after this many steps, charged before the next step.
