@@ -41,8 +41,9 @@ bool covers(const Event& paid, std::span<const Charge> steps) {
   });
 }
 
-/// Whether the steps that are charged together form a whole epoch or cycle. Only the last of the
-/// run may be shorter; in any other, examples would draw from fewer steps than are charged.
+/// Whether the steps that are charged together form a whole epoch or cycle. Only the run's last
+/// epoch or cycle may be shorter; in any other, examples would draw from fewer steps than are
+/// charged.
 bool is_whole(const SamplingLaw& law, std::size_t charges) {
   const std::uint64_t steps = law.last - law.first + 1;
   return steps == law.steps || (law.last + 1 == charges && steps < law.steps);

@@ -11,8 +11,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Relative tolerance for rounding errors: of all values, least-squares fits have the largest; half
-/// of their digits are exact.
+/// Relative tolerance for rounding errors: half of the digits of the least exact values are exact.
 constexpr double kRoundings = 1e-6;
 
 /// The relative difference; 0 for equal numbers.
