@@ -196,7 +196,7 @@ class Audit {
   Dataset test_;
   ComponentPtr<Backend> backend_;
   std::unique_ptr<Program> program_;  // runs the plan's network
-  Workbench bench_;                   // has the wrapper of program_
+  Workbench bench_;                   // holds program_'s wrapper, audit_program()
   std::vector<std::uint32_t> canary_rows_;
   ScratchFolder ledgers_{"audit"};
 };

@@ -15,7 +15,7 @@ constexpr std::size_t kRoleFeatures = 2;  // features for the role
 
 /// A batch, separated into its parts.
 struct Parted {
-  std::vector<std::uint32_t> rows;  // numbers of the data's examples within the batch
+  std::vector<std::uint32_t> rows;  // positions of the data's examples in the batch
   std::vector<float> features, targets;
   struct Canary {
     std::uint32_t row;
@@ -165,8 +165,8 @@ class ByPasses : public ByRows, public ExactClipping {
 
   static AuditPass& of(Pass& pass) { return dynamic_cast<AuditPass&>(pass); }
 
-  /// Computes scale * gradient, rounded towards zero, and shortened by a cell if a rounding error
-  /// made it too long.
+  /// Computes scale * gradient for each group, rounded towards zero. If rounding errors made the
+  /// vector too long, shortens each of its cells by one until it fits.
   static SquaredLength cells_of(float gradient, std::span<const double> scales,
                                 std::uint64_t most_cells, std::span<std::int64_t> cells) {
     const auto most = static_cast<double>(most_cells);

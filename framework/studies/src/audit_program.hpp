@@ -14,7 +14,7 @@
 namespace privgrad::core {
 
 /// A network's parameters with spare parameters: each group has `spares` more at its end, which no
-/// layer reads. A canary owns coordinate `slot` of every group, so its gradient is separate even
+/// layer reads. A canary owns one spare coordinate of every group, so its gradient is separate even
 /// under rules that clip each group separately.
 class SpareLayout {
  public:
@@ -46,12 +46,12 @@ class SpareLayout {
 
 /// The role of an example in an audit.
 struct Role {
-  std::uint32_t slot =
-      0;  ///< 0: an example of the data; otherwise a canary, with spare coordinate slot - 1.
+  /// 0: an example of the data; otherwise a canary, with spare coordinate slot - 1.
+  std::uint32_t slot = 0;
   float gradient = 0.0f;  ///< The canary's gradient in one coordinate of each group.
 };
 
-/// The examples, with their roles as two additional features that an AuditProgram reads.
+/// The examples, with their roles as two additional features that audit_program() reads.
 /// \param roles  one per row.
 Dataset with_roles(const Dataset& data, std::span<const Role> roles);
 

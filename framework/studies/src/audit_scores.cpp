@@ -73,7 +73,7 @@ double AuditScores::unit_of(std::uint64_t step, const Released& gradient,
     return noise_multiplier == 0.0 ? mean : gradient.noise_stddev() / std::sqrt(squares);
   }
   if (plan_.correlated) return mean * plan_.correlated->parts.front().recipes.scale(step);
-  // The step's clip norm may depend on releases, so its noise is used to find it.
+  // The step's clip norm may depend on releases, so it is derived from the noise.
   return noise_multiplier == 0.0 ? mean : gradient.noise_stddev() / noise_multiplier;
 }
 

@@ -40,12 +40,11 @@ class PublicParts {
 /// releases in its coordinates, if releases are as the plan describes them. (If their distribution
 /// differs, guesses are worse, but the bound from these guesses is still valid.)
 ///
-/// Released values are in units of their noise, so a canary that takes part in a step has
-/// shifted its coordinate by a = 1 / noise_multiplier. With q the probability of taking part,
-/// step t adds log(1 - q + q exp(a y - a^2 / 2)) (and subtracts the same for -a under
-/// replace_one). Releases that continue earlier ones are separated first: the new part of each
-/// has separate noise (CorrelatedRecipes), and the canary's contribution to this part follows
-/// from the public order.
+/// Released values are in units of their noise, so a canary that takes part in a step has shifted
+/// its coordinate by a = 1 / noise_multiplier. With q the probability of taking part, step t adds
+/// log(1 - q + q exp(a y - a^2 / 2)) (and subtracts the same for -a under replace_one). A release
+/// that continues earlier ones is first reduced to its new part, which has separate noise
+/// (CorrelatedRecipes); the canary's contribution to this part follows from the public order.
 class AuditScores {
  public:
   /// \param plan, layout, parts  must outlive this object.

@@ -7,8 +7,8 @@
 namespace privgrad::core {
 
 /// An audit by repeated runs with two data sets that are crafted to expose floating-point noise,
-/// and have as many rows as the plan's data. They differ in row 0, which has a gradient in one data
-/// set, and no gradient in the other (under add_or_remove_one, the row is missing there), and are
+/// and have as many rows as the plan's data. They differ only in row 0, which has a gradient in one
+/// data set, but none in the other (under add_or_remove_one, the row is missing there). They are
 /// neighbours under every adjacency.
 ///
 /// Only the first step is made: its release is part of the plan's releases, so its cost bounds the

@@ -9,7 +9,7 @@
 
 namespace privgrad::core {
 
-/// Examples with the network's input shape that depend on nobody's data: standard normal features
+/// Examples with the network's input shape that depend on no data: standard normal features
 /// (tokens: uniform over the vocabulary), and targets that are uniform among the classes, or
 /// standard normal.
 /// \param key  public, or from the operating system.

@@ -115,7 +115,7 @@ RunAudit audit_run(const RecordDirectory& directory, const Catalog& catalog, Aud
       parse_manifest(directory.read("manifest.yaml", kMaxYamlBytes),
                      directory.path() / "manifest.yaml", {}, catalog, DataFiles::may_be_missing);
   const Plan plan = make_plan(manifest, facts_from_json(directory.read("facts.json", kMostOfRun)));
-  // Audits do not support federated runs, which have several ledgers.
+  // This also refuses federated runs, so the run has only one ledger and one seal.
   if (const auto why = refuses_audit(plan)) throw ConfigError(*why);
   options.rows = AuditRows::drawn;
   options.key = RandomKey::from_public_hex(verified.seals.front().second).derive("audit.json");

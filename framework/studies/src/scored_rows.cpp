@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 15> kWhichRows{
     "sample",    "test_limit", "test_skip",      "seed",        "rows",
     "test_rows", "size",       "test_is_public", "keep_labels", "transforms"};
 
-/// The keys among these that the core reads, for every data source.
+/// The keys of kWhichRows that the core reads, for every data source.
 constexpr std::array<std::string_view, 4> kAfterReading{"size", "sample", "test_is_public",
                                                         "transforms"};
 
@@ -43,7 +43,7 @@ std::string data_without(const Manifest& manifest, std::span<const std::string_v
 
 std::string data_of(const PlannedArm& arm) { return data_without(*arm.manifest, {}); }
 
-/// A hash of each row.
+/// The SHA-256 of each row's features.
 std::vector<std::string> hashes_of(const Dataset& rows) {
   std::vector<std::string> hashes;
   std::vector<float> features(rows.row_size()), target(1);

@@ -16,7 +16,7 @@ namespace {
 /// The place of an arm on the grid: an index for each axis.
 using Place = std::vector<std::size_t>;
 
-/// The selected values on some axes; an arm meets the condition if it has one of them on each axis.
+/// Selected values on some axes; an arm meets the condition if it has one on each of these axes.
 struct Condition {
   std::map<std::size_t, std::vector<bool>> meant;
 
@@ -172,7 +172,7 @@ Arm arm_of_level(const StudyAxes& axes, std::size_t level, const std::string& fi
   return arm;
 }
 
-/// Calls the arm LEVEL+VARIANT.
+/// Names the arm LEVEL+VARIANT.
 void name_arm(Arm& arm, const std::string& variant) {
   arm.variant = variant;
   arm.name += (arm.name.empty() ? "" : "+") + variant;
@@ -262,7 +262,7 @@ std::vector<Arm> make_arms(const Value& root, const std::string& file, const Stu
 
 namespace {
 
-/// The variant that `baseline` names, and its place in the file.
+/// The variant that `baseline` names.
 /// \returns nothing if there is no such variant, after reporting the problem.
 std::optional<std::string> named_variant(const Value& node, const std::string& name,
                                          const std::vector<Arm>& arms, ManifestProblems& problems) {

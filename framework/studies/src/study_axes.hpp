@@ -24,7 +24,7 @@ bool is_within(std::string_view key, std::string_view whole);
 /// Reads `levels`, `axes` and `zip`.
 StudyAxes read_axes(const Value& root, ManifestProblems& problems);
 
-/// Reads axes of a search, an object like `axes`, whose keys must not be among `taken`.
+/// Reads axes of a search, an object like `axes`, whose keys must not overlap keys of `taken`.
 /// \param where  the search's key, for problems.
 std::vector<Axis> read_search_axes(const Value& node, const std::string& where,
                                    const std::vector<Axis>& taken, ManifestProblems& problems);

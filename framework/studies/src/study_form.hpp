@@ -10,7 +10,7 @@
 namespace privgrad::core {
 
 /// The schema of a study file, without two definitions: "base", a manifest whose keys may be
-/// missing, and "manifest_key", the names of a manifest.
+/// missing, and "manifest_key", the names of a manifest's keys.
 const nlohmann::json& study_form();
 
 /// Reports every violation of study_form() in types, numbers, names and keys. The readers check

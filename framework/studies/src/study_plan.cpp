@@ -51,8 +51,8 @@ class ArmProblems {
     return false;
   }
 
-  /// Throws the most serious kind of problem: a wrong manifest before a refusal, and a refusal
-  /// before a file error.
+  /// Throws all problems as one exception, of the most serious kind: a wrong manifest before a
+  /// refusal, and a refusal before a file error.
   void throw_if_any() const {
     if (lines_.empty()) return;
     std::vector<std::string> texts;
@@ -186,8 +186,8 @@ void check_target(const Manifest& manifest, const Manifest& first, bool has_leve
   }
 }
 
-/// Checks that a plan has equal privacy: an epsilon not above the target, and barely below it. With
-/// adaptive noise, the guarantee is the target itself, however much of it is spent.
+/// Checks that a plan has equal privacy: the budget pays for all steps, and epsilon is at most the
+/// target and at least 1 - kEpsilonTolerance times it. With adaptive noise, epsilon is the target.
 void check_guarantee(const Plan& plan) {
   if (plan.noise_adapts) return;
   const Manifest& manifest = *plan.manifest;
@@ -218,8 +218,8 @@ void check_is_measured_often(const Plan& plan) {
                      " for a study that asks for mean_gradient_norm");
 }
 
-/// Checks that all seeds use the same rows, because only then is it known how many rows a search
-/// and its comparison share.
+/// Checks that all seeds use the same rows: otherwise the number of rows that a search and its
+/// comparison share is unknown.
 void check_sample(const Manifest& manifest, const Study& study) {
   if (!manifest.sample || manifest.sample->seed || !study.search) return;
   throw error_at(manifest, "data.sample",
@@ -282,8 +282,7 @@ Json arm_json(const Study& study, const PlannedArm& planned) {
 constexpr std::array kProofKeys{"accountant",   "also",    "target_epsilon",
                                 "target_delta", "account", "calibrate"};
 
-/// The manifest of an arm without kProofKeys and without noise; plans are compared for the
-/// noise.
+/// An arm's manifest without kProofKeys and noise_multiplier; train_alike() compares the noise.
 Value trained_by(const Manifest& manifest) {
   Value trained = manifest.resolved;
   const auto drop = [](Value* section, auto is_dropped) {
@@ -434,8 +433,8 @@ std::vector<std::string> stains_of(const StudyPlan& plan) {
   return stains;
 }
 
-/// States in words whether the seeds share a training set; "" if no arm draws a part of the rows,
-/// because the seeds then share all rows.
+/// States in words whether the seeds share a training set; "" if no arm draws rows anew for each
+/// seed, because all seeds then share their rows.
 std::string training_sets_words(const StudyPlan& plan) {
   const auto is_drawn = [](const PlannedArm& arm) {
     return arm.manifest->sample && !arm.manifest->sample->seed;

@@ -208,7 +208,7 @@ constexpr double kLevel = 0.05;
 
 bool is_small(const std::optional<double>& p) { return p && *p < kLevel; }
 
-/// The results of both tests in words, and how few pairs limit the second test.
+/// The results of both tests in words; says if pairs are too few for sign flips to reach kLevel.
 std::string tests_text(const Family& family, std::size_t arm, std::size_t pairs,
                        std::size_t looks) {
   const PairedComparison& one = *family.arms[arm];
@@ -233,7 +233,7 @@ std::string verdict(const Family& family, std::size_t arm) {
   return "after Holm's correction Student's t finds it, and sign flips do not";
 }
 
-/// Says in words whether a difference is within the margin, and how many seeds would find one.
+/// Says in words whether the difference is within the margin, and how many seeds could detect it.
 std::string power_text(const Family& family, std::size_t arm) {
   const PairedComparison& one = *family.arms[arm];
   const double effect = effect_of(family, arm);
@@ -411,8 +411,8 @@ void add_costs(const StudyPlan& plan, const StudyPlan* search, Json& choice, Jso
       " (Poisson; Papernot and Steinke 2022) at the same delta.");
 }
 
-/// The study's search, if it trained on rows of the comparison, so that its choices depend on these
-/// rows.
+/// The study's search, unless it is known to have seen none of the rows on which the comparison
+/// trains: choosing by such a search costs these rows nothing.
 const StudyPlan* search_that_counts(const StudyPlan& plan) {
   const auto& rows = plan.study->scored_rows;
   return rows && rows->are_others() ? nullptr : plan.search.get();
@@ -427,7 +427,7 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
   }
   const auto best = best_arm(plan, runs, study.metrics.front());
   const StudyPlan* search = search_that_counts(plan);
-  // The search's metric if only it was computed on private rows, otherwise the study's.
+  // The search's metric if it, but not the study's, was computed on private rows.
   std::string metric = study.metrics.front().name;
   bool is_public = score_is_public(plan, study.metrics.front());
   if (is_public && search != nullptr) {

@@ -262,7 +262,7 @@ std::vector<std::string> search_words(const Study& study) {
   if (!study.search || study.choices.empty()) return words;
   const StudySearch& search = *study.search;
   std::string counts, grid;
-  std::set<std::string> counted;  // A level may lack an arm.
+  std::set<std::string> counted;  // Counts each variant once; not every level has all variants.
   for (const Arm& arm : study.arms) {
     if (!counted.insert(arm.variant).second) continue;
     counts += (counts.empty() ? "" : ", ") + arm.variant + " of " +

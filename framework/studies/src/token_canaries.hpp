@@ -6,15 +6,15 @@
 
 namespace privgrad::core {
 
-/// Trains once with canaries: random tokens, each canary in place of a training row. A coin chooses
-/// for each canary whether the row is trained on, or its neighbour under the plan's adjacency: no
+/// Trains once with canaries: random tokens, each canary in place of a training row. A coin decides
+/// for each canary whether the run trains on it or on its neighbour under the plan's adjacency: no
 /// row, a row of empty places (whose gradient is zero), or another random row. The adversary sees
 /// the model after the last step, and compares the canaries' losses with the losses of references,
 /// which are random rows that were never trained on.
 ///
 /// Guesses: a canary was present if its loss is below the mean loss of all canaries (under
-/// replace_one: below the other row's loss); the further, the clearer. Guesses are functions of
-/// releases, so audit.hpp's bounds are valid.
+/// replace_one: below the other row's loss). A larger difference makes a clearer guess. Guesses are
+/// functions of releases, so audit.hpp's bounds are valid.
 ///
 /// Exposure: let m = log2(references + 1), and E in [0, m] a canary's exposure. If the canary was
 /// not trained on, its rank among the references is uniform, because all are drawn alike, so P[E >=

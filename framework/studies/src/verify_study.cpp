@@ -41,8 +41,8 @@ Json object_of(const RecordDirectory& directory, const std::string& name) {
   return json;
 }
 
-/// The entries of a lock file, one per plugin. Maps the entry without the plugin's traits to these
-/// traits, which depend on the components that runs use.
+/// Maps each plugin's entry in a lock file, without its traits, to its traits, which depend on the
+/// components that runs use.
 using LockedPlugins = std::map<std::string, std::set<std::string>>;
 
 LockedPlugins locked_plugins(const std::string& lock) {
@@ -67,8 +67,8 @@ LockedPlugins locked_plugins(const std::string& lock) {
   return plugins;
 }
 
-/// Whether a text of a manifest matches the study's text: either literally, or as a file in any
-/// folder that a relative path names.
+/// Whether a text of a manifest matches the study's text: they are equal, or the study's text is a
+/// relative path that could name the manifest's file from some folder.
 bool is_text_of(const std::string& found, const std::string& asked) {
   if (found == asked) return true;
   fs::path end;
@@ -337,8 +337,8 @@ class StudyVerifier {
   }
 
   /// Only the data can show which rows were scored. This checks two facts that follow from the
-  /// manifests: an arm that uses its search's data was scored on its own rows, and rows that are
-  /// read differently cannot be distinguished from the comparison's rows.
+  /// manifests: an arm with the same data as its search was scored on rows that the arm uses, and
+  /// `read_alike` says whether the search and the comparison read rows in the same way.
   void check_scored_rows() {
     Study& study = *plan_.study;
     const Json& search = json_.at("search");
@@ -386,7 +386,7 @@ class StudyVerifier {
     if (said.size() != derived.size()) problem(file + ": says more than a study does");
   }
 
-  /// Repeats the checks that plan_study() makes before the first run.
+  /// Repeats plan_study()'s checks of equal privacy.
   void check_equal_privacy() {
     if (!plan_.study->equal_privacy) return;
     for (const PlannedArm& arm : plan_.arms) {
@@ -413,7 +413,7 @@ class StudyVerifier {
   Json json_;
   StudyPlan plan_;
   StudyRuns runs_;
-  LockedPlugins locked_;  // of the runs
+  LockedPlugins locked_;  // the plugins in the runs' lock files
 };
 
 }  // namespace

@@ -39,12 +39,12 @@ enum class AuditKind {
   repeated,
 };
 
-/// The two neighbours of repeated runs.
+/// The neighbouring data sets that an audit compares.
 enum class AuditNeighbours {
   canary = 1,  ///< A canary is present or absent; the other rows are arbitrary.
   /// Rows whose sum in single precision changes by many clip norms when one row is added: 2^k + 1
-  /// contributions of a whole clip norm, followed by many that are just under half a unit in the
-  /// last place of such a sum.
+  /// contributions of a whole clip norm, followed by many contributions just under half a unit in
+  /// the last place of such a sum.
   rounding,
   /// Rows of which only one has a gradient, in all coordinates. If noise is rounded before it is
   /// added, then without that row, released numbers near 0 show the rounding steps (Mironov 2012).
@@ -53,7 +53,7 @@ enum class AuditNeighbours {
 
 /// The rows besides the canaries.
 enum class AuditRows {
-  of_the_data = 1,  ///< The manifest's, which are private.
+  of_the_data = 1,  ///< The manifest's rows, which are private.
   drawn,            ///< Drawn from a public distribution (drawn_rows.hpp): no data is read.
 };
 
@@ -66,10 +66,10 @@ struct AuditOptions {
   /// Values other than `canary` require repeated runs; such audits make all rows themselves, and
   /// use only the first step.
   AuditNeighbours neighbours = AuditNeighbours::canary;
-  /// one_run: the number of canaries; 0: as many as there are examples, at most 1000. repeated: the
-  /// number of rows that are tried as the canary, from the first row to the last. If it is above 1,
-  /// the first two thirds of the runs choose one row and the statistic, and guesses are made for
-  /// the last third (0: one row, in the middle).
+  /// one_run: the number of canaries; 0: as many as there are examples, at most 1000.
+  /// repeated: the number of rows, spread evenly from first to last, that are tried as the canary;
+  /// 0: one row, in the middle. If several are tried, the first two thirds of the runs choose one
+  /// row and the statistic, and guesses are made for the last third.
   std::uint64_t canaries = 0;
   std::uint64_t runs = 1000;  ///< For `repeated`.
   double confidence = 0.99;   ///< In (0, 1).
@@ -85,15 +85,16 @@ struct AuditOptions {
 /// A lower bound by one method.
 struct AuditBound {
   std::string method;  ///< "one_run", "one_run_f_dp", "one_run_gaussian", "repeated", ...
-  /// Whether the bound is valid only for Gaussian releases (with any noise), or for all releases.
+  /// Whether the bound is valid only for Gaussian releases, with any noise; if not, for all
+  /// releases.
   bool assumes_gaussian = false;
   /// Whether the bound is valid only for Gaussian releases sampled with the charged probabilities.
   bool assumes_sampling = false;
   Guesses guesses;
   double epsilon = 0.0;  ///< At the plan's delta; 0 if nothing was found.
   double mu = 0.0;       ///< For methods that assume Gaussian releases without sampling.
-  /// For methods that assume sampled Gaussian releases: the smallest factor by which the noise must
-  /// have been divided.
+  /// For methods that assume sampled Gaussian releases: a lower bound on the factor by which the
+  /// charged noise must have been divided.
   double factor = 0.0;
 };
 
@@ -108,7 +109,7 @@ std::optional<SampledFamily> sampled_family(const Event& charged, Adjacency adja
 AuditBound bound_by(const std::string& method, const Guesses& guesses, double delta,
                     double confidence, const std::optional<SampledFamily>& family);
 
-/// How well a model remembers canaries of random tokens. Carlini et al. 2019.
+/// How well a model memorises canaries of random tokens. Carlini et al. 2019.
 struct Exposure {
   /// The mean, over the canaries that were trained on, of log2((references + 1) / rank), in bits,
   /// where the canary's loss is ranked among the losses of rows that were not trained on.
@@ -121,8 +122,8 @@ struct Exposure {
 };
 
 struct AuditResult {
-  /// The first bound is the audit's. Its method was fixed before the coins were flipped, so no
-  /// correction is needed. The other bounds are for comparison; each is valid by itself at the
+  /// The first bound is the audit's result. Its method was fixed before the coins were flipped, so
+  /// no correction is needed. The other bounds are for comparison; each is valid by itself at the
   /// confidence.
   std::vector<AuditBound> bounds;
   Adjacency adjacency = Adjacency::add_or_remove_one;
@@ -140,16 +141,16 @@ struct AuditResult {
 
 nlohmann::json to_json(const AuditResult& result);
 
-/// Why a plan cannot be audited; nothing if it can. Excluded are federated runs, augmentation, and
-/// aggregators that use differences of gradients, in which canaries with constant gradients cancel.
+/// Why a plan cannot be audited; nothing if it can. Excluded are federated runs, augmentation,
+/// balanced class weights, and aggregators of gradient differences, in which canaries cancel.
 std::optional<std::string> refuses_audit(const Plan& plan);
 
 /// Trains on the manifest's own rows, except for rows that canaries replace, and keeps nothing: the
 /// models are discarded, the ledgers are in a temporary directory that is deleted, and no account
-/// is charged, because nothing is released. The result depends on the canaries' coins, on noise,
-/// and on the private rows as much as the releases of the runs do: if it is published, it costs the
-/// rows as much as all runs that were made. With drawn rows there are no private rows, and the plan
-/// may have been made from recorded facts.
+/// is charged, because nothing is released. The result depends on the coins, on the noise and, like
+/// the runs' releases, on the private rows: publishing it costs these rows as much as all runs that
+/// were made. With drawn rows there are no private rows, and the plan may have been made from
+/// recorded facts.
 /// \throws ConfigError for numbers out of range and plans for which refuses_audit() has a reason.
 AuditResult audit(const Plan& plan, const AuditOptions& options);
 

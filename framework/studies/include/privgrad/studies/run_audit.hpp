@@ -29,7 +29,7 @@ struct RunAudit {
 /// \param options  `rows` and `key` are ignored.
 /// \throws PrivacyError if the run does not verify (verify_run()); ConfigError if the run did not
 ///   make all steps that its budget pays for, because the audit would then cover more steps than
-///   the proof; as audit() and RecordDirectory.
+///   the proof; errors of audit() and RecordDirectory.
 RunAudit audit_run(const RecordDirectory& directory, const Catalog& catalog, AuditOptions options);
 
 /// Checks audit.json, if it exists: that it belongs to this run, that its bound follows from its
@@ -38,8 +38,8 @@ RunAudit audit_run(const RecordDirectory& directory, const Catalog& catalog, Aud
 /// \param verified  the run's verification. Problems and notes are added.
 void check_audit(const RecordDirectory& directory, Verification& verified);
 
-/// Repeats the audit of audit.json, which takes as long as before. Differences are problems.
-/// \throws IoError if there is no audit.json; as audit_run().
+/// Repeats the audit of audit.json, which takes as long as before; differences become problems.
+/// \throws IoError if there is no audit.json; errors of audit_run().
 void repeat_audit(const RecordDirectory& directory, const Catalog& catalog, int threads,
                   Verification& verified);
 

@@ -15,9 +15,9 @@ namespace privgrad::core {
 /// sources) or that apply to rows after reading.
 bool read_alike(const Manifest& one, const Manifest& other);
 
-/// The number of rows on which a search scored that the comparison also uses for training or
-/// testing. Reads the rows. Features are compared in the source's form, before transforms, and
-/// without targets, which may be numbered differently.
+/// Counts the rows on which a search scored candidates, and how many of them the comparison also
+/// uses for training or testing. Reads the rows. Features are compared in the source's form, before
+/// transforms, and without targets, which may be numbered differently.
 ScoredRows scored_rows(const StudyPlan& search, const StudyPlan& comparison);
 
 /// The member `rows` of `search`, described in docs/studies.md.

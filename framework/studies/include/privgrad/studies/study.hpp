@@ -42,8 +42,8 @@ struct Arm {
   std::string name;     ///< Unique; the name of its folders: LEVEL+VARIANT, or VARIANT.
   std::string variant;  ///< The name used for comparisons; the same at each level.
   std::size_t level = 0;
-  std::map<std::string, std::string>
-      labels{};  ///< The labels of its values, by key; a named arm has only its level's label.
+  /// The labels of its values, by key; a named arm has only its level's label.
+  std::map<std::string, std::string> labels{};
   std::vector<ManifestChange> changes{};
 };
 
@@ -104,8 +104,7 @@ struct Study {
   std::filesystem::path base_file;   ///< "" if the base is inline.
   Value base;                        ///< The inline base.
   std::vector<ManifestChange> sets;  ///< `set`: changes of the base, in all arms.
-  /// The axis of privacy levels. Arms are compared with each other separately at each
-  /// level.
+  /// The axis of privacy levels. Arms are compared only with arms of the same level.
   std::optional<Axis> levels;
   std::vector<Axis> axes;  ///< The other axes.
   /// The arms of the grid, in which the last axis varies fastest, then the named arms; at least

@@ -19,7 +19,7 @@ struct RunRecord {
   std::map<std::string, std::optional<double>> metrics;  ///< train_loss, ...
   /// The time of the training loop; 0 if unknown.
   double seconds = 0.0;
-  std::string data_commitment = {};  ///< From its ledger; "" if there is none.
+  std::string data_commitment = {};  ///< From the run's ledger; "" if there is none.
 };
 
 /// \returns nothing if the run was interrupted.

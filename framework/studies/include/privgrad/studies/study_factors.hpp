@@ -13,8 +13,8 @@ namespace privgrad::core {
 
 /// The arms of a study's grid by their place on it, with their values per seed.
 struct FactorGrid {
-  std::vector<Axis> factors;  ///< Of two values or more.
-  /// The arms with a value for every run, by the indices of their factors' values.
+  std::vector<Axis> factors;  ///< Those with at least two values.
+  /// The values of each arm that has one for every run, by the indices of its factors' values.
   std::map<std::vector<std::size_t>, std::vector<double>> cells;
 };
 

@@ -16,16 +16,16 @@ namespace privgrad::core {
 /// The finished runs of a study: [arm][seed], in the study's order.
 using StudyRuns = std::vector<std::vector<RunRecord>>;
 
-/// The runs of an arm that trains the same models as another arm: the other arm's runs, each with
-/// the epsilon that the plan of this arm proves.
+/// Returns the runs of another arm that trains the same models, with the epsilon that `plan`
+/// proves.
 std::vector<RunRecord> runs_as(const Plan& plan, std::vector<RunRecord> runs);
 
 /// results.csv: one row per run, in the study's order.
 std::string results_csv(const StudyPlan& plan, const StudyRuns& runs);
 
-/// The number of seeds of the next look, if the study's rule requires more seeds after these runs,
-/// that is, if this look is not the last and an interval is wider than the rule allows. Arms that
-/// cannot be compared are ignored, because more seeds would not change that.
+/// The number of seeds of the next look, if this look is not the last and an interval is wider than
+/// the study's rule allows. Arms that cannot be compared are ignored, because more seeds would not
+/// change that.
 /// \returns nothing if no more seeds are required, or without a rule.
 std::optional<std::size_t> next_seeds(const StudyPlan& plan, const StudyRuns& runs);
 

@@ -12,8 +12,9 @@
 /// the largest epsilon for which P[v or more guesses are right] is below a.
 ///
 /// Why searching among all epsilons is valid: an epsilon is rejected if v is large enough, and a
-/// larger epsilon needs a larger v. Rejecting an epsilon below the true one is not an error. If any
-/// larger epsilon is rejected, the true epsilon is rejected too, which has probability at most a.
+/// larger epsilon needs a larger v. Rejecting an epsilon below the true one is not an error. If an
+/// epsilon above the true one is rejected, the true epsilon is rejected too, which has probability
+/// at most a.
 namespace privgrad::core {
 
 /// The guesses of an audit.
@@ -102,14 +103,14 @@ double gaussian_epsilon(double mu, double delta);
 /// \returns the mu whose gaussian_epsilon() equals this epsilon.
 double gaussian_mu(double epsilon, double delta);
 
-/// The best number of guesses about m canaries, the clearest first, if a coin's two sides are
-/// distinguished as N(0, 1) from N(mu, 1): the expected number of right guesses follows from the
-/// normal law. The choice depends only on public numbers, so it needs no correction.
+/// The best number of guesses about m canaries, the clearest first, if the two sides of a coin are
+/// as hard to distinguish as N(0, 1) and N(mu, 1): the expected number of right guesses follows
+/// from the normal law. The choice depends only on public numbers, so it needs no correction.
 /// \param bound  a lower bound on epsilon from guesses, to be maximised.
 template <class Bound>
 Guesses best_guesses(std::uint64_t canaries, double mu, const Bound& bound);
 /// The best number of guesses about canaries that are distinguished with a given accuracy.
-/// \param accuracy  a function of a share in (0, 1]: the share of right guesses among this share of
+/// \param accuracy  maps a share in (0, 1] to the proportion of right guesses among this share of
 ///   the guesses, the clearest ones.
 template <class Accuracy, class Bound>
 Guesses best_guesses_by(std::uint64_t canaries, const Accuracy& accuracy, const Bound& bound);

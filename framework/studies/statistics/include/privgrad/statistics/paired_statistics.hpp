@@ -27,9 +27,8 @@ SampleSummary summarize(std::span<const double> values, std::size_t looks = 1);
 /// Two tests of whether the mean of paired differences is 0.
 struct PairedComparison {
   SampleSummary difference;
-  /// Student's t, two-sided: exact for normal differences, and consistent with the interval.
-  /// Absent for one pair, or if all differences are equal but not 0, so that there is no
-  /// spread.
+  /// Student's t, two-sided: exact for normal differences, and consistent with the interval. Absent
+  /// for one pair, or if all differences are equal but not 0, so that there is no spread.
   std::optional<double> p;
   /// The share of all patterns of signs under which the mean is at least as far from 0. Exact if
   /// each difference is as likely as its negative, normal or not. At least 2^(1-n). Absent for more

@@ -9,10 +9,9 @@
 
 #include "privgrad/statistics/audit_statistics.hpp"
 
-/// How detectable a canary is in a sampled run: trade-off functions of Poisson-sampled
-/// Gaussian releases, composed numerically. Pure functions, independent of any accountant:
-/// an audit that used the accountant to judge its guesses could not detect a wrong
-/// accountant.
+/// How detectable a canary is in a sampled run: trade-off functions of Poisson-sampled Gaussian
+/// releases, composed numerically. Pure functions, independent of any accountant: an audit that
+/// used the accountant to judge its guesses could not detect a wrong accountant.
 namespace privgrad::core {
 
 /// A number of identical releases.
@@ -29,8 +28,8 @@ enum class CoinSides {
 };
 
 /// The guesses of an adversary who sees all releases and knows everything except one canary's coin:
-/// the smallest probability of wrong guesses for a given probability of right ones, averaged over
-/// both sides of the coin.
+/// the smallest probability of wrong guesses for a given probability of right guesses, averaged
+/// over both sides of the coin.
 class GuessCurve {
  public:
   /// \returns a lower bound on P[a guess is made and wrong] among all rules for which P[a guess is
