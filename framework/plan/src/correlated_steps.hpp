@@ -17,7 +17,7 @@ std::shared_ptr<const CorrelatedPlan> plan_correlated_steps(const StepSetting& s
                                                             const StepPlan& steps,
                                                             CorrelatedPlanner& planner);
 
-/// The charges of releases whose batches are drawn by coins, each step amplified by its draw.
+/// The charges of steps whose batches are drawn by coins, amplified by this sampling.
 /// \param plan  without an order.
 /// \throws PrivacyError with the place, for a sampler that may redraw an example too soon.
 std::vector<Charge> amplified_charges(const Manifest& manifest, const Components& made,

@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kFrozenKey = "model.train";
 
-/// Large enough that weights are rarely read, and small enough that the rows' outputs fit a cache.
+/// Enough rows that weights are rarely read, but so few that their outputs fit into a cache.
 constexpr std::size_t kRowsOfFeatures = 256;
 
 /// Consecutive examples of a data set.

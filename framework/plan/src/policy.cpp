@@ -30,7 +30,7 @@ bool matches(const PolicyRule& rule, const std::string& file) {
   });
 }
 
-/// A list of a policy; empty if it has none.
+/// A list in a policy; empty if the key is absent.
 std::vector<std::string> list_of(const Params& keys, std::string_view key) {
   return keys.has(key) ? keys.texts(key) : std::vector<std::string>{};
 }

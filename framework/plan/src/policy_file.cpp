@@ -1,4 +1,4 @@
-// Reads policies, and finds those in force.
+// Reads policies, and finds the policies in force.
 #include <cstdlib>
 #include <sstream>
 #include <utility>

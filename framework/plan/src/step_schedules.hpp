@@ -42,8 +42,8 @@ struct StepSchedules {
   StepValues at(double scale) const;
 };
 
-/// \param noise_adapts  true if these values are only the initial noise, so that privacy.calibrate:
-///   all has no noise to scale.
+/// \param noise_adapts  whether the noise values are only the initial ones, so that
+///   `privacy.calibrate: all` must not scale them.
 /// \throws ManifestError for a value that is not allowed, and for open scales without a target.
 StepSchedules plan_schedules(const Manifest& manifest, const OwnerSetting& owner,
                              std::uint64_t steps, bool noise_adapts);

@@ -54,7 +54,7 @@ class KeptNumbers {
   std::string schedules_text() const;
 
  private:
-  /// The schedule of a run, or of one of its participants, whose learning rates may differ.
+  /// The schedule of a run, or of one of its participants, which may have other learning rates.
   struct Schedule {
     std::string slot;
     std::uint64_t steps = 0;
