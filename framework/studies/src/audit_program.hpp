@@ -22,7 +22,7 @@ class SpareLayout {
   SpareLayout(std::vector<ParameterGroup> groups, std::size_t spares);
 
   std::size_t spares() const { return spares_; }
-  /// The number of parameters without the spare ones.
+  /// The number of parameters without the spare parameters.
   std::size_t parameters() const { return inner_.back().offset + inner_.back().size; }
   std::span<const ParameterGroup> inner() const { return inner_; }
   /// The groups with the spare parameters.

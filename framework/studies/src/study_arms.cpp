@@ -164,7 +164,7 @@ std::size_t levels_of(const StudyAxes& axes) {
   return axes.has_levels ? axes.axes.front().values.size() : 1;
 }
 
-/// An arm of a level, whose variant is not set yet.
+/// An arm at this level, without a variant yet.
 Arm arm_of_level(const StudyAxes& axes, std::size_t level, const std::string& file) {
   Arm arm;
   arm.level = level;

@@ -23,10 +23,10 @@ FactorGrid grid_of(const StudyPlan& plan, const StudyRuns& runs, const std::stri
 /// Computes marginal means of each factor (an axis, or the levels, with at least two values), and
 /// the interaction of each pair of factors, in one metric.
 ///
-/// Only arms of the grid count. The means of a factor use only combinations of the other factors in
-/// which each of its values has a run for each seed and none of these runs diverged. Everything is
-/// first computed per seed, so intervals and tests are over seeds, as for differences between arms,
-/// and are valid for any dependence between arms.
+/// Only arms of the grid count. The means of a factor use only complete combinations of the other
+/// factors: for each of the factor's values, all seeds have a run, and none of these runs diverged.
+/// Everything is first computed per seed, so intervals and tests are over seeds, as for differences
+/// between arms, and are valid for any dependence between arms.
 ///
 /// - The intervals of a factor's means are jointly valid with 95 % (Student's t; Bonferroni over
 ///   its values).
