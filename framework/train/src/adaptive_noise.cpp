@@ -55,7 +55,7 @@ bool AdaptiveNoise::choose(std::uint64_t step, Workbench& bench, const Dataset& 
 std::optional<double> AdaptiveNoise::measure(std::uint64_t step, Workbench& bench,
                                              const Dataset& test, Ledger& ledger) {
   if (adapts_.is_charged()) return release_change(step, bench, ledger);
-  // The rows are public and the model was released.
+  // This costs nothing, because the rows are public and the model was released.
   const Program& program = bench.program_for_public_rows(plan_, executor_);
   return measured_on_test_rows(adapts_.measurement, evaluate(program, test, executor_),
                                test.rows());

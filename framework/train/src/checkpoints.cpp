@@ -98,16 +98,16 @@ std::string place_of(const fs::path& directory) {
   return fs::canonical(directory, failure).string();
 }
 
-/// Whether a private folder belongs to the finished run in a directory: its settled summary is then
-/// the directory's summary.json.
+/// Whether a private folder belongs to the finished run in a directory: whether the settled summary
+/// in the folder equals the directory's summary.json.
 bool is_of_finished(const CheckpointFolder& folder, const fs::path& directory) {
   const auto settled = folder.settled_summary();
   return settled &&
          RecordDirectory(directory).read_beginning("summary.json", settled->size() + 1) == *settled;
 }
 
-/// Removes kResumeFile and the folder `name` of private states, once the run's summary is written.
-/// Does nothing if the folder has checkpoints of another run.
+/// Removes kResumeFile and the private folder `name`, once the run's summary is written. Does
+/// nothing if the folder has checkpoints of another run.
 void clean_up(const fs::path& directory, const fs::path& state, const std::string& name) {
   if (CheckpointFolder::is_there(state, name)) {
     CheckpointFolder folder = CheckpointFolder::open(state, name);

@@ -62,7 +62,7 @@ bool DeviceSteps::take(const DrawnStep& drawn, Workbench& bench) {
   state_.in_program([&] {
     sum = run_.sum(drawn.step, {drawn.batch, clip, state_.manifest.microbatch_size}, bench.memory,
                    check ? &*check : nullptr);
-    // The receipt shows that the charge is on the disk; without it there is no key to pass on.
+    // The receipt shows that the charge is on the disk; without a receipt there is no noise key.
     noise = state_.mechanism.pay_for_noise(clip.clip_norm, state_.receipts.take(),
                                            state_.plan.batch_size[drawn.step]);
     state_.gradient_noise = noise->stddev();

@@ -12,7 +12,7 @@
 namespace privgrad::core {
 namespace {
 
-/// A step whose contributions are clipped, in the form that the engines below need.
+/// The inputs from which the engines below compute the sums of a step.
 struct ClippedStep {
   const DrawnStep& drawn;
   const Clip& clip;
@@ -107,7 +107,7 @@ class ExactSteps final : public HostSteps {
   std::vector<Released> release_sums(const ClippedStep& now) override {
     const std::size_t most_rows = state_.manifest.microbatch_size;
     SumMemory& memory = now.bench.memory;
-    // Correlated noise keeps whole sums from step to step.
+    // A correlated mechanism keeps whole sums from step to step, so they are not deferred.
     return one(state_.release(
         state_.correlated
             ? exact_sum(now.program, state_.data, now.drawn.batch, now.clip, state_.executor,

@@ -7,9 +7,8 @@
 
 namespace privgrad::core {
 
-/// \returns the engine that makes the plan's steps in this process: with exact sums, in floating
-///   point or on the aggregator's grid; with or without noise; and with differences of gradients if
-///   the aggregator uses them.
+/// \returns the engine that makes the plan's steps in this process. It fits the arithmetic of the
+///   plan, the presence of noise, and the aggregator's use of differences of gradients.
 std::unique_ptr<StepEngine> make_host_steps(StepState& state);
 
 }  // namespace privgrad::core

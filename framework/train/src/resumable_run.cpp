@@ -296,7 +296,7 @@ void ResumableRun::train_and_report() {
   close();
 }
 
-/// Leaves the directory as it is: a resumed run leaves the same output as an uninterrupted one.
+/// Writes no output file, so that the resumed run leaves the same files as an uninterrupted run.
 void ResumableRun::stop_for_later() {
   save(Stop::orderly);
   result_.metrics = output_.last_metrics();

@@ -257,7 +257,7 @@ class Training final : ResumableRun {
   bool report_on_the_way() {
     if (!plan_.report || !plan_.report->is_due(result_.steps, plan_.affordable_steps)) return false;
     const auto made = release_report(plan_.report->charge_behind(result_.steps));
-    // The plan reserves budget for all reports, so the next step is not paid for, either.
+    // The plan's budget includes all reports; if it is used up here, the next step ends the run.
     if (!made) return false;
     reported_.steps.push_back(result_.steps);
     reported_.between.push_back(made->value);
@@ -265,7 +265,7 @@ class Training final : ResumableRun {
   }
 
   std::optional<ReportedAccuracy> release_report(const Charge& charge) {
-    // the evaluated parameters, which were checked and may be published
+    // fetches the parameters to evaluate, which were checked and may be published
     trainer_->bring_home(bench_);
     const auto made = release_accuracy(
         plan_, charge, divisor_of(plan_, result_.counts), [&] { return halves(); },
@@ -282,8 +282,8 @@ class Training final : ResumableRun {
     return correct_halves(*bench_.program, data_.train, all_rows(data_.train.rows()), *executor_);
   }
 
-  /// \returns whether the measurement that chooses the step's noise, and the step, are paid for. If
-  ///   not, nothing was released.
+  /// Pays for the measurement that chooses the step's noise, if one is due, and for the step.
+  /// \returns whether both are paid for.
   bool pay_for(std::uint64_t step) {
     const bool paid = trainer_->choose_noise(step, bench_, data_.test) && trainer_->pay_for(step);
     if (ledger() != nullptr) result_.epsilon = ledger()->spent();
@@ -388,11 +388,11 @@ class Training final : ResumableRun {
   Workbench bench_;
   std::optional<Trainer> trainer_;        // destroyed before bench_, which its steps may use
   std::optional<MovingAverage> average_;  // if the manifest requests one
-  std::uint64_t chosen_ = 0;              // the step whose model is kept, if a random one is
-  std::vector<float> kept_;               // the parameters of that model
+  std::uint64_t chosen_ = 0;              // the step whose model is kept by random_iterate
+  std::vector<float> kept_;               // the model before step chosen_
   ReportedAccuracies reported_;           // if the manifest requests them
   bool has_reported_ = false;             // whether the report of the kept model was paid for
-  // whether that step was made; otherwise the last model is kept
+  // whether the run reached step chosen_; otherwise the last model is kept
   bool has_random_iterate_ = false;
 };
 

@@ -19,7 +19,7 @@
 namespace privgrad::core {
 namespace {
 
-/// A number of rows for which a pass takes much longer than its setup, but is still quick.
+/// With this many rows, a pass takes much longer than its setup, but is still quick.
 constexpr std::size_t kMostRows = 256;
 /// The time of noise, optimizer and copies, per parameter and step.
 constexpr double kSecondsPerParameter = 2e-8;

@@ -294,7 +294,7 @@ Json RunOutput::summary(const RunResult& result) const {
   json["metrics"] = to_json(result.metrics);
   json["threads"] = options_.threads;
   json["processes"] = options_.cluster == nullptr ? 1 : options_.cluster->size();
-  // The time of a step depends on the number of its examples.
+  // The time of a step depends on the number of its examples, which is private.
   json["seconds"] = manifest.mode == Mode::release ? Json(nullptr) : Json(result.seconds);
   json["run_dir"] = options_.directory.string();
   return json;

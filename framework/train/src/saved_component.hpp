@@ -9,8 +9,8 @@
 
 namespace privgrad::core {
 
-/// Writes the state of a component, according to its list.
-/// \param slice  the elements of its vectors in this process, if processes share a component; if
+/// Writes the state of a component, as its Stateful::state() lists it.
+/// \param slice  the elements of the vectors in this process, if processes share a component; if
 ///   absent: all.
 void save_component(StateWriter& out, Stateful& component, const std::optional<Slice>& slice = {});
 /// Reads the state. Vectors that start() has made keep their length.

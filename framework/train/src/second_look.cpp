@@ -196,7 +196,7 @@ class SecondLook::Child {
 
   ~Child() {
     ::close(socket_);
-    ::kill(pid_, SIGKILL);  // another process may hold the other end, too
+    ::kill(pid_, SIGKILL);  // closing may not end it: another process may hold a copy of the socket
     while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }

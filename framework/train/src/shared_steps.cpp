@@ -33,7 +33,8 @@ RandomKey key_from(std::span<const std::uint8_t> bytes) {
 SharedSteps::SharedSteps(StepState& state, ProcessGroup& processes)
     : StepEngine(state), processes_(processes) {}
 
-/// Whether the optimizer moves each parameter depending only on its own coordinate.
+/// Whether each process updates its own slice: only if the optimizer acts on each coordinate alone,
+/// and without differences of gradients.
 bool SharedSteps::takes_slices() const {
   return !state_.differences && state_.made.optimizer->is_coordinatewise();
 }
@@ -73,7 +74,7 @@ bool SharedSteps::take(const DrawnStep& drawn, Workbench& bench) {
 }
 
 void SharedSteps::take_part(const StepOrder& order, Workbench& bench) {
-  // Process 0 has the step's only receipt.
+  // Process 0 has paid for the step, and sends the noise key with the order.
   if (state_.correlated) state_.correlated->use_secret_key(order.noise);
   std::optional<ContributionCheck> check;
   if (order.checked < order.batch.size())

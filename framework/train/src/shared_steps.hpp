@@ -25,7 +25,7 @@ class SharedSteps final : public StepEngine {
 
   /// Makes a step; called at process 0.
   bool take(const DrawnStep& drawn, Workbench& bench) override;
-  /// Called at the other processes, with the step's receipt in hand if noise is correlated.
+  /// Called at the other processes; with correlated noise, after taking over the step's receipt.
   /// \throws as take(); IoError if a process is gone.
   void take_part(const StepOrder& order, Workbench& bench);
 
@@ -34,9 +34,9 @@ class SharedSteps final : public StepEngine {
   void restore_optimizer(StateReader& in) override;
 
  private:
-  /// The results of a step that every process keeps.
+  /// The results of a step.
   struct Made {
-    /// The releases, at process 0 if the optimizer needs whole gradients.
+    /// The whole releases, at process 0; empty if each process updates its own slice.
     std::vector<Released> whole;
     double noise_stddev = 0.0;
     double unclipped = 0.0;      // the released share, if the clip norm is adaptive

@@ -37,16 +37,16 @@ struct StepState {
 
   /// The step's clipping, with the clip norm in use.
   Clip clip_of_step(std::uint64_t step);
-  /// Copies the scaling of the coordinates before the clipping sees norms of the step's rows, so
-  /// that these cannot affect it.
+  /// Copies the scaling of the coordinates. Must be called before the clipping sees norms of the
+  /// step's rows, so that the rows cannot affect the scaling.
   void copy_scaling();
   /// Uses the step's receipt.
   /// \throws PrivacyError
   Released release(BoundedOnGrid sum, double divisor);
   Released release(Bounded sum, double divisor);
   Released release_without_noise(Bounded sum, double divisor);
-  /// The gradient for the optimizer, and the next clip norm or the next step's scaling, derived
-  /// only from a released value.
+  /// Derives the gradient for the optimizer, and the next clip norm or the next step's scaling,
+  /// only from the released value.
   /// \returns nothing if the gradient is the release itself.
   std::optional<Released> gradient_of(const Clip& clip, const Released& released);
   /// The gradient from all releases of the step, if the aggregator uses differences.
@@ -81,7 +81,7 @@ struct StepState {
   ContributionChecks contribution_checks;
   Receipts receipts;
 
-  // the clip norm of the last step
+  // the clip norm of the last step or, with adaptive clipping, of the next step
   double clip_norm;
   std::optional<double> clipped_fraction;
   double gradient_noise = 0.0;

@@ -84,7 +84,7 @@ void Trainer::open_ledger(const std::filesystem::path& file, const nlohmann::jso
 }
 
 void Trainer::watch_sampling() {
-  // A plan with a public order compares each batch with the order for which it is charged.
+  // With a public order, draw_batch() compares each batch with the order that was charged for.
   if (plan_.public_order() == nullptr)
     sampling_watch_.emplace(plan_.charges, plan_.manifest->sampler.component->full_name());
 }
@@ -243,7 +243,7 @@ bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
 
 void Trainer::take_part(const StepOrder& order, Workbench& bench) {
   check_class_weights(bench);
-  // A step has only one receipt; with correlated noise, process 0 keeps it.
+  // A correlated mechanism needs a receipt in each process; process 0 has paid for the step.
   if (state_->correlated) take_over(order.step, 1);
   shared_->take_part(order, bench);
 }
@@ -298,7 +298,7 @@ void Trainer::draw_batch(std::uint64_t step) {
               [&] { state_->made.sampler->sample(step, rows, coins_of(step), batch_); });
   }
   if (sampling_watch_) sampling_watch_->check(step, rows, batch_);
-  // The coins of a finished epoch would reveal who was in which of its batches.
+  // The coins of a finished epoch would reveal which examples were in which batch.
   if (coins_ && step == coins_->last) forget_coins();
   const DrawnOrder* order = plan_.public_order();
   if (separation_watch_) {

@@ -42,8 +42,8 @@ struct ReportedAccuracies {
 };
 
 /// Pays for a report, and then releases the accuracy of a model.
-/// \param charge  PlannedReport::charge(), or charge_behind() for a number of steps. It determines
-///   the noise: each charge has its own noise, all derived from one key.
+/// \param charge  PlannedReport::charge() for the final model, otherwise charge_behind(). Reports
+///   with different charges have different noise, all derived from `key`.
 /// \param divisor  the divisor of the sum, from divisor_of().
 /// \param halves_of_rows  computes correct_halves() of all training rows, after the payment.
 /// \param model  the parameters of the model.

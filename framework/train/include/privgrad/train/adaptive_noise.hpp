@@ -20,7 +20,7 @@
 
 namespace privgrad::core {
 
-/// Returns the measurement on public test rows: their mean loss, or the share classified correctly.
+/// Returns the measurement on public test rows: their mean loss, or the share of correct answers.
 /// \throws IoError if there are no test rows, because the declared test split received none.
 double measured_on_test_rows(const Measurement& measurement, const Evaluation& sums,
                              std::size_t rows);

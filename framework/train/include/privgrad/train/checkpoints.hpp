@@ -17,26 +17,27 @@
 
 namespace privgrad::core {
 
-/// The reason why a run of this plan cannot make checkpoints; "" if it can.
+/// The reason why a run cannot make checkpoints in this state folder; "" if it can.
 std::string why_no_checkpoints(const std::filesystem::path& state);
 
-/// Whether a repeated step is identical to the last bit: with exact sums by a program that promises
-/// its bits (ExactClipping, ReproducibleRows), or without noise.
+/// Whether a resumed run may repeat steps: always without noise; otherwise only if a repeated step
+/// has the same bits, with exact sums by a program that promises this (ExactClipping,
+/// ReproducibleRows).
 bool steps_are_repeatable(const Plan& plan);
 
-/// The hash of the transformed training examples if a transform does not promise the bits of its
-/// rows; otherwise "". The hash is private, and is compared when a run is resumed.
+/// The hash of the transformed training examples if some transform does not promise to reproduce
+/// its rows; otherwise "". The hash is private, and is compared when a run is resumed.
 std::string transformed_hash(const Plan& plan, const Dataset& train);
 
 /// The hash of the assignment of examples to clients. Like transformed_hash(), it is private and is
 /// compared when a run is resumed.
 std::string hash_of_shards(const FederatedPlan& federated);
 
-/// The key for the draws of a resumed run's plan.
+/// The key from which the plan of a resumed run draws the order of examples and the clients.
 /// \throws IoError if the run's private folder is missing, or does not contain the key.
 RandomKey kept_plan_key(const std::filesystem::path& directory, const std::filesystem::path& state);
 
-/// The schedules with which a resumed run began, as in KeptNumbers.
+/// The schedules with which a resumed run began, as a text for KeptNumbers.
 /// \throws IoError as kept_plan_key().
 std::string kept_schedules(const std::filesystem::path& directory,
                            const std::filesystem::path& state);
@@ -65,7 +66,7 @@ class Checkpoints {
  public:
   /// For a new run: makes its private folder, and writes the folder's name to the run's directory.
   static Checkpoints begin(const Plan& plan, const RunOptions& options);
-  /// For an interrupted run.
+  /// Opens the private folder of an interrupted run.
   /// \throws ConfigError if it is finished; IoError if the directory contains no run, or there is
   ///   nothing from which to resume.
   static Checkpoints take_up(const Plan& plan, const RunOptions& options);
@@ -76,7 +77,7 @@ class Checkpoints {
   static std::string bound_to(const Plan& plan, const std::string& lock,
                               const DataCommitment& data);
 
-  /// Returns the content of the checkpoint to resume from, once its head matches this run.
+  /// Returns the content of the checkpoint to resume from, after comparing its head with this run.
   /// \throws PrivacyError naming the part that differs; IoError if there is no checkpoint.
   std::string content(const Plan& plan, const RunOptions& options);
 
@@ -85,21 +86,20 @@ class Checkpoints {
   /// \param body  the text that content() will return.
   void write(const Plan& plan, const RunOptions& options, std::string_view body);
 
-  /// Records on the disk the hash of content that is about to be published; returns once the record
-  /// is written.
-  /// \param hash  the hash of the published content.
+  /// Records the hash of content that is about to be published; returns once the record is on the
+  /// disk.
   void bind(const std::string& what, const std::string& hash) {
     folder_.bind(shown_, what, hash);
     ++shown_;
   }
   std::uint64_t shown() const noexcept { return shown_; }
   void set_shown(std::uint64_t shown) noexcept { shown_ = shown; }
-  /// Whether a resumed run has yet to repeat an output that was bound.
+  /// Whether a resumed run has yet to repeat an output whose hash is recorded.
   bool is_behind() const { return shown_ < folder_.bindings(); }
 
   std::string settle_summary(const std::string& text) { return folder_.settle_summary(text); }
 
-  /// Records that the run, which was resumed in this directory, now belongs there.
+  /// Records in the private folder that its run is in this directory.
   void settle_in(const std::filesystem::path& directory);
 
   /// Removes keys and private state of a finished run, and then the run directory's reference to

@@ -30,11 +30,11 @@ std::vector<std::string> names_of_processes(Cluster& cluster);
 
 /// A property that must be the same in all processes.
 struct CommonPart {
-  std::string what;  ///< "another version of PrivGrad": names the difference.
+  std::string what;  ///< Names a difference, such as "another version of PrivGrad".
   std::string hash;
 };
 
-/// The program: its version and its build.
+/// The version and the build of this program.
 CommonPart common_program();
 
 /// The hash of the training and test examples. It is private, because it can confirm guesses about

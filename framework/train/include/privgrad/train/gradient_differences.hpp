@@ -24,7 +24,7 @@ namespace privgrad::core {
 class GradientDifferences {
  public:
   /// \param plan  a plan with correlated releases.
-  /// \param rule  the started aggregator's ability. All three arguments outlive this.
+  /// \param rule  the aggregator, already started. All three arguments outlive this.
   GradientDifferences(const Plan& plan, UsesGradientDifferences& rule, Executor& executor);
 
   /// The next step.
@@ -42,8 +42,9 @@ class GradientDifferences {
   void save(StateWriter& out) const;
   void restore(StateReader& in);
 
-  /// The step's sums, in whole cells of the grid; or, for `arithmetic: float`, in floating point.
+  /// The step's sums, in whole cells of the grid.
   std::vector<BoundedOnGrid> exact_sums(const Step& now);
+  /// The same in floating point, for `arithmetic: float` or without noise.
   std::vector<Bounded> sums(const Step& now);
 
   /// The gradient for the optimizer, from the releases of the step.
@@ -65,7 +66,7 @@ class GradientDifferences {
   std::unique_ptr<Program> anchor_, last_anchor_;  // made for the first step
   // the anchors' parameters; empty before the first anchor
   std::vector<float> at_anchor_, at_last_anchor_;
-  std::vector<double> combined_noise_;  // per step, divided by clip norm and divisor
+  std::vector<double> combined_noise_;  // stddev in each step, in units of clip norm / divisor
 };
 
 }  // namespace privgrad::core

@@ -20,13 +20,13 @@
 
 namespace privgrad::core {
 
-/// The order from process 0 for a paid step. Private, and secret.
+/// The order from process 0 for a paid step. It contains private rows and secret keys.
 struct StepOrder {
   std::uint64_t step = 0;
   std::vector<std::uint32_t> batch;
   double clip_norm = 0.0, count_share = 0.0;
-  /// The checked example's place in the batch, or the batch's size if no example's contribution is
-  /// checked; followed by the other members of ContributionCheck.
+  /// The place in the batch of the example whose contribution is checked; the batch's size if none
+  /// is checked. The next two members are also those of ContributionCheck.
   std::uint64_t checked = 0;
   std::vector<std::uint64_t> checked_others;
   bool all_are_checked = false;
@@ -51,9 +51,9 @@ enum class Wish : std::uint64_t {
   end
 };
 
-/// At process 0: lets the other processes make the same plan. Plans draw public orders of examples,
-/// on which the paid noise of correlated releases depends; and the numbers that a plan computes
-/// (KeptNumbers) depend on the processor.
+/// At process 0: sends the others what they need to make the same plan: the key from which the plan
+/// draws its public order of examples, on which the paid noise of correlated releases depends, and
+/// its computed numbers (KeptNumbers), which depend on the processor.
 /// \throws ConfigError naming a process with a different program, plugins or manifest.
 void share_plan(Cluster& cluster, const Plan& plan, const RunOptions& options);
 /// At the other processes: recreates the plan of process 0.
@@ -74,7 +74,7 @@ std::vector<CommonPart> common_ground(const RunData& data);
 class ProcessGroup {
  public:
   /// \param cluster  outlives this.
-  /// \param program  the run's.
+  /// \param program  the program of the run.
   ProcessGroup(Cluster& cluster, const Plan& plan, const Program& program);
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
@@ -88,11 +88,11 @@ class ProcessGroup {
 
   // ---- at process 0
 
+  /// Sends the others what they need to begin or to resume.
   /// \param learnt  ResumableRun::learnt_text().
-  /// \param ground  common_ground() of the examples, after transforms unless these are still to be
-  ///   applied.
-  /// \param state  the state of a trainer (Trainer::save()) from which all resume; "" if the run
-  ///   begins.
+  /// \param ground  common_ground() of the examples: transformed, or as read if the transforms wait
+  ///   for statistics.
+  /// \param state  the trainer's state (Trainer::save()) to resume from; "" if the run begins.
   /// \throws ConfigError naming a process with a different ground.
   void join(std::string_view learnt, std::span<const CommonPart> ground, std::string_view state);
 
@@ -108,13 +108,13 @@ class ProcessGroup {
   void ask_for(const StepOrder& order, std::span<const float> parameters);
 
   /// The same as evaluate(), computed from all processes' parts: the same sums in the same order.
-  /// \param parameters  the program's.
+  /// \param parameters  the parameters of `program`.
   /// \param is_test  whether `data` is the test rows.
   Evaluation evaluate(const Program& program, std::span<const float> parameters,
                       const Dataset& data, bool is_test, Executor& executor);
 
   /// The same as correct_halves() of all training rows, computed by all processes in shares.
-  /// \param parameters  the program's.
+  /// \param parameters  the parameters of `program`.
   std::vector<float> halves(const Program& program, std::span<const float> parameters,
                             const Dataset& train, Executor& executor);
 
@@ -126,8 +126,8 @@ class ProcessGroup {
 
   // ---- at the other processes
 
-  /// The argument of process 0's join() or teach(): received before the examples are transformed
-  /// and compared.
+  /// Receives the argument `learnt` of process 0's join() or teach(), before the examples are
+  /// transformed and compared.
   std::string learnt() { return broadcast_text(cluster_, ""); }
   /// \returns the state from which to resume; "" if the run begins. Does not return if a process
   ///   has a different ground, because process 0 then ends all processes.

@@ -26,14 +26,14 @@ struct ReleaseSeen {
   What what = What::gradient;
   /// The client that makes the release, with fed_avg; if absent: the run's owner, or its server.
   std::optional<std::size_t> client;
-  /// The number of the step on its receipt; for a statistic, the number of the transform.
+  /// The step that the release's receipt names; for a statistic, the number of the transform.
   std::uint64_t step = 0;
-  /// Rows of the data set as they were drawn; at a server, the numbers of clients; empty for a
-  /// measurement, a statistic or a report, which concern all rows.
+  /// Rows of the data set as they were drawn; at a server, the numbers of clients; empty for
+  /// measurements, statistics, counts and reports, which concern all rows.
   std::span<const std::uint32_t> batch;
   std::span<const float> model;    ///< The parameters at which the release was computed.
   std::span<const float> reached;  ///< For an estimate: the model after the local steps.
-  /// The clip norm of a gradient, as used; for any other release, its bound.
+  /// The clip norm that was used for a gradient; for any other release, its bound.
   double clip_norm = 0.0;
 };
 
@@ -68,7 +68,7 @@ class ReleaseWitness {
                                              std::vector<Released> own) = 0;
 };
 
-/// \param witness  null if there is none.
+/// \param witness  may be null.
 /// \param own  the run's own releases; passed to the witness. Outlives the returned span.
 /// \returns the releases with which the run continues.
 inline std::span<const Released> led_by(ReleaseWitness* witness, const ReleaseSeen& seen,

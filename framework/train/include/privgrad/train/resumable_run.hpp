@@ -131,10 +131,10 @@ class ResumableRun {
   void stop_for_later();
   double seconds() const;
 
-  bool is_transformed_ = false;            // true from the start, unless statistics are paid for
+  bool is_transformed_ = false;            // true from the start if the plan has no statistics
   std::string data_commitment_of_ledger_;  // "" if there is none
   std::string test_rows_;                  // the hash of the test rows
-  std::string rows_made_;                  // the hash of transformed_hash(), once known
+  std::string rows_made_;                  // transformed_hash(), once known
   std::string bound_to_;                   // Checkpoints::bound_to()
   std::optional<std::chrono::steady_clock::time_point> began_;
   double earlier_seconds_ = 0.0;

@@ -21,8 +21,8 @@ namespace privgrad::core {
 Plan make_resumed_plan(const Manifest& manifest, const std::filesystem::path& directory,
                        const std::filesystem::path& state);
 
-/// Calls `make`, which reads the files of a resumed run; an error about a damaged or missing file
-/// then also contains a remedy.
+/// Calls `make`, which reads the files of a resumed run, and adds a remedy to errors about damaged
+/// or missing files.
 template <class Make>
 decltype(auto) with_own_files(const Make& make) {
   constexpr const char* kRemedy = "; restore the file, and the run can be resumed";

@@ -62,8 +62,8 @@ struct RunOptions {
   /// Stores outputs of frozen layers and of costly transforms, which are private copies of data;
   /// null: no cache. The run is the same with and without a cache.
   const FeatureCache* features = nullptr;
-  /// The processes of the run, of which this is process 0; the others are in work_for_others().
-  /// Null if this process is alone. Results have the same bits either way.
+  /// The processes of the run: process 0 calls run(), and the others call work_for_others(). Null
+  /// if this process is alone. Results have the same bits either way.
   Cluster* cluster = nullptr;
   /// For a federated run: clients that are separate programs, with their own examples, noise and
   /// ledgers; this process is the server, and its plan was made from facts. Such a run makes no

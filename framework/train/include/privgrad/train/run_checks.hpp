@@ -12,8 +12,8 @@ struct RunChecks {
   std::uint64_t batches = 0;        ///< Batches that were tested against the sampler's law.
   /// Contributions that differed from the gradient by more than rounding errors. Private.
   std::uint64_t reported_differences = 0;
-  /// The name of the program that made the noise, with checks in each step (ResidentRun); "" if the
-  /// trust base made it.
+  /// The name of the program that made the noise and was checked in each step (ResidentRun); "" if
+  /// the trust base made the noise.
   std::string noise_by{};
 
   RunChecks& operator+=(const RunChecks& other);

@@ -46,7 +46,7 @@ class LineFile {
  public:
   /// \throws IoError as AppendOnlyFile.
   explicit LineFile(const std::filesystem::path& path) : path_(path), file_(path) {}
-  /// \throws IoError also if the content up to `at` was changed.
+  /// Reopens a file. \throws IoError also if the content up to `at` was changed.
   LineFile(const std::filesystem::path& path, const FilePosition& at);
 
   void append(const std::string& text) { file_.append(text); }
@@ -120,8 +120,8 @@ class RunOutput {
   const std::string& date() const { return date_; }
   void set_date(std::string date) { date_ = std::move(date); }
 
-  /// The status of a finished run: diverged if a loss of its last model that may be shown is not
-  /// finite. A private loss that is not finite does not change the status.
+  /// The status of a finished run: diverged if its last model has a loss that is not finite and may
+  /// be shown. A private loss that is not finite does not change the status.
   RunStatus status_of_model(RunStatus status) const;
 
   /// Writes statement, model and summary, and stores them in the result.
@@ -130,7 +130,7 @@ class RunOutput {
   /// \param close_ledgers  receives the hashes of all files for the ledgers' last lines. The
   ///   summary is written afterwards, so if there is a summary, the ledgers are closed.
   /// \param settled  may be empty; receives the summary before any hash depends on it, and returns
-  ///   the summary to write: the earlier one if the run was interrupted after this point.
+  ///   the summary to write: the recorded one, if the run was interrupted after recording it.
   void close(RunResult& result, const std::vector<float>& parameters,
              const std::vector<FittedTransform>& preprocessing, const nlohmann::json& more,
              const std::function<void(const nlohmann::json& files)>& close_ledgers,
@@ -152,7 +152,7 @@ class RunOutput {
   const RunOptions& options_;
   std::optional<LineFile> metrics_file_;
   Metrics last_metrics_;
-  std::string date_;  // the date from before the data was read
+  std::string date_;  // determined before the data was read
   DataCommitment data_;
   ProcessGroup* processes_ = nullptr;  // null if this process is alone
   std::string ledger_opening_;         // joint_hash() of the ledgers' first lines; "" without noise

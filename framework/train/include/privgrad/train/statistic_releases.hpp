@@ -39,7 +39,7 @@ class StatisticNoiseRecipes final : public Aggregator {
   ReleaseRecipe recipe(std::uint64_t transform) const override;
 
  private:
-  std::vector<double> multipliers_;  // one per transform; 0 for none
+  std::vector<double> multipliers_;  // by transform; 0 for transforms without a statistic
 };
 
 /// Makes the releases before the first step: counts, and the statistics of transforms. Pays for all

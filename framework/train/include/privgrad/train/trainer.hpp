@@ -110,7 +110,7 @@ class Trainer {
   /// schedule's measurement if it is due, and chooses the noise of the step.
   /// \param bench  has the model loaded.
   /// \param test  the test rows.
-  /// \returns whether the budget paid for the measurement.
+  /// \returns false if a measurement is due and the budget does not pay for it.
   bool choose_noise(std::uint64_t step, Workbench& bench, const Dataset& test);
 
   /// Ensures that the step is paid for, together with some of the following steps. Steps are paid
@@ -163,7 +163,7 @@ class Trainer {
   /// they are read there.
   /// \throws PluginError as ResidentRun::bring_parameters().
   void bring_home(Workbench& bench);
-  /// Does Workbench::load(), also after steps that stayed with the program.
+  /// Loads the parameters into the workbench, also while steps stay on the device.
   void load(Workbench& bench, std::vector<float> values);
 
   /// Passes every later release through `witness`. For comparisons of runs.
@@ -172,7 +172,7 @@ class Trainer {
   void lead_by(ReleaseWitness* witness, std::optional<std::size_t> client = std::nullopt);
 
   /// Lets a process that sees no rows check the public answers of the clipping.
-  /// \param second_look  the run's; outlives this.
+  /// \param second_look  outlives this.
   void look_again_by(SecondLook& second_look);
 
   /// The clients that were drawn for the last step but took no part, because they came too early or
@@ -218,7 +218,7 @@ class Trainer {
   RandomKey device_checks_key_;
   RandomKey sampler_key_;
   std::shared_ptr<const RandomSource> sampler_random_, epoch_random_;
-  bool secret_draws_;                // each step draws with its own key, if keys change
+  bool secret_draws_;                // whether use_key_of_step() also changes the sampler's key
   bool draws_epochs_;                // whether some steps are charged as random allocation
   bool takes_all_rows_ = false;      // whether every batch contains all rows
   std::optional<EpochCoins> coins_;  // the coins of the current epoch

@@ -41,10 +41,10 @@ struct Workbench {
   /// Nothing if results on public rows are not published, as in audits.
   std::optional<PublicProgram> for_public_rows;
 
-  /// \param values  the new parameters, also of the program.
+  /// Sets the parameters, also in the program.
   void load(std::vector<float> values);
 
-  /// A program with the parameters, to evaluate public rows.
+  /// Returns a program with these parameters, to evaluate public rows.
   const Program& program_for_public_rows(const Plan& plan, Executor& executor);
 
   /// Recompiles the program with these class weights, and keeps its parameters. Must be called
@@ -76,8 +76,8 @@ Workbench make_workbench(const Plan& plan, Executor& executor);
 /// \throws ConfigError as put_initial_values()
 std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key);
 
-/// \returns as many parameters for measuring times, without the values in model.weights, on which
-///   the time of a step does not depend.
+/// \returns parameters for measuring times: as many as initial_parameters(), but without the values
+///   in model.weights, on which the time of a step does not depend.
 std::vector<float> parameters_to_measure(const Plan& plan);
 
 }  // namespace privgrad::core
