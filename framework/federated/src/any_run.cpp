@@ -7,7 +7,7 @@
 namespace privgrad::core {
 
 RunResult run(const Plan& plan, const RunOptions& options) {
-  // This process has no data, so its plan was made from recorded facts, which no policy has seen.
+  // A server has no data. Its plan was made from facts, and the policies have not checked it yet.
   if (options.clients != nullptr) obey_policies(*plan.manifest, nullptr, &plan);
   return plan.federated ? federated_run(plan, options) : central_run(plan, options);
 }

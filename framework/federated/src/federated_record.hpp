@@ -55,7 +55,7 @@ nlohmann::json to_json(const LossEstimates& estimates);
 nlohmann::json participation_json(const Round& round);
 nlohmann::json participation_json(const RoundTotals& totals);
 
-/// The hash of everything that a client of fed_avg sends: its model and estimates.
+/// The hash of the model and the private estimates that a client of fed_avg sends.
 std::string hash_of_sent(const ClientRound& sent);
 
 /// The content of clients.json.

@@ -581,7 +581,7 @@ class FederatedRun final : ResumableRun {
   LocalIterationsRule chooser_;
   AskedRule rule_;  // repeats and records the questions to chooser_
   LossEstimator estimator_;
-  LossEstimates estimates_;  // from the models of the last round
+  LossEstimates estimates_;  // of the last round
   Mishaps mishaps_;
   std::uint64_t first_local_step_ = 0;  // first local step of the next round, with dp_fed_avg
   std::uint64_t last_iterations_ = 0;

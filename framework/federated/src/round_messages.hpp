@@ -16,13 +16,13 @@ namespace privgrad::core {
 /// misunderstand.
 inline constexpr std::uint64_t kRoundProtocol = 2;
 
-/// A server's order to a client that is a separate program. Its model is released; that the client
-/// takes part is as private as participation.
+/// A server's order to a client that is a separate program. The model in it is released, but the
+/// order also shows that the client takes part, which is as private as participation.
 struct RemoteOrder {
   std::string run;     ///< 32 hex digits that identify the run.
   std::string ground;  ///< The hash of the facts on which both sides agree.
   std::uint64_t client = 0, round = 0, steps = 0;
-  /// The same as Client::begin_at(); nothing if the client continues.
+  /// The argument of Client::begin_at(); nothing if the client continues.
   std::optional<std::uint64_t> first_step;
   std::vector<float> model;  ///< The model at which the client begins.
 

@@ -42,7 +42,7 @@ struct ClientOrder {
 
 struct RoundOrder {
   RoundWish wish = RoundWish::end;
-  // The keys for steps.
+  // told() of the round's keys; only for RoundWish::steps
   std::string keys{};
   std::vector<float> model{};
   std::optional<std::uint64_t> first_step{};
@@ -96,9 +96,9 @@ std::vector<CommonPart> common_data(const Plan& plan, const RunData& data) {
           {"other examples for its clients", hash_of_shards(*plan.federated)}};
 }
 
-/// The process that makes each client's rounds. Assigns clients, in the order of their numbers
-/// of examples, to the process with the fewest examples so far. The result depends only on the
-/// plan.
+/// The process that makes each client's rounds. Assigns the clients one by one, beginning with the
+/// largest, to the process with the fewest examples so far. The result depends only on the plan and
+/// the number of processes.
 std::vector<std::size_t> owners_of(const FederatedPlan& federated, std::size_t processes) {
   std::vector<std::size_t> order(federated.clients.size()), owners(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;

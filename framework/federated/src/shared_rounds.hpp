@@ -22,9 +22,9 @@ struct ClientTask {
   std::uint64_t steps = 0;  ///< Above 0.
 };
 
-/// At process 0: the other processes of a federated run. Each client is assigned to one process for
-/// all rounds. This process reads the client's examples, makes its local steps and estimates, and
-/// keeps its state for them; so the result has the same bits on any number of processes.
+/// At process 0: the other processes of a federated run. Each client is assigned to one process,
+/// which reads its examples, makes its local steps and estimates, and keeps the state for them in
+/// all rounds; so the result has the same bits on any number of processes.
 ///
 /// Process 0 has all ledgers. Once a round's charges are on its disk, it orders another process to
 /// make a client's round, gives up the receipts for the round, and receives the client's message
@@ -42,7 +42,7 @@ class SharedRounds {
   struct Round {
     const RunKeys& keys;
     std::span<const float> model;  ///< The model that the clients receive.
-    /// The same as Client::begin_at(); nothing if they continue.
+    /// The argument of Client::begin_at(); nothing if the clients continue.
     std::optional<std::uint64_t> first_step{};
   };
 
@@ -56,8 +56,8 @@ class SharedRounds {
                                                 std::span<const ClientTask> tasks,
                                                 WorkbenchPool& pool);
 
-  /// Must be called after clients were restored, so that the processes that make their rounds
-  /// receive their state.
+  /// Must be called after clients were restored, so that the restored states are sent to the
+  /// processes that make these clients' rounds.
   void begin_from_kept() { told_.assign(told_.size(), false); }
 
   /// Ends the other processes, because the run is finished.

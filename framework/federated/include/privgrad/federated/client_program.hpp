@@ -57,8 +57,8 @@ class ClientProgram final : public Program, public ReproducibleRows {
   }
   std::uint64_t first_step() const { return first_step_; }
   std::span<const float> model() const { return model_; }
-  /// Passes in the results of rounds that clients have already made, so that these clients are not
-  /// trained here. All clients of the batch must be included, except clients that make no steps.
+  /// Takes the results of clients that have already made the round, so that no client is trained
+  /// here. All clients of the batch must be included, except clients that make no steps.
   void know(std::map<std::size_t, ClientRound> rounds) { known_ = std::move(rounds); }
 
   /// The numbers of clients in this round that were asked to train, that dropped out, and that were
