@@ -45,7 +45,7 @@ class WorkbenchPool {
 class Client {
  public:
   /// \param number  the number of the client, 0-based.
-  /// \param data  all training examples; the client reads only its own. References outlive the client.
+  /// \param data  all training examples; the client reads only its own. References outlive it.
   /// \param keys  the keys of the run; see key_of(). Keys change only between rounds.
   Client(std::size_t number, const FederatedPlan& federated, const Federated& wish,
          const Dataset& data, const RunKeys& keys, Executor& executor);

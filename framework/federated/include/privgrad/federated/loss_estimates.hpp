@@ -58,7 +58,7 @@ struct LossEstimates {
 /// noise_variance_i / rates_i^2 in each of d coordinates. On average, the squared length of g_i is
 /// too large by d n_i, which is subtracted. With weights p_i and the mean g,
 ///
-///     lipschitz      sum_i p_i (|g_i|^2 - d n_i) / |g_i|  slope of the loss along the client's path
+///     lipschitz      sum_i p_i (|g_i|^2 - d n_i) / |g_i|   slope of the loss on the client's path
 ///     divergence^2   sum_i p_i |g_i - g|^2 - d sum_i (p_i - p_i^2) n_i
 ///     heterogeneity  sum_i p_i rates_i (|g_i|^2 - d n_i)        fall of the losses, to first order
 ///
@@ -76,7 +76,7 @@ struct LossEstimates {
 /// `private`. From the noisy changes of the losses, a_i and b_i, with D_i = w'_i - w:
 ///
 ///     lipschitz      |sum_i p_i a_i / |D_i||
-///     convexity      sum_i p_i 4 b_i / |D_i|^2            second difference of the loss on the path
+///     convexity      sum_i p_i 4 b_i / |D_i|^2   second difference of the loss on the client's path
 ///     smoothness     |convexity|
 ///     heterogeneity  -sum_i p_i a_i, at least 0
 ///     divergence     as from_models
