@@ -81,7 +81,7 @@ std::vector<std::string> learnt_otherwise(const Plan& plan, const ReleasedCounts
     }
     const std::vector<FittedTensor> again = learnt_again(plan, said);
     const std::vector<FittedTensor>& kept = model.preprocessing.at(one.transform).fitted.values;
-    // A file lists learnt values by name.
+    // Compared by name, because the file may have the learnt values in another order.
     const bool is_it =
         again.size() == kept.size() && std::ranges::all_of(again, [&](const FittedTensor& tensor) {
           return std::ranges::any_of(

@@ -11,9 +11,9 @@
 
 namespace privgrad::core {
 
-/// Lets transforms learn again, in this process, which has seen none of the run's rows, from the
-/// releases that the run recorded, and compares the result with the model file. Values may differ
-/// by 1e-9 of the largest value in the same tensor, because processors round differently.
+/// Recomputes from the recorded releases what transforms have learnt, in this process, which has
+/// seen none of the run's rows, and compares it with the model file. Values may differ by 1e-9 of
+/// the largest value in the same tensor, because processors round differently.
 /// \param notes  out: names of statistics that are too long to be recorded.
 /// \returns problems; empty if each transform has learnt the recorded values.
 std::vector<std::string> learnt_otherwise(const Plan& plan, const ReleasedCounts& released,

@@ -26,8 +26,8 @@ bool near(double a, double b, double tolerance = kRounding) {
 }
 
 /// The text with # in place of each number: "error # in # cells". Digits next to letters, as in
-/// hashes, do not count as numbers, nor do sequences that are longer than a double's digits,
-/// because matching is recursive.
+/// hashes, do not count as numbers. Nor do sequences of digits that are too long for a double,
+/// because std::regex matches recursively.
 std::string without_numbers(const std::string& text) {
   static const std::regex number(R"(\b\d{1,20}(\.\d{1,20})?(e[+-]?\d{1,3})?\b)");
   return std::regex_replace(text, number, "#");
@@ -61,7 +61,7 @@ class Check {
   void check_first_line(const Json& facts) {
     const Json& said = ledger_.contents.facts;
     for (const auto& [key, value] : facts.items()) {
-      // a different version is only a note, if everything else is equal
+      // a ledger of another version of PrivGrad may have the same content
       if (key == "privgrad") continue;
       const auto found = said.find(key);
       if (found != said.end() && nearly_equal(*found, value)) continue;
@@ -258,7 +258,7 @@ namespace {
 /// Whether a member of an object is an accountant's answer about the run, or follows directly from
 /// such an answer.
 bool is_answer(const Json& object, const std::string& key) {
-  // in the member membership_test of statement.json
+  // whether the object is the member membership_test of statement.json
   const bool is_of_test = object.contains("found_at_most");
   return key == "epsilon" || key == "spent_epsilon" ||
          (key == "lower" && object.contains("bound")) ||

@@ -14,7 +14,7 @@
 
 namespace privgrad::core {
 
-/// \returns the status of a run that has ended, from its text; nothing for any other text.
+/// \returns the status of an ended run that `text` names; nothing for any other text.
 std::optional<RunStatus> status_of(const std::string& text);
 
 /// The charges and totals of a checked ledger.
@@ -37,13 +37,13 @@ class LedgerChecker {
   /// \param plan  the plan of the ledger's owner; null if there is no plan to compare with, so that
   ///   the ledger's events are trusted.
   /// \param facts  the facts that the first line must state.
-  /// \returns nothing if the charges differ from the plan's.
+  /// \returns nothing if the ledger fails a check, for example if a charge differs from the plan.
   std::optional<LedgerAccount> check(const NamedLedger& ledger, const Manifest& manifest,
                                      const Plan* plan, const nlohmann::json& facts);
 
  private:
   std::vector<std::string>& problems_;
-  /// Clients with the same events have the same answers.
+  /// By the hash of the charges, because clients with the same charges have the same answers.
   std::map<std::string, PrivacyAnswer> answers_;
 };
 

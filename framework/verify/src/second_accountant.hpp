@@ -20,10 +20,10 @@ struct Charged {
   bool are_bounds = false;
 };
 
-/// Adds to the result the named accountant's answer about a ledger, as the run's epsilon, and a
-/// second answer: the tightest finite proof among all accountants with default parameters
-/// (estimates do not count). A lower bound above the named answer is a problem; the lack of a
-/// second answer is a note with the reasons.
+/// Adds two answers about a ledger to the result: the named accountant's, as the run's epsilon, and
+/// the tightest finite proof of any other accountant with default parameters (estimates do not
+/// count). If another accountant's lower bound exceeds the named answer, adds a problem; without a
+/// second answer, adds a note with the reasons.
 /// \param must_be_filter  whether only privacy filters may answer.
 /// \param others  the number of further ledgers. The second accountant's answer about the run is
 ///   the largest over all ledgers, because accountants disagree about which ledger costs most.

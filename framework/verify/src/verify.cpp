@@ -41,7 +41,7 @@ std::string difference(const Json& said, const Json& derived) {
   return "";
 }
 
-/// The entry `versions` of a statement without the records about the files.
+/// The entry `versions` of a statement without the plugins' test records.
 Json files_of(Json versions) {
   for (Json& plugin : versions.at("plugins")) plugin.erase("tested");
   return versions;
@@ -159,7 +159,7 @@ class Verifier {
   }
 
   void check_ledger(const NamedLedger& ledger, std::size_t i) {
-    // The last line of such a client's ledger contains the hashes of fewer files.
+    // If the client was a separate program, its last line contains the hashes of fewer files.
     if (is_of_client_alone(ledger.contents.facts) && !is_client_alone_)
       problem(ledger.name + ":1: is of a client that was a program of its own, and lies elsewhere");
     const Plan& own = has_client_ledgers() ? *plan_->federated->clients[i].plan : *plan_;
@@ -174,7 +174,7 @@ class Verifier {
     check_commitment(ledger);
   }
 
-  /// Checks that all ledgers of a run are bound to the same data.
+  /// Checks that all ledgers of a run state the same date, and are bound to the same data.
   void check_commitment(const NamedLedger& ledger) {
     const Json& first = ledger.contents.facts;
     if (!first.is_object()) return;
@@ -240,7 +240,7 @@ class Verifier {
     if (is_client_alone_) return derive_for_client();
     Outcome made = outcome();
     ask_accountants(made);
-    // The statement of an interrupted run gives the largest possible cost.
+    // The statement of an unfinished run gives the largest possible cost, so it is not compared.
     const bool is_closed = made.status != RunStatus::unfinished;
     if (!is_closed) return;
     attempt("summary.json", [&] { made.counts = released_counts(); });
@@ -282,7 +282,7 @@ class Verifier {
 
   // ---- a server whose clients were separate programs
 
-  /// Whether the summary names the run of such clients.
+  /// Whether the summary is that of a run whose clients were separate programs.
   bool is_of_server() {
     if (!directory_.has("summary.json")) return false;
     attempt("summary.json", [&] {
@@ -302,7 +302,7 @@ class Verifier {
     made.steps = said.at("steps").get<std::uint64_t>();
     made.date = object_of(directory_, "statement.json").value("date", std::string());
     made.data.why_not = kCommittedByClients;
-    made.paid.charged = 0;  // by the server
+    made.paid.charged = 0;  // the server itself charges nothing
     accounts_.resize(plan_->federated->clients.size());
     ask_accountants(made);
     attempt("statement.json", [&] { check_statement(made); });
@@ -356,7 +356,7 @@ class Verifier {
     const Json versions = said.value("versions", Json());
     if (check_versions(versions, statement_.at("versions")))
       statement_ = with_versions(statement_, versions);
-    // missing in statements of an earlier build
+    // missing in statements of earlier builds
     if (!said.contains("gaussian_mu")) statement_.erase("gaussian_mu");
     std::string key = difference(without_words(said), without_words(statement_));
     if (key.empty()) {
@@ -574,7 +574,7 @@ std::vector<const RemovedComponent*> removed_components_in(const RecordDirectory
 Verification verify_run(const RecordDirectory& directory, const Catalog& catalog,
                         std::optional<std::size_t> client,
                         std::span<const std::filesystem::path> clients) {
-  // The caller names the client, because the directory does not.
+  // A wrong number is the caller's error, not a problem of the directory.
   if (client && !directory.has(ledger_of_client(*client))) {
     throw ConfigError("there is no client " + std::to_string(*client) + " with a ledger in " +
                       directory.path().string());

@@ -59,12 +59,12 @@ struct Verification {
 /// This cannot detect a chain that someone fabricated from the first line with this program, unless
 /// the last line was signed or is recorded elsewhere. Nor can it check that the run read the data
 /// as it claims; for this, readers must trust the plugins in the lock file.
-/// The directory of a server whose clients were separate programs has no ledger. Its statement, its
-/// summary and its model are checked against the plan, and each client by its own directory, by its
-/// receipt, or not at all, which a note says.
+/// With fed_avg, a server whose clients were separate programs has no ledger. Its statement, its
+/// summary and its model are checked against the plan, and each client by the client's directory or
+/// receipt; a note names each client that has neither.
 /// \param client  in a run with a ledger for each client: the client whose guarantee is requested.
 /// \param clients  the directories of clients of this run that were separate programs.
-/// \throws ConfigError if there is no such client, or if the clients were no separate programs;
+/// \throws ConfigError if there is no such client, or if the clients were not separate programs;
 ///   IoError if a directory of a client cannot be read.
 Verification verify_run(const RecordDirectory& directory, const Catalog& catalog,
                         std::optional<std::size_t> client = std::nullopt,
