@@ -76,7 +76,7 @@ struct LossEstimates {
 /// `private`. From the noisy changes of the losses, a_i and b_i, with D_i = w'_i - w:
 ///
 ///     lipschitz      |sum_i p_i a_i / |D_i||
-///     convexity      sum_i p_i 4 b_i / |D_i|^2   second difference of the loss on the client's path
+///     convexity      sum_i p_i 4 b_i / |D_i|^2   second difference of the loss on that path
 ///     smoothness     |convexity|
 ///     heterogeneity  -sum_i p_i a_i, at least 0
 ///     divergence     as from_models
