@@ -46,10 +46,10 @@ std::string one_in(double probability) {
   return short_number(is_rounding ? nearest : std::floor(times), 15);
 }
 
-/// Explains the numbers by one mechanism, from whose output any (epsilon, delta)-private pair of
-/// outcomes can be computed without looking at data: with probability delta it reveals the data
-/// set, otherwise it is a randomised response with odds of e^epsilon (Kairouz, Oh and Viswanath
-/// 2015: this mechanism dominates all others).
+/// Explains the numbers by the mechanism that dominates all (epsilon, delta)-private mechanisms:
+/// their outputs can be computed from its output, without the data. With probability delta it
+/// reveals the data set; otherwise it is a randomised response with odds of e^epsilon (Kairouz, Oh
+/// and Viswanath 2015).
 std::string what_numbers_mean(const Json& statement) {
   const double delta = statement.at("delta").get<double>();
   const std::string chance = " with a probability of 1 in " + one_in(delta);

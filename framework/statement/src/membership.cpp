@@ -79,7 +79,7 @@ PrivacyAnswer proved_delta(const Plan& plan, const Outcome& outcome, double epsi
 }  // namespace
 
 double most_found(double wrongly, double epsilon, double delta) {
-  // Exceeds the rounding errors of terms that are at most 1; larger bounds are cut off at 1 anyway.
+  // Exceeds the rounding errors of terms up to 1; with larger terms, the result is 1 anyway.
   constexpr double kRounding = 1e-14;
   const double by_accusing = std::exp(epsilon) * wrongly + delta;
   const double by_sparing = 1.0 - std::exp(-epsilon) * (1.0 - delta - wrongly);

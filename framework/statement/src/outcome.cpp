@@ -69,7 +69,7 @@ std::optional<Event> Outcome::accounted_event(const Plan& plan) const {
 }
 
 Outcome outcome_of_all(const Plan& plan) {
-  // Later steps with adaptive noise may cost less than the first steps.
+  // Adaptive noise may make later steps cheaper, so the budget may pay for all planned steps.
   const std::uint64_t steps = plan.noise_adapts ? plan.steps() : plan.affordable_steps;
   return {.status = RunStatus::unfinished,
           .steps = 0,

@@ -137,10 +137,10 @@ Json correlated(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps
   return json;
 }
 
-/// The mu, rounded up, with which the run is one mu-GDP release, if all charges are Gaussian
-/// releases, which compose to one (Dong, Roth and Su 2022, Corollary 2); under replace_one, mu is
-/// twice as large. Nothing if no such mu is proved, because a sampled release, or noise that is
-/// chosen during the run, has a different trade-off.
+/// The mu of the run, rounded up, if all its charges are for Gaussian releases, which compose to a
+/// single mu-GDP release (Dong, Roth and Su 2022, Corollary 2); under replace_one, mu is twice as
+/// large. Nothing with fed_avg, or if sampling, or noise that is chosen during the run, gives the
+/// run a different trade-off.
 std::optional<double> gaussian_mu(const Plan& plan, const PlanNumbers& stated,
                                   std::uint64_t steps) {
   const bool is_of_one_client = plan.federated && !plan.federated->at_server;

@@ -18,13 +18,12 @@ struct Declared {
 
 /// The facts that a manifest's author declares about the data, and that plans, statements and pages
 /// accept as public on the author's word: ranges, lists of values, fills, labels, sizes, and every
-/// other non-default number and text of the data source, a transform or the partition. Files,
-/// switches and words from a fixed list are omitted unless they are part of an object; so is the
-/// price of releasing a private statistic.
+/// other non-default parameter of the data source, a transform or the partition. Parameters that
+/// name files, or that only concern the release of a statistic, are omitted.
 std::vector<Declared> declared_facts(const Manifest& manifest);
 
-/// The same facts, and the hashes of files without rows that are read, such as a tokenizer or the
-/// description of a public model: naming such a file declares it public.
+/// The same facts, and the hashes of files that are read but contain no rows, such as a tokenizer
+/// or the description of a public model: naming such a file declares it public.
 std::vector<Declared> declared_facts(const Plan& plan);
 
 /// The facts as plans and statements contain them: a list of {key, value}.

@@ -48,14 +48,14 @@ TestBound least_found(double wrongly, std::span<const ProvedPair> pairs);
 double least_missed(const TestBound& bound);
 
 /// The bound for a run with noise, at kWronglyAccused, for the member `membership_test` of
-/// statements: the smaller of the bounds from two points of the run's trade-off, the stated
-/// (epsilon, delta), and the delta that the guard proves for a smaller epsilon. This smaller
-/// epsilon is chosen such that the line through the point would touch the trade-off at
+/// statements: the smaller of the bounds from two points of the run's trade-off, namely the stated
+/// (epsilon, delta), and a smaller epsilon with the delta that the guard proves for it. The smaller
+/// epsilon is chosen such that the line through the second point would touch the trade-off at
 /// kWronglyAccused if the run were the Gaussian mechanism with the stated (epsilon, delta) (Dong,
 /// Roth and Su 2022); the bound is proved for any run. With adaptive noise, only the stated point
 /// is available, because a filter guarantees no other point.
 ///
-/// \returns {"wrongly_accused", "found_at_most", "epsilon", "delta"}, with the point at the end.
+/// \returns {"wrongly_accused", "found_at_most", "epsilon", "delta"}; the last two prove the bound.
 nlohmann::json membership_test(const Plan& plan, const Outcome& outcome);
 
 }  // namespace privgrad::core

@@ -38,7 +38,7 @@ struct ChargedSteps {
   /// The paid steps: at least the number of steps made, unless noise is off.
   std::uint64_t charged = 0;
   /// The steps that epsilon covers: more than `charged` if releases decided when the run ended,
-  /// because then all steps count that the budget pays for.
+  /// because epsilon then covers all steps that the budget pays for.
   std::uint64_t accounted = 0;
   /// The number of paid releases besides the steps, in a run that may account for fewer steps than
   /// the budget pays for. If absent: all planned releases.
@@ -63,7 +63,7 @@ struct Outcome {
   /// because the amount spent within the budget is not a guarantee.
   PrivacyAnswer epsilon;
   std::optional<NoiseRecord> noise;  ///< Set once a run with adaptive noise has ended.
-  /// The client whose charges a finished federated run states, if it is not the client that was
+  /// The client whose charges a finished federated run states. If absent: the client that was
   /// planned to cost most.
   std::optional<std::size_t> client;
   DataCommitment data;  ///< From the ledgers' first lines; empty without noise.
@@ -76,13 +76,13 @@ struct Outcome {
   /// client's charges, with the noise that was chosen.
   PlanNumbers stated(const Plan& plan) const;
 
-  /// The event whose cost is `epsilon`, if it is not the composition of the only ledger's lines:
-  /// the plan's event, for a run that is accounted for in full or has adaptive noise. Nothing if
-  /// these lines are the event, or if each client has a ledger, so that no event describes the run.
+  /// The plan's event, if its cost is `epsilon`, because the run is accounted for in full or has
+  /// adaptive noise. Nothing for other runs, whose event is the composition of the ledger's lines;
+  /// and nothing if each client has a ledger, because no single event describes such a run.
   std::optional<Event> accounted_event(const Plan& plan) const;
 };
 
-/// The outcome of an interrupted run: the largest possible cost of its plan.
+/// The outcome of an unfinished run, with the largest possible cost of its plan.
 Outcome outcome_of_all(const Plan& plan);
 
 }  // namespace privgrad::core

@@ -24,7 +24,7 @@ nlohmann::json shown_json(const Plan& plan);
 /// \param made  null if the run has not ended.
 nlohmann::json to_json(const AdaptiveNoisePlan& adapts, const NoiseRecord* made = nullptr);
 
-/// The released statistics, with their noise: a list.
+/// The statistics that the plan releases, with their noise: a list.
 nlohmann::json to_json(const std::vector<PlannedStatistic>& statistics);
 
 /// The cost that the plan would have with random allocation.

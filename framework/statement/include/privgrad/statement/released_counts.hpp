@@ -21,8 +21,8 @@ struct ReleasedStatistic {
   bool operator==(const ReleasedStatistic&) const = default;
 };
 
-/// The most numbers of a recorded statistic; longer ones are not recorded, because a covariance of
-/// several hundred features would be larger than the model.
+/// The largest size of a statistic that is recorded. Larger statistics are not recorded, because a
+/// covariance of several hundred features would be larger than the model.
 inline constexpr std::size_t kMostRecordedNumbers = 16384;
 
 /// Releases about a run's training rows before the first step: public, and paid for
@@ -57,8 +57,8 @@ std::vector<double> class_weights_of(const Plan& plan, const ReleasedCounts& cou
 /// \returns the nearest integer from 1 to 2^53.
 std::uint64_t count_of_rows(float noised);
 
-/// {"rows", "class_counts", "statistics"} for the member `reported` of summaries, where counts
-/// include their planned noise; {} if the plan releases none of them.
+/// {"rows", "class_counts", "statistics"} for the member `reported` of summaries, with the standard
+/// deviations of the noise; {} if the plan releases none of them.
 nlohmann::json to_json(const Plan& plan, const ReleasedCounts& counts);
 /// Reads the output of to_json().
 /// \param reported  from a summary of unknown origin.
