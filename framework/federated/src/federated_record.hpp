@@ -20,7 +20,7 @@ struct Round {
   std::uint64_t number = 0;
   std::uint64_t local_iterations = 0;
   std::uint64_t clients = 0, dropped = 0, stragglers = 0;
-  /// The number of clients that came too early; nothing if no rule separates their rounds.
+  /// The number of clients that came too early or too often; nothing without a rule about this.
   std::optional<std::uint64_t> refused{};
   std::uint64_t bytes_down = 0, bytes_up = 0;
   LossEstimates estimates;

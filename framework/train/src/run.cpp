@@ -252,7 +252,7 @@ class Training final : ResumableRun {
   }
 
   /// Releases the accuracy of the model after the last step, if a report is due. Nothing depends on
-  /// the accuracy until it is bound, together with the progress.
+  /// the accuracy before report_progress() has bound it.
   /// \returns whether a report was due.
   bool report_on_the_way() {
     if (!plan_.report || !plan_.report->is_due(result_.steps, plan_.affordable_steps)) return false;

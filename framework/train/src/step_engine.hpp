@@ -11,7 +11,7 @@
 
 namespace privgrad::core {
 
-/// A step whose batch is drawn, and tested against the law for which it was charged. Private.
+/// A step whose batch was drawn, and tested against the law that the charge assumes. Private.
 struct DrawnStep {
   std::uint64_t step = 0;
   std::span<const std::uint32_t> batch;  ///< Rows of the data set.

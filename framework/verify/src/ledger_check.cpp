@@ -117,7 +117,7 @@ class Check {
     return plan_->charges[account_.steps];
   }
 
-  /// The charge that the next other release must have. The kept model's report may come after any
+  /// The charge that the next release besides steps must have. The final report may come after any
   /// step, because runs may end after any step; it is the last release.
   std::optional<Charge> next_beside(const Release& release) {
     if (has_last_report_ || account_.beside >= plan_->beside.size()) return std::nullopt;

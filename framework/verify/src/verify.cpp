@@ -317,8 +317,8 @@ class Verifier {
     tell_limits();
   }
 
-  /// A run that is accounted for in full states the cost of all planned charges. A client that is a
-  /// separate program does too, because a server that had seen its releases ended its rounds.
+  /// A run that is accounted for in full states the cost of all planned charges. So do a client
+  /// that is a separate program and its server, which had seen releases when it ended the rounds.
   Charged charged_of(const LedgerAccount& account, const Plan& plan) const {
     const bool in_full = is_accounted_in_full() || is_client_alone_ || is_server_;
     Charged charged{in_full ? of_all_steps(plan) : account.spent, account.costs,

@@ -128,7 +128,7 @@ class Client {
   void set_diverged(bool diverged) { diverged_ = diverged; }
 
   /// For a restored client: pays for a round's steps, and for an estimate that may have been made,
-  /// without making either. Their noise is never used.
+  /// without making either. The noise of both is never used.
   void give_up(std::uint64_t steps);
   /// At the server, for a client that is a separate program: records the progress that the client
   /// reports.

@@ -54,7 +54,7 @@ class ResumableRun {
   virtual bool records_are_behind() const = 0;
   /// The ledger that pays for statistics, once records are open; null without statistics or noise.
   virtual Ledger* ledger_of_statistics() { return nullptr; }
-  /// Called once statistics were released and the transforms have learnt and were applied.
+  /// Called once the transforms have learnt from released statistics and were applied.
   virtual void statistics_are_released() {}
   /// Makes the steps after the checkpoint, or from the beginning; stops when ends_here() is true.
   virtual void train() = 0;
@@ -80,8 +80,8 @@ class ResumableRun {
   /// Makes a checkpoint after the last completed step.
   /// \param stop  whether the process ends here, so that it does nothing after the checkpoint.
   void save(Stop stop);
-  /// Must be called before each step: returns whether the user has stopped the run. If the run can
-  /// be resumed, sets RunResult::can_be_resumed, and the run does nothing more.
+  /// Must be called before each step: returns whether the user has stopped the run, or wanted it to
+  /// finish here. Sets RunResult::can_be_resumed; if true, the run must do nothing more.
   bool ends_here();
 
   /// Must be called before an output is measured or published. Records the output's hash on the
