@@ -34,7 +34,7 @@ double number_of(const Json& audit, const char* key, const std::string& source) 
   return *value;
 }
 
-/// Whether an audit of these files belongs to this record.
+/// Whether an audit of ledgers and a manifest with these hashes is an audit of this record.
 bool is_of(const RunRecord& record, const Json& audits) {
   if (record.last_lines.empty() || audits.size() != record.last_lines.size() + 1) return false;
   for (const auto& [name, hash] : record.last_lines)
@@ -63,7 +63,7 @@ std::optional<AuditShown> read_audit(RunRecord& record) {
                    .runs = number_of(audit, "runs", source),
                    .guesses = number_of(audit, "guesses", source),
                    .correct = number_of(audit, "correct", source)};
-  // The last digit may differ, because logarithms on another processor are rounded differently.
+  // Allows for another last digit, because processors may round logarithms differently.
   const bool same_epsilon = proved && std::fabs(*proved - shown.upper) <= 1e-9 * *proved;
   if (!record.problems.empty() || !same_epsilon ||
       !is_of(record, members(audit, "audits", source))) {
@@ -120,7 +120,7 @@ std::string audit_bar(const AuditShown& audit) {
            "\" y=\"34\" height=\"22\" width=\"" + number_text(length, std::chars_format::fixed, 1) +
            "\"/>\n";
   };
-  // A label is aligned to the nearer edge.
+  // A label extends from its mark towards the farther edge, where there is more room.
   const auto label = [&](double epsilon, const char* y, const std::string& words) {
     return "<text x=\"" + at(epsilon) + "\" y=\"" + y + "\" text-anchor=\"" +
            (epsilon > 0.5 * most ? "end" : "start") + "\">" + escaped(words) + "</text>\n";

@@ -8,7 +8,7 @@
 
 namespace privgrad::report {
 
-/// A lower bound on a run's epsilon, found by an attack, together with the proved upper bound.
+/// A lower bound on a run's epsilon, found by an attack, and the proved upper bound.
 struct AuditShown {
   /// The bounds on epsilon; `upper` comes from the run's statement.
   double lower = 0.0, upper = 0.0;
@@ -18,11 +18,11 @@ struct AuditShown {
   double canaries = 0.0, runs = 0.0, guesses = 0.0, correct = 0.0;
 };
 
-/// Returns audit.json of a run's directory, if the audit belongs to this run, that is, has the
-/// same manifest, last lines and epsilon. An audit of another run is not shown, and a note reports
-/// this.
-/// \param record  the run's record, after read_bindings().
-/// \throws IoError for a file that no audit can have written.
+/// Reads audit.json in a run's directory. An audit belongs to the run if manifest, last lines of
+/// the ledgers and epsilon are the same. Any other audit is left out, and a note reports this.
+/// \param record  the run's record, after read_bindings(); its notes may grow.
+/// \returns nothing if there is no statement, or no audit of this run.
+/// \throws IoError if audit.json is malformed.
 std::optional<AuditShown> read_audit(RunRecord& record);
 
 /// Both bounds in words: "epsilon is at most 3.00 (proved), and at least 2.40 (audited, 99 %)".

@@ -13,12 +13,12 @@ namespace {
 using core::number_text;
 using core::short_number;
 
-// numbers in this range are written without an exponent
+// Numbers in this range, below the upper end, are written without an exponent.
 constexpr double kSmallestPlain = 1e-3, kLargestPlain = 1e6;
 
 std::string label_of(double value, int decimals) {
   const double size = std::fabs(value);
-  if (size == 0.0 && decimals > 3) return "0";  // between ticks that are written with an exponent
+  if (size == 0.0 && decimals > 3) return "0";  // the labels beside it have exponents
   if (size != 0.0 && (size < kSmallestPlain || size >= kLargestPlain))
     return short_number(value, 3);
   return number_text(value, std::chars_format::fixed, decimals);
@@ -55,11 +55,11 @@ void Axis::tick_by_name(const std::vector<std::string>& names) {
 }
 
 double Axis::share(double value) const {
-  // The numbers are halved, so that differences stay finite.
+  // Halves the numbers of a linear axis, so that their differences stay finite.
   const auto place = [&](double x) { return logarithmic_ ? std::log(x) : 0.5 * x; };
   if (logarithmic_ && value <= low_) return 0.0;
   const double share = (place(value) - place(low_)) / (place(high_) - place(low_));
-  return share > 0.0 ? std::min(share, 1.0) : 0.0;  // NaN for a subnormal range
+  return share > 0.0 ? std::min(share, 1.0) : 0.0;  // NaN, from a subnormal range, gives 0
 }
 
 void Axis::tick_linearly(std::size_t most) {
@@ -70,8 +70,7 @@ void Axis::tick_linearly(std::size_t most) {
     if (round * power >= least) step = round * power;
   const int decimals = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
   const double slack = 1e-9 * step, first = std::ceil((low_ - slack) / step);
-  // The loop counts ticks instead of adding steps, because adding a step to a very large number may
-  // not change it.
+  // Computes each tick from its index: adding a step to a very large number may not change it.
   for (std::size_t i = 0; i <= 2 * most; ++i) {
     const double value = (first + static_cast<double>(i)) * step;
     if (value > high_ + slack) break;
@@ -80,7 +79,7 @@ void Axis::tick_linearly(std::size_t most) {
 }
 
 void Axis::tick_logarithmically(std::size_t most) {
-  // Powers of ten, and numbers between them if there is room.
+  // Tries powers of ten with two, one or no ticks between them, until the ticks fit.
   constexpr std::array<std::array<double, 3>, 3> kRounds{{{1, 2, 5}, {1, 3, 1}, {1, 1, 1}}};
   for (const auto& rounds : kRounds) {
     ticks_.clear();

@@ -26,7 +26,8 @@ class Axis {
   /// Puts ticks with names at 0, 1, ...
   void tick_by_name(const std::vector<std::string>& names);
 
-  /// \returns 0 at the low end, 1 at the high end; a value outside counts as the nearer end.
+  /// Returns the place of a value on the axis, from 0 (low end) to 1 (high end); a value outside
+  /// the range has the place of the nearer end.
   double share(double value) const;
 
   const std::vector<Tick>& ticks() const { return ticks_; }

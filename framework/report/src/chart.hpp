@@ -1,4 +1,4 @@
-// Charts of a page: their series as data, functions that thin out series, and their HTML.
+// The charts of a page as data, their HTML and CSV, and functions that simplify their series.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace privgrad::report {
 
-/// The most points of a series that a page offers as data.
+/// The most points per series that a page keeps.
 inline constexpr std::size_t kMostPoints = 2000;
 
 struct Point {
   double x = 0.0, y = 0.0;
 };
 
-/// A mean with its interval.
+/// The interval around the mean at x.
 struct Band {
   double x = 0.0, low = 0.0, high = 0.0;
 };
@@ -29,7 +29,7 @@ struct Series {
   bool stepped = false;
   bool markers = false;                 ///< The points are drawn without a line.
   bool dashed = false;                  ///< The line is dashed, as for a reference.
-  std::optional<std::size_t> colour{};  ///< Index of its colour; if absent: the series' place.
+  std::optional<std::size_t> colour{};  ///< Its index; by default, the series' own.
 };
 
 /// One row of a chart of intervals: an arm with its mean.
@@ -37,20 +37,20 @@ struct IntervalRow {
   std::string name;
   double value = 0.0;
   double low = 0.0, high = 0.0;  ///< If both equal `value`, no interval is known.
-  std::size_t colour = 0;        ///< The index of its colour, as in Series.
+  std::size_t colour = 0;        ///< Index of the colour, as in Series.
 };
 
 struct Chart {
   std::string id;  ///< Letters, digits and '-'; unique on the page.
   std::string title;
   std::string x, y;  ///< The titles of the axes.
-  std::string says;  ///< Its message to readers, in a sentence or two.
+  std::string says;  ///< What it tells readers, in a sentence or two.
   std::vector<Series> series{};
-  std::vector<IntervalRow> rows{};  ///< If not empty: a chart of intervals, one row each.
-  std::vector<std::pair<std::string, double>> levels{};  ///< Horizontal (rows: vertical) lines.
+  std::vector<IntervalRow> rows{};  ///< If not empty, the chart shows these intervals.
+  std::vector<std::pair<std::string, double>> levels{};  ///< Horizontal, or vertical with rows.
   bool from_zero = false;                                ///< The y axis begins at 0.
   bool share = false;                                    ///< y is in [0, 1].
-  std::vector<std::string> categories{};  ///< Names for x = 0, 1, ... if x is not a number.
+  std::vector<std::string> categories{};  ///< If not empty: the names of x = 0, 1, ...
   bool log_x = false;                     ///< All x are above 0.
   bool square = false;                    ///< x and y both range from 0 to 1.
 };
@@ -66,23 +66,23 @@ class Charts {
   std::vector<Chart> drawn_;
 };
 
-/// A text as a field of CSV (RFC 4180). Texts that a spreadsheet would read as a formula begin with
-/// an additional apostrophe.
+/// A text as a field of CSV (RFC 4180). An apostrophe is put before texts that a spreadsheet would
+/// read as formulas.
 std::string csv_text(const std::string& text);
 
 /// The data of a chart as CSV.
 std::string csv(const Chart& chart);
 
-/// Keeps fewer points that give about the same picture: the first, the last, and the smallest and
-/// the largest of each part.
+/// Thins out points such that the picture stays about the same: divides them into parts, and keeps
+/// the first and last point of all, and the smallest and largest of each part.
 /// \returns whether points were left out.
 bool thin(std::vector<Point>& points, std::size_t most = kMostPoints);
 
-/// Adds a series; identical lines become one line with all their names.
+/// Adds a series. If its line equals an earlier one, that line gets this name in addition.
 void add_or_name(std::vector<Series>& all, Series series);
 
-/// The value of all points of all lines, if it is the same, so that no chart is needed; nothing if
-/// there are several values, or no points.
+/// The common value of all points, which then need no chart; nothing if the values differ or there
+/// are no points.
 std::optional<double> only_value(const std::vector<Series>& all);
 
 }  // namespace privgrad::report

@@ -9,7 +9,7 @@
 
 namespace privgrad::report {
 
-/// The number of digits of a bound on privacy, which is rounded towards the weaker claim.
+/// The number of digits of bounds on privacy, which are rounded towards the weaker claim.
 inline constexpr int kBoundDigits = 5;
 
 /// A number in the form of pages, or a dash if it is missing.

@@ -8,7 +8,7 @@
 namespace privgrad::report {
 namespace {
 
-// The browser loads and runs nothing, even if a text of the record ends up as markup.
+// With this policy, browsers load and run nothing, even if a text of the record becomes markup.
 constexpr const char* kPolicy = "default-src 'none'; style-src 'unsafe-inline'";
 
 }  // namespace

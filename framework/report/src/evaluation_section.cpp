@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The widest confusion matrix that a page shows.
+/// The largest confusion matrix that a page shows.
 constexpr std::size_t kMostShownClasses = 30;
 
 class EvaluationSection {

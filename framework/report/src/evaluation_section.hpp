@@ -11,7 +11,7 @@ namespace privgrad::report {
 /// The final model's quality on the test rows: the confusion matrix, the measures of each class,
 /// and for two classes the ROC curve. "" if the summary has no evaluation.
 /// \param source  the summary's name, for errors.
-/// \throws IoError naming a part whose form differs from the form that runs write.
+/// \throws IoError naming a malformed part.
 std::string evaluation_section(const nlohmann::json& summary, const std::string& source,
                                Charts& charts);
 

@@ -13,8 +13,8 @@ namespace {
 using Json = nlohmann::json;
 using core::short_bound;
 
-constexpr std::size_t kMostPairs = 6;  // pairs of factors with a chart
-constexpr std::size_t kMostLines = 8;  // lines of a chart
+constexpr std::size_t kMostPairs = 6;  // most pairs of factors with a chart
+constexpr std::size_t kMostLines = 8;  // most lines in a chart
 constexpr double kLevel = 0.05;
 
 class FactorsSection {
@@ -86,7 +86,7 @@ class FactorsSection {
     return charts_.add(std::move(chart));
   }
 
-  /// Whether the arms have the colours of this factor's values.
+  /// Whether this factor's values determine the colours of the arms.
   bool is_colour_factor(const std::string& key) const {
     for (const Factor& factor : study_.factors())
       if (factor.labels.size() <= 7) return factor.key == key;

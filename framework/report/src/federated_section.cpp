@@ -82,7 +82,7 @@ std::string client_table(const RunRecord& record) {
   std::size_t classes = 0;
   for (const Json& client : clients)
     classes = std::max(classes, list(client, "labels", file).size());
-  // Limits the table, because more columns than fit on the page would be unreadable.
+  // A larger table would be unreadable.
   constexpr std::size_t kMostClasses = 20, kMostClients = 200;
   const std::size_t shown = classes <= kMostClasses ? classes : 0;
   std::vector<std::string> headings{"client", "examples", "steps", "epsilon charged"};

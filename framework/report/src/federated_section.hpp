@@ -9,7 +9,7 @@
 namespace privgrad::report {
 
 /// The clients and rounds of a federated run; "" for a central run.
-/// \throws IoError naming a part whose form differs from the form that runs write.
+/// \throws IoError naming a malformed part.
 std::string federated_section(const RunRecord& record, Charts& charts);
 
 }  // namespace privgrad::report

@@ -9,7 +9,7 @@
 namespace privgrad::report {
 namespace {
 
-constexpr double kLogarithmicFrom = 10.0;  // the ratio of the largest to the smallest value
+constexpr double kLogarithmicFrom = 10.0;  // ratio of the largest to the smallest value
 
 struct Scale {
   double low = 0.0, high = 0.0;

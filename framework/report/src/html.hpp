@@ -25,7 +25,7 @@ std::string paragraph(std::string_view text);
 std::string folded(std::string_view title, std::string_view content);
 
 /// Returns a file of the record as preformatted text that opens on a click. In print, only the
-/// file's name appears, because the text is long and the file itself can be compared.
+/// file's name appears: the text is long, and the file is beside the page.
 std::string folded_file(std::string_view name, std::string_view text);
 
 /// A cell with a link to a page below the current page.

@@ -38,7 +38,7 @@ std::vector<InfluenceEstimate> estimates_of(const Json& record, const std::strin
   return estimates;
 }
 
-/// The best-fitting exponential, with the best-fitting factor.
+/// The exponential with this gamma, times the factor that fits the estimates best.
 Series fitted(const std::vector<InfluenceEstimate>& estimates, double gamma) {
   const auto last = static_cast<double>(estimates.back().step);
   double above = 0.0;

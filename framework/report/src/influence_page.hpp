@@ -15,11 +15,11 @@ namespace privgrad::report {
 /// Whether the directory contains an estimate of influence (influence.json).
 bool is_influence(const std::filesystem::path& directory);
 
-/// The chart of an estimate of influence.
+/// An estimate of influence, and its chart.
 struct InfluenceChart {
   std::string name;
   std::string method;
-  /// Whether the influence was measured on private rows without a charge.
+  /// Whether the influence was measured on the private rows, which is not charged.
   bool own_data = false;
   std::vector<InfluenceEstimate> estimates;
   std::optional<double> gamma;    ///< The gamma of the best-fitting exponential.

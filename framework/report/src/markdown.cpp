@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 using core::short_bound;
 using core::short_number;
 
-/// Escapes a text of a record so that it becomes plain text in a table's cell.
+/// Escapes a text of a record, so that Markdown shows it as plain text, even in a table's cell.
 std::string plain(std::string_view text) {
   std::string safe;
   for (const char c : text) {
@@ -176,7 +176,7 @@ class StudySection {
            provenance() + "\n\n";
   }
 
-  /// States the source of the numbers, with links to copies of all results beside the page.
+  /// States the commit behind the numbers, with links to copies of all results beside the page.
   std::string provenance() const {
     const auto commit = text(results_, "commit", source_);
     if (!commit) return "";
@@ -223,8 +223,8 @@ class StudySection {
     cells.push_back(p ? short_bound(*p, 2) : "-");
   }
 
-  /// Draws the differences from the baseline: over the levels if these are numbers, otherwise with
-  /// one row per arm. Draws the means if there are no differences.
+  /// Draws the differences from the baseline: as curves over the levels if these are numbers,
+  /// otherwise in one row per arm. If there are no differences, the rows show the means.
   Chart chart_of(const std::string& metric) const {
     const bool over_numbers = levels_.size() > 1 && numbers_of(levels_).has_value();
     const std::string what = "difference in " + spoken(metric) + " to " + baseline_;
@@ -319,7 +319,7 @@ std::vector<Finding> findings_in(const fs::path& directory) {
   std::vector<Finding> findings;
   const auto add_directory = [&](const fs::path& one) {
     const std::string name = one.filename().string();
-    // The folder is a study without its own results.
+    // An estimate is made by a study, so its folder has a study.json, but no results.json.
     if (fs::exists(one / "influence.json")) {
       findings.push_back({name, one / "influence.json", true});
     } else if (fs::exists(one / "results.json")) {

@@ -19,15 +19,15 @@ struct MarkdownSection {
   std::vector<Picture> pictures;
 };
 
-/// The results of a study, or an estimate of influence, as a file.
+/// The file with the results of a study, or with an estimate of influence.
 struct Finding {
   std::string name;
   std::filesystem::path file;  ///< results.json, influence.json, or a copy named NAME.json.
   bool is_influence = false;
 };
 
-/// The findings in a directory, by name: the directory itself or, if it is neither a study nor an
-/// estimate, the studies and estimates in it, and copies NAME.json of their results.
+/// The findings in a directory, by name. A directory of a study or an estimate is the only finding;
+/// in any other directory, each study, each estimate and each copy NAME.json of results is one.
 /// \throws ConfigError if there are no findings, or if a study is not finished; IoError.
 std::vector<Finding> findings_in(const std::filesystem::path& directory);
 

@@ -34,7 +34,7 @@ struct Table {
   std::vector<std::vector<Cell>> cells;  ///< [row][column]
 };
 
-/// Whether the best mean differs from every other mean, by tests paired by seed.
+/// Whether the best mean differs from every other mean, by paired tests over the seeds.
 bool is_told_apart(const std::vector<const Cell*>& column, std::size_t best) {
   std::vector<std::optional<double>> p;
   for (std::size_t i = 0; i < column.size(); ++i) {
@@ -138,7 +138,7 @@ class Tables {
     Cell made{.mean = number(entry, "mean", study_.results_file),
               .ends = study_.ends(entry),
               .values = {}};
-    // Arms without privacy, or with another arm's runs, do not compete.
+    // Arms without privacy, or with another arm's runs, do not compete for the best mean.
     if (!made.mean || arm.is_reference || !arm.same_as.empty()) return made;
     for (const Json& value : list(entry, "values", study_.results_file))
       if (value.is_number()) made.values.push_back(value.get<double>());

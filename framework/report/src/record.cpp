@@ -17,12 +17,11 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// Limits far above the sizes of the program's own files: a larger file was not written by it.
+// Far above the sizes of files that PrivGrad writes; larger files are refused.
 constexpr std::size_t kMostDocumentBytes = std::size_t{16} << 20;
 constexpr std::size_t kMostLineBytes = std::size_t{64} << 10;
 constexpr int kMostDepth = 32;
-// A limit on metrics.jsonl: long runs write more lines than a page needs, and reading all of them
-// would take seconds.
+// Longer files of metrics or rounds are not drawn, because reading them would take seconds.
 constexpr std::uintmax_t kMostMetricsBytes = std::uintmax_t{64} << 20;
 constexpr std::uintmax_t kMostLedgerBytes = std::uintmax_t{64} << 20;
 
@@ -89,7 +88,7 @@ FederatedRound federated_round(const Json& json, const std::string& source) {
           .charged_epsilon = number(json, "charged_epsilon", source)};
 }
 
-/// Calls `use` with each complete line of a file of JSON objects, and with the line's place.
+/// Calls `use` with the JSON object on each complete line, and with the line's place (FILE:LINE).
 template <class Use>
 void read_lines(const fs::path& file, RunRecord& record, const Use& use) {
   const std::string name = file.filename().string();
@@ -151,7 +150,7 @@ void read_spending(const fs::path& file, RunRecord& record) {
   }
   for (std::size_t i = 0; i < ledger.releases.size(); ++i) {
     const double epsilon = ledger.releases[i].epsilon;
-    // Releases besides the steps (checks of adaptive noise) appear at the next step.
+    // Other releases, such as checks of adaptive noise, are part of the total at the next step.
     if (ledger.releases[i].what.empty()) ++record.charged_steps;
     if (!std::isfinite(epsilon) || !ledger.releases[i].what.empty()) continue;
     // Steps paid for together have the same total, so only the first and the last are drawn.

@@ -20,7 +20,7 @@ struct Measurement {
   std::optional<double> train_loss, train_accuracy, test_loss, test_accuracy;
   std::optional<double> clip_norm, clipped_fraction;
   std::optional<double> round;  ///< In a federated run: the number of rounds so far.
-  /// In a federated run: the largest total of any ledger.
+  /// In a federated run: the largest total of all ledgers.
   std::optional<double> charged_epsilon;
 };
 
@@ -32,7 +32,8 @@ struct FederatedRound {
   /// False if participation is secret; clients, dropped and bytes are then 0.
   bool shows_participation = true;
   double clients = 0.0, dropped = 0.0;
-  /// The number of clients that came too early; nothing if no rule separates their rounds.
+  /// How many clients were refused because min_separation bars them from this round; nothing in a
+  /// run without this rule.
   std::optional<double> refused;
   double bytes_down = 0.0, bytes_up = 0.0;
   std::optional<double> charged_epsilon;  ///< Nothing if infinite.
@@ -59,16 +60,15 @@ struct RunRecord {
   std::optional<double> last_epsilon;
   std::vector<std::string> notes;  ///< Remarks for readers about the record itself.
 
-  /// Why this record does not match the hashes in its ledgers ("FILE: the problem"); empty if the
-  /// checks that need no plugins find no difference.
+  /// How this record contradicts the hashes in its ledgers ("FILE: the problem"), found by all
+  /// checks that need no plugins.
   std::vector<std::string> problems;
   std::vector<std::pair<std::string, std::string>> last_lines;  ///< Each ledger's name and hash.
 };
 
 /// Checks whether the files of a run match the hashes in its ledgers, and finds the ledgers' last
 /// lines.
-/// \param record  the record with directory and statement; problems, last_lines and notes are
-///   set.
+/// \param record  directory and statement are read; problems and last_lines are set, notes added.
 void read_bindings(RunRecord& record);
 
 /// Whether the directory contains a run, or the beginning of a run.
@@ -87,14 +87,14 @@ std::string read_text(const std::filesystem::path& file, std::size_t most_bytes)
 nlohmann::json read_object(const std::filesystem::path& file);
 
 /// Return a member of a record; nothing if it is missing or null.
-/// \throws IoError naming `source` and the member if it has the wrong type.
+/// \throws IoError naming `source` and the member if it has the wrong type or is not finite.
 std::optional<double> number(const nlohmann::json& object, const char* key,
                              const std::string& source);
 std::optional<std::string> text(const nlohmann::json& object, const char* key,
                                 const std::string& source);
 
-/// Return a member that is a list (an object); empty if it is missing or null.
-/// \throws IoError
+/// Return a member: list() a list, members() an object; empty if it is missing or null.
+/// \throws IoError if it has the wrong type.
 const nlohmann::json& list(const nlohmann::json& object, const char* key,
                            const std::string& source);
 const nlohmann::json& members(const nlohmann::json& object, const char* key,
@@ -105,7 +105,7 @@ const nlohmann::json& members(const nlohmann::json& object, const char* key,
 const nlohmann::json& objects(const nlohmann::json& object, const char* key,
                               const std::string& source);
 
-/// The texts of a list.
+/// Returns a member that is a list of texts; empty if it is missing or null.
 /// \throws IoError if an element is not a text.
 std::vector<std::string> texts(const nlohmann::json& object, const char* key,
                                const std::string& source);

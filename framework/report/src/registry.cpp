@@ -171,7 +171,7 @@ class Entry {
     ++depth_;
   }
   void close() { --depth_; }
-  /// Writes a text in JSON's double quotes, which YAML reads too.
+  /// Writes a text as a JSON string, which is also valid YAML.
   void leaf(const std::string& key, const std::string& value) {
     lines_ += indent() + key + ": " + Json(value).dump() + "\n";
   }

@@ -41,7 +41,7 @@ Page page_of(const fs::path& directory) {
                     "(study.json)");
 }
 
-/// The words of a title as a file's name: "noise-multiplier" for "Noise multiplier".
+/// Turns a title into a file name: "noise-multiplier" for "Noise multiplier".
 std::string file_name(const std::string& title) {
   constexpr std::size_t kLongest = 80;
   std::string name;

@@ -27,7 +27,7 @@ std::string bound_words(const std::string& bound) {
   return bound;
 }
 
-/// A paragraph of the statement. Some paragraphs begin with their subject, in one to three words.
+/// Formats a paragraph of the statement; a short first sentence, its subject, is bold.
 std::string statement_paragraph(const std::string& words) {
   constexpr std::size_t kLongestSubject = 40;
   const std::size_t stop = words.find(". ");
@@ -249,7 +249,7 @@ class RunPage {
     return table.html();
   }
 
-  /// States the cost of the planned steps with the sampler `allocation`.
+  /// States what the planned steps would cost with the sampler `allocation`.
   std::string with_allocation() const {
     const Json& sampling = members(statement_, "sampling", statement_file_);
     if (!sampling.contains("with_allocation")) return "";
@@ -474,7 +474,7 @@ class RunPage {
     return names;
   }
 
-  /// Statements of earlier versions do not contain this member.
+  /// Statements of earlier versions lack the member `tested`.
   static std::string tested_words(const Json& plugin) {
     const auto said = plugin.find("tested");
     if (said == plugin.end()) return "not recorded";
@@ -503,7 +503,7 @@ class RunPage {
     return section("versions", "Versions", html);
   }
 
-  /// Lists hashes with which readers can check later that the record has not changed.
+  /// Lists hashes by which readers can check later that the record has not changed.
   std::string last_lines() const {
     if (record_.last_lines.empty()) return "";
     HtmlTable table("What this page was made from: the last line of each ledger binds all files.",

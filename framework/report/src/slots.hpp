@@ -17,7 +17,7 @@ SlotWords words_of_slot(const std::string& slot);
 
 /// Reads a list of steps, each with a value, in order.
 /// \param name  the list's name, for errors.
-/// \throws IoError for any other content.
+/// \throws IoError if the list is malformed.
 std::vector<Point> listed_points(const nlohmann::json& entry, const std::string& name,
                                  const std::string& source);
 

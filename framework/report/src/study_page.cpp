@@ -27,7 +27,7 @@ using core::short_number;
 using core::short_range;
 
 constexpr std::size_t kMostSentences = 8;  // sentences shown without a click
-// relative; a chart over epsilons that differ by less is useless
+// A relative difference; if all epsilons differ by less, a chart over them shows nothing.
 constexpr double kSameEpsilon = 0.005;
 
 class StudyPage {
@@ -150,7 +150,7 @@ class StudyPage {
     }
     std::string charts;
     int drawn = 0;
-    // For a grid with many arms, the charts of factors are enough.
+    // For a grid with many arms, the charts of the factors replace these.
     const bool is_grid = record_.factors().size() > 1 && arms_.size() > kMostCurves;
     for (const std::string& metric : metrics_) {
       if (is_grid) break;
@@ -268,8 +268,8 @@ class StudyPage {
       html += "<li>" + escaped(sentence) + "</li>\n";
     }
     if (!html.empty()) html = "<ul>\n" + html + "</ul>\n";
-    // The charts and tables below show the same results, and many sentences would hide them, also
-    // in print.
+    // Many sentences would hide the charts and tables below, which show the same results. They are
+    // folded, and not printed.
     const std::size_t sentences = texts(results_, "words", results_file_).size();
     if (sentences > kMostSentences) {
       html = "<details class=\"twice\"><summary>In sentences (" + std::to_string(sentences) +
@@ -504,7 +504,7 @@ class StudyPage {
     return section("runs", "The runs", table.html());
   }
 
-  /// A run's result in the first metric or, if the result is not known, how the run ended.
+  /// A run's value of the first metric; if it has none, how the run ended.
   std::string outcome_of(const RunRecord& run) const {
     const std::string file = (run.directory / "summary.json").string();
     const Json& last = members(*run.summary, "metrics", file);

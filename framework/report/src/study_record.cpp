@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMostColours = 7;  // the colours of charts
 
-/// Whether a text is the name of an entry in a directory, and cannot lead out of the directory.
+/// Whether a name is a single path component, so that it cannot lead out of its directory.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name.front() != '.' && name.find_first_of("/\\") == name.npos &&
          name.find('\0') == name.npos;
@@ -99,7 +99,7 @@ void StudyRecord::read_runs(const fs::path& directory, Arm& arm) {
     ++planned_runs;
     const std::string path = "runs/" + arm.name + "/seed-" + seed.dump();
     const fs::path run = directory / path;
-    // A run without a summary is not complete, and will be repeated.
+    // A run without a summary is unfinished.
     if (!is_run(run) || !fs::exists(run / "summary.json")) continue;
     arm.runs.push_back(read_run(run));
     arm.run_paths.push_back(path);
@@ -109,8 +109,8 @@ void StudyRecord::read_runs(const fs::path& directory, Arm& arm) {
   }
 }
 
-/// The first factor with few enough values determines the colour, and arms with the same value have
-/// different dashes. Without such a factor, the variant determines the colour.
+/// In a study with several factors, the first factor with few enough values determines the colour,
+/// and variants with the same value have different dashes. Otherwise each variant has its colour.
 void StudyRecord::choose_colours() {
   const std::vector<Factor> all = factors();
   const auto factor = std::ranges::find_if(

@@ -23,15 +23,15 @@ struct Arm {
   std::string name;
   std::string variant;  ///< The variant's name, the same at each level.
   nlohmann::json plan;  ///< Its entry in study.json.
-  std::string same_as;  ///< The arm whose runs are also this one's; "": it has runs of its own.
+  std::string same_as;  ///< The arm whose runs this arm shares; "" if it has its own.
   std::vector<std::string> run_paths;  ///< One per run, below the study's directory, with '/'.
   std::vector<RunRecord> runs;         ///< The finished runs.
   std::size_t colour = 0;              ///< The arm's colour in all charts of the page.
-  std::size_t of_level = 0;            ///< The style (colour and dashes) in charts over levels.
-  bool is_reference = false;           ///< Whether the arm has no privacy, and is not compared.
+  std::size_t of_level = 0;            ///< Colour and dashes in charts that show each level.
+  bool is_reference = false;           ///< The arm has no privacy, and is not compared.
 };
 
-/// A factor that varies in a study: an axis, or its levels.
+/// A factor that varies in a study: an axis, or the levels.
 struct Factor {
   std::string key;  ///< The key, or the first of several keys that vary together.
   std::vector<std::string> labels;
@@ -64,8 +64,8 @@ class StudyRecord {
 
   /// The entry of an arm in results.json; an empty object if there is none.
   const nlohmann::json& result_of(const std::string& arm) const;
-  /// The entry of a metric among an arm's metrics, or among its differences to the baseline
-  /// ("versus_baseline").
+  /// The entry of a metric in a group of an arm's results: its metrics, or its differences to the
+  /// baseline ("versus_baseline").
   const nlohmann::json& metric_of(const std::string& arm, const char* group,
                                   const std::string& metric) const;
   std::optional<double> mean_of(const std::string& arm, const std::string& metric) const;
@@ -96,9 +96,9 @@ class StudyRecord {
   void choose_colours();
 };
 
-/// The mean over an arm's seeds, where all seeds were measured, with Student's 95 % interval.
-/// \param value  the measured number.
-/// \param where  std::optional<double>(const Measurement&): its place on the x axis, if any.
+/// The mean over an arm's seeds, with Student's 95 % interval, at each x where all seeds were
+/// measured.
+/// \param where  std::optional<double>(const Measurement&): x; nothing: leaves the measurement out.
 template <class Where>
 Series curve(const Arm& arm, std::optional<double> Measurement::*value, Where where) {
   constexpr std::size_t kMostPointsOfAnArm = 300;

@@ -21,11 +21,11 @@ using core::short_number;
 // Lengths are in the picture's own units; the picture may be shown at any size.
 constexpr double kWidth = 420.0, kPlotHeight = 230.0, kLine = 17.0, kCharacter = 7.7;
 constexpr double kSwatch = 28.0, kGap = 14.0, kRoom = 8.0;
-/// The most points that are drawn as markers; more are drawn as a curve.
+/// The most points of a curve that get markers.
 constexpr std::size_t kMostMarkers = 40;
 constexpr std::size_t kMostBands = 3;    // more bands would overlap into a single grey
 constexpr std::size_t kWhiskers = 6;     // intervals of each series, if there are no bands
-constexpr std::size_t kStrips = 40;      // parts of a curve that show their values on hover
+constexpr std::size_t kStrips = 40;      // parts of the plot that show values on hover
 constexpr std::size_t kMostDrawn = 800;  // points of a curve, two per unit
 constexpr double kLongestNameBeside = 130.0;
 constexpr std::size_t kMostTicksAtValues = 8;
@@ -33,7 +33,7 @@ constexpr std::size_t kMostTicksAtValues = 8;
 /// Colours that people with colour blindness can distinguish (after Okabe and Ito).
 constexpr std::array<const char*, 7> kPalette{"#0072b2", "#d55e00", "#008a66", "#b3558f",
                                               "#b07c00", "#3a3f9e", "#6b6b6b"};
-/// The dashes of lines; they change once all colours are used.
+/// The dashes of lines; the next dashes are used once all colours are.
 constexpr std::array<const char*, 4> kDashes{"", "7 3", "2 2", "9 3 2 3"};
 
 std::string at(double value) {
@@ -200,7 +200,7 @@ class Drawing {
     return top_ + (1.0 - axis.share(y)) * plot_height_;
   }
 
-  /// Draws grid, labels and title of the x axis; only every second label if labels would touch.
+  /// Draws grid, labels and title of the x axis, without labels that would touch earlier ones.
   void draw_x_axis(const Axis& axis) {
     const double bottom = top_ + plot_height_;
     double free_from = 0.0;
@@ -272,8 +272,7 @@ class Drawing {
     const double room =
         *low < *high ? 0.06 * (*high - *low) : 0.1 * std::max(1e-12, std::fabs(*low));
     double from = chart_.from_zero ? std::min(0.0, *low) : *low - room, to = *high + room;
-    // An interval may extend beyond the possible values of its mean; the axis does not show that
-    // part.
+    // An interval may extend to values that its mean cannot have; the axis leaves these out.
     if (from < 0.0 && *std::ranges::min_element(means) >= 0.0 && chart_.levels.empty()) from = 0.0;
     if (chart_.share) to = std::min(to, std::max(1.0, *high));
     return {from, to, false, 5};
@@ -375,8 +374,8 @@ class Drawing {
            "\" fill-opacity=\"0.16\"/>\n";
   }
 
-  /// Draws some intervals of one of many series, at points that differ from the other series'
-  /// points, so that no interval hides another.
+  /// Draws some intervals of one series. Each series has its own places, so that no interval hides
+  /// another.
   std::string whiskers(const Axis& x, const Axis& y, const Series& series, std::size_t i) const {
     const std::size_t count = std::min(kWhiskers, series.points.size());
     const double shift = static_cast<double>(i + 1) / static_cast<double>(chart_.series.size() + 1);
@@ -397,7 +396,7 @@ class Drawing {
            "\" stroke-width=\"1.25\"/>\n";
   }
 
-  /// Adds strips that show the values of all series at a place while the pointer is there.
+  /// Adds strips that show the values of all series at the pointer.
   void draw_strips(const Axis& x) {
     std::vector<double> places;
     for (const Series& series : chart_.series)
