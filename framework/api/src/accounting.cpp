@@ -201,8 +201,8 @@ nlohmann::json to_json(const AccountantCall& call, const Account& account) {
 
 namespace {
 
-/// Returns the event to charge: without sampling if every example is in every step, because some
-/// accountants do not support sampling.
+/// Returns the event to charge. At sample rate 1 it has no sampling, because some accountants do
+/// not support sampling.
 Event charged(const CalibrationQuestion& question, Event noise) {
   if (question.allocation)
     return Event::random_allocation(static_cast<std::int64_t>(*question.allocation),
@@ -227,7 +227,7 @@ bool takes(const AccountantCall& call, const Event& event) try {
   return false;
 }
 
-/// \param charge  the charge for noise multiplier 1.
+/// \param charge  the event to charge at noise multiplier 1, to see if the estimator accepts it.
 /// \param answer_of  an accountant's answer at a noise multiplier.
 template <class AnswerOf>
 double smallest_noise(const AccountantCall& call, const Event& charge, const AnswerOf& answer_of,
@@ -241,7 +241,7 @@ double smallest_noise(const AccountantCall& call, const Event& charge, const Ans
     try {
       return core::proved_scale([&](double noise) { return answer_of(*estimator, noise).value; },
                                 proved_at, question.target_epsilon, least);
-    } catch (const NumericError&) {  // the estimate's range is smaller than the proof's
+    } catch (const NumericError&) {  // the estimator's range is smaller
     }
   }
   return core::smallest_scale(proved_at, question.target_epsilon, least);
@@ -251,7 +251,7 @@ double smallest_noise(const AccountantCall& call, const Event& charge, const Ans
 
 Calibration calibrate(const AccountantCall& call, const CalibrationQuestion& question) {
   check_question(question);
-  // The unit of charging: a step, or a whole epoch.
+  // The number of steps that are charged together: 1, or a whole epoch.
   const std::uint64_t charged_steps = question.allocation.value_or(1);
   const auto answer_of = [&](const AccountantCall& by, double noise_multiplier,
                              std::uint64_t steps) {

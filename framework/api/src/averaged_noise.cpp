@@ -17,8 +17,8 @@ namespace {
 
 // A standard deviation from n independent normals has the relative standard error 1 / sqrt(2 n).
 constexpr std::uint64_t kMostCopies = 2048, kFewestCopies = 256;
-// The number of copies times the number of steps. With this product, a simulation takes seconds,
-// and tree_reduced needs less than 200 MB for an epoch.
+// The product of copies and steps. At this size, a simulation takes seconds, and tree_reduced needs
+// less than 200 MB for an epoch.
 constexpr std::uint64_t kWork = 50'000'000;
 
 /// The noise of one sum that is released step by step, in many copies of one coordinate.
@@ -27,13 +27,13 @@ class SimulatedPart {
   SimulatedPart(const core::CorrelatedRecipes& recipes, std::size_t copies)
       : recipes_(recipes), copies_(copies) {}
 
-  /// \param out  gets the noise of the next release, in units of its bound.
+  /// \param out  receives the noise of the next release, in units of its bound.
   void next(std::mt19937_64& random, std::span<float> out) {
     if (recipes_.window() > 0) return next_of_window(random, out);
     std::normal_distribution<float> normal;
     const double keep = recipes_.keep(step_);
     for (Kept& kept : kept_) kept.carried *= keep;
-    // No node is named twice, so the nodes of a step are equivalent to one normal.
+    // Each node is used in one step only, so the sum of a step's nodes is drawn as one normal.
     const auto own = static_cast<float>(recipes_.own_multiplier(step_));
     std::vector<float> noise(copies_);
     for (float& value : noise) value = own * normal(random);
@@ -69,7 +69,7 @@ class SimulatedPart {
   struct Kept {
     std::uint64_t step = 0;
     std::vector<float> noise;
-    double carried = 1.0;  // K(step, now)
+    double carried = 1.0;  // the product of all keep() since then
   };
 
   const core::CorrelatedRecipes& recipes_;
@@ -78,7 +78,7 @@ class SimulatedPart {
   std::vector<Kept> kept_;
 };
 
-/// A function that computes the noise of one release after another.
+/// Computes the noise of one release after another.
 using Releases = std::function<void(std::uint64_t step, std::span<float> out)>;
 
 Releases independent_releases(const core::Plan& plan, double momentum, std::size_t copies) {

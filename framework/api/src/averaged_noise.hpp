@@ -9,9 +9,9 @@
 
 namespace privgrad::api {
 
-/// The noise that remains when releases are averaged over windows of steps, or summed up. This is
-/// the noise that affects a model: independent noise averages out over steps, but noise that is
-/// carried along does not. Two mechanisms whose single releases are equally noisy may differ here
+/// The noise that remains when releases are averaged over windows of steps, or summed up. This
+/// noise affects a model: independent noise averages out over steps, but noise that later releases
+/// contain again does not. Two mechanisms whose single releases are equally noisy may differ here
 /// by any factor.
 struct AveragedNoise {
   /// For each window length, the standard deviation of the mean over a window, as a root mean
@@ -22,15 +22,15 @@ struct AveragedNoise {
   double iterates = 0.0;
 };
 
-/// Simulates many copies of one coordinate with the recipes of the run, with all sums zero. The
-/// seed is public and fixed, so every call gives the same answer.
+/// Simulates many copies of one coordinate by the recipes of the run, with zero gradients. The seed
+/// is public and fixed, so every call gives the same answer.
 ///
 /// \param plan  a plan from a manifest with noise; the noise of gradients is accumulated with
 ///   `momentum`.
 /// \param momentum  in [0, 1]; 1: prefix sums. Only for releases of gradients; other releases have
 ///   their own momentum.
 /// \param windows  lengths in steps, each in [1, steps of the plan]. Windows do not overlap; steps
-///   after the last whole one are left out.
+///   after the last whole window are left out.
 /// \returns the noise, with a relative standard error of at most 1.6 % up to 24 000 steps and 4.5 %
 ///   beyond; less if there are many windows.
 AveragedNoise averaged_noise(const core::Plan& plan, double momentum,

@@ -17,8 +17,8 @@
 namespace privgrad::api {
 namespace {
 
-/// Constructs one component, because its constructor checks the combination of its parameters, and
-/// collects the problems.
+/// Constructs one component, whose constructor checks combinations of parameters, and collects the
+/// problems.
 template <class Interface>
 void try_make(const core::ComponentUse& use, std::vector<std::string>& problems) {
   if (use.component == nullptr) return;
@@ -51,7 +51,6 @@ void check_components(const core::Manifest& manifest) {
   if (!problems.empty()) throw core::ManifestError(std::move(problems));
 }
 
-/// Returns the lines of an error: one problem each.
 std::vector<std::string> lines_of(const std::exception& problem) {
   std::vector<std::string> lines;
   std::istringstream text(problem.what());

@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using core::DataSection;
 
-/// \param file  the model, which determines how its source reads files.
+/// \param file  the model's file, which records how its own data source reads files.
 DataSection given_section(const ModelRequest& request, const Catalog& catalog,
                           const core::ModelFile& file) {
   const std::string& text = *request.data;
@@ -58,7 +58,7 @@ DataSection section_of_run(const fs::path& model, const std::string& dashes,
                                   folder / "manifest.yaml", folder, catalog);
 }
 
-/// Checks that the transforms of a section are the model's own.
+/// Checks that a section has no transforms, or the same as the model.
 void check_transforms(const DataSection& section, const core::ModelFile& file) {
   if (section.transforms.empty()) return;
   bool are_same = section.transforms.size() == file.preprocessing.size();
@@ -85,8 +85,8 @@ void check_classes(const DataInfo& info, const core::ModelFile& file) {
   }
 }
 
-/// Refuses features whose names differ from the model's, even if their number fits, because they
-/// mean something else.
+/// Refuses features with other names than the model's, even if their number fits, because they mean
+/// something else.
 void check_features(const DataInfo& info, const core::ModelFile& file) {
   const std::size_t count = std::min(info.feature_names.size(), file.features.size());
   for (std::size_t i = 0; i < count; ++i) {
@@ -97,7 +97,7 @@ void check_features(const DataInfo& info, const core::ModelFile& file) {
   }
 }
 
-/// Returns the requested split, or the test rows if there are any, or all rows.
+/// Returns the requested split; by default test, or train if the given data have no test rows.
 Split split_of(const ModelRequest& request, const DataInfo& info) {
   const std::string& dashes = request.dashes;
   if (!request.split) {

@@ -13,7 +13,7 @@
 namespace privgrad::api {
 namespace {
 
-/// The parameters of several samplers with the same expected batch size.
+/// The parameters with which samplers have the same expected batch size.
 struct Batches {
   double size = 0.0;
   std::uint64_t rows = 0;
@@ -23,7 +23,7 @@ struct Batches {
   }
 };
 
-/// The releases to compare: with momentum in (0, 1), or prefix sums (1).
+/// The releases to compare: of momentum, in (0, 1), or of prefix sums (momentum 1).
 struct Compared {
   double momentum = 1.0;
   std::uint64_t steps = 0;
@@ -114,8 +114,8 @@ void answer(NoiseArm& arm, const ManifestReader& read, const Compared& compared)
   if (!arm.refused.empty()) return;
   std::vector<std::string> overrides{"aggregator=" + arm.aggregator};
   if (!arm.sampler.empty()) overrides.push_back("sampler=" + arm.sampler);
-  // All arms use the manifest's number of steps, even if a theorem about its own aggregator has
-  // chosen it.
+  // All arms use the manifest's number of steps, even if the manifest leaves that number to a
+  // theorem about its own aggregator.
   overrides.push_back("steps=" + std::to_string(compared.steps));
   const core::Manifest manifest = read(overrides);
   try {

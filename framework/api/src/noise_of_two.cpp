@@ -13,18 +13,17 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The least ratio of two predictions that counts as a difference: means over windows are
+/// Predictions count as different if their ratio exceeds this number: means over windows are
 /// simulated, each with an error of up to 4.5 %.
 constexpr double kTooClose = 1.1;
 
-/// Returns the momentum in a side's releases; nothing if it releases gradients, whose momentum is
-/// applied here.
+/// Returns the momentum in a side's releases (1: prefix sums); nothing if it releases gradients,
+/// whose noise is accumulated with a momentum here.
 std::optional<double> own_momentum(const core::Manifest& manifest, const core::Plan& plan) {
   if (releases_gradients(plan)) return std::nullopt;
   return manifest.aggregator.params.has("momentum") ? momentum_of(manifest) : 1.0;
 }
 
-/// Returns the momentum of each side.
 std::vector<double> momentum_of_sides(const NoiseQuestion& question,
                                       const std::vector<std::string>& names,
                                       const std::vector<std::optional<double>>& own) {

@@ -1,4 +1,4 @@
-// What the questions about the noise of one manifest and of two manifests have in common.
+// Checks and defaults that questions about the noise of one manifest share with those about two.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ void require_ranges(const NoiseQuestion& question);
 /// \throws ConfigError if the manifest has no privacy.target_epsilon.
 void require_target(const core::Manifest& manifest);
 
-/// Returns the momentum of a manifest whose aggregator has one, even if it is auto.
+/// Returns the momentum of a manifest whose aggregator has one; plans the manifest if it is auto.
 double momentum_of(const core::Manifest& manifest);
 
-/// Returns the default windows for averaging: the number of steps that the momentum remembers, and
-/// ten times that, if the run is long enough.
+/// Returns the default windows for averaging, if the run is long enough: the momentum's memory,
+/// 1 / (1 - momentum) steps, and ten times that; none for prefix sums.
 std::vector<std::uint64_t> remembered_steps(double momentum, std::uint64_t steps);
 
 /// \returns `windows`.

@@ -11,7 +11,7 @@
 namespace privgrad::api {
 namespace {
 
-/// Noise that is independent between steps, accumulated with the momentum.
+/// Noise that is independent from step to step, accumulated with the momentum.
 std::vector<double> summed_independent_noise(const core::Plan& plan, double momentum) {
   std::vector<double> stddev;
   double variance = 0.0;
@@ -30,7 +30,7 @@ std::vector<double> summed_windowed_noise(const core::Plan& plan, double momentu
   const double scale = momentum < 1.0 ? 1.0 - momentum : 1.0;
   std::vector<double> stddev;
   std::vector<double> with_normals(recipes.window() + 1,
-                                   0.0);  // covariances of m, latest first
+                                   0.0);  // Cov(m, normal), latest first
   double variance = 0.0;
   for (std::uint64_t step = 0; step < plan.steps(); ++step) {
     const double unit = plan.clip_norm[step] / plan.batch_size[step];

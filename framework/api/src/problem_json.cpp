@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Removes ":NUMBER" from the end of a place.
+/// Removes ":NUMBER" from the end of a place, and returns the number.
 std::optional<int> take_number(std::string_view& place) {
   const std::size_t colon = place.rfind(':');
   if (colon == place.npos) return std::nullopt;

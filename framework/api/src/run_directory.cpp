@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr int kMostTries = 1000;
 
-/// Returns a manifest's name as a single safe path component.
+/// Turns a manifest's name into a single safe path component.
 std::string as_file_name(std::string_view name) {
   constexpr std::size_t kLongest = 100;
   std::string out(name.substr(0, kLongest));
@@ -52,7 +52,7 @@ DefaultRunDirectory::DefaultRunDirectory(std::string_view name) {
   for (int i = 1; i <= kMostTries; ++i) {
     path_ = parent / (i == 1 ? base : base + "-" + std::to_string(i));
     if (fs::create_directory(path_, error)) return;
-    // A file that is not a directory is an error too, and also a reason to try the next name.
+    // If the name belongs to a file that is not a directory, the next name is tried, too.
     if (error && error != std::errc::file_exists) fail(path_, error);
   }
   fail(path_, std::make_error_code(std::errc::file_exists));

@@ -77,7 +77,8 @@ bool has_runs(const core::StudyDirectory& directory) {
   return false;
 }
 
-/// Returns a part of a study file that must not change once there are runs; null if there is none.
+/// Returns the value of a key that must not change once there are runs; null if the study lacks the
+/// key. Seeds without a rule may be added later, so they count as null.
 Value early_part(const Value& study, const char* key) {
   const Value* node = study.find(key);
   const bool is_number_of_seeds =
@@ -85,8 +86,8 @@ Value early_part(const Value& study, const char* key) {
   return node == nullptr || is_number_of_seeds ? Value() : *node;
 }
 
-/// Returns the part that the study had when its runs were made and now lacks: an arm, a baseline, a
-/// seed or a metric; "" if nothing is missing.
+/// Returns a part that the study had before and now lacks: an arm, a baseline, a seed or a metric;
+/// "" if nothing is missing.
 std::string left_out(const core::Study& before, const core::Study& now) {
   for (const core::Arm& arm : before.arms) {
     const auto same =
@@ -95,7 +96,7 @@ std::string left_out(const core::Study& before, const core::Study& now) {
     const std::string& baseline = before.baseline_of(arm).name;
     if (now.baseline_of(*same).name != baseline) return "the baseline " + baseline;
   }
-  // With a SeedRule, the seeds are 1, 2, ..., as many as the rule requires.
+  // With a SeedRule, the rule decides how many of the seeds 1, 2, ... are used.
   for (const std::uint64_t seed : before.seed_rule ? std::vector<std::uint64_t>() : before.seeds) {
     if (std::ranges::find(now.seeds, seed) == now.seeds.end())
       return "the seed " + std::to_string(seed);

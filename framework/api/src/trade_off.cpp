@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::array kShares{0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5};
 
-/// The delta with which an accountant is asked about tests that accuse almost nobody.
+/// The delta at which last_epsilon() asks for epsilon. Smaller deltas, with larger epsilons, could
+/// only improve bounds at false positive rates below kShares.
 constexpr double kLeastDelta = 1e-6;
 constexpr int kPairs = 64;
 
@@ -44,7 +45,7 @@ std::vector<Prover> provers(const std::vector<AccountantCall>& calls, const Even
   return all;
 }
 
-/// Returns the largest epsilon that can give the best bound at any of kShares (see kLeastDelta).
+/// Returns the largest epsilon that may give the best bound at any of kShares.
 double last_epsilon(const std::vector<Prover>& provers) {
   double least = HUGE_VAL;
   for (const Prover& one : provers) {

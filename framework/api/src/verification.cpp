@@ -19,14 +19,14 @@ using Json = nlohmann::json;
 constexpr std::size_t kMostPageBytes = std::size_t{256} << 20;
 constexpr std::size_t kMostSignatureBytes = 4096;
 
-/// Recreates the page from the files, which are already verified, and compares it byte for byte.
+/// If the files have been verified, recreates the page from them and compares it byte for byte.
 void check_page(const core::RecordDirectory& directory, core::Verification& result) {
   if (!directory.has("report.html")) {
     result.notes.emplace_back(
         "report.html: is missing, so it was not compared; privgrad report writes it");
     return;
   }
-  if (!result.verified()) return;  // otherwise the page's sources are not the run's
+  if (!result.verified()) return;  // its sources may have been changed
   try {
     if (directory.read("report.html", kMostPageBytes) == report::page(directory.path())) return;
     result.problems.emplace_back(

@@ -26,13 +26,13 @@ class AccountantCall {
 
   const std::string& name() const { return component_->factory.info.name; }
   Adjacency adjacency() const { return adjacency_; }
-  /// Stops refusals from naming other accountants that accept the event.
+  /// From now on, refusals do not name other accountants that accept the event.
   void name_no_others() { names_others_ = false; }
-  /// Whether its answers are proofs without the help of another accountant.
+  /// Whether no other accountant is needed to prove its answers.
   bool proves_itself() const { return certifier_ == nullptr; }
-  /// Returns a faster accountant with which to search for the point where this one's proofs meet a
-  /// target: the same accountant without its certifier, or a loaded accountant that this one
-  /// certifies; nothing if there is none.
+  /// Returns a faster accountant that estimates the answers of this one, so that a search begins
+  /// near its target: the same accountant without its certifier, or a loaded accountant that this
+  /// one certifies; nothing if there is neither.
   std::optional<AccountantCall> estimator() const;
   /// Its full name and all its parameters, in the form of a manifest.
   Value resolved() const;
@@ -69,9 +69,9 @@ Account account(const AccountantCall& call, const Event& event, std::optional<do
                 std::optional<double> epsilon);
 
 /// Returns the smallest proved answer among all accountants that accept the event, each with its
-/// default parameters, and the accountant that gave it. All answers are facts about the event and
-/// hold at once, so choosing the smallest is valid and reveals nothing about the data. Estimates do
-/// not count, even if another accountant certifies them, because the certifier is asked as well.
+/// default parameters, and the accountant that gave it. All answers hold at once and depend only on
+/// the event, so choosing the smallest is valid and reveals nothing about the data. Estimates do
+/// not count, even if another accountant certifies them, because the certifier itself is asked.
 /// \throws ConfigError as account(); PrivacyError if no accountant has a proof, with their reasons.
 std::pair<AccountantCall, Account> tightest_account(Adjacency adjacency, const Catalog& catalog,
                                                     const Event& event, std::optional<double> delta,
@@ -96,16 +96,17 @@ struct CalibrationQuestion {
 struct Calibration {
   CalibrationQuestion question;
   double noise_multiplier = 0.0;
-  std::uint64_t steps = 0;  ///< 0 if not even one step fits.
+  std::uint64_t steps = 0;  ///< 0 if the budget does not allow one step.
   PrivacyAnswer
-      result;  ///< At most the target; if no step fits, its note gives the cost of a single step.
+      result;  ///< At most the target; if `steps` is 0, the note gives the cost of one step.
 };
 
 /// \throws ConfigError outside the ranges, or unless exactly one of noise and steps is given;
 ///   PrivacyError if the accountant has no proof, or only estimates.
 Calibration calibrate(const AccountantCall& call, const CalibrationQuestion& question);
 
-/// The smallest noise, or the most steps, that any accountant proves; like tightest_account().
+/// The smallest noise, or the most steps, among the proofs of all accountants; otherwise like
+/// tightest_account().
 std::pair<AccountantCall, Calibration> tightest_calibration(Adjacency adjacency,
                                                             const Catalog& catalog,
                                                             const CalibrationQuestion& question);

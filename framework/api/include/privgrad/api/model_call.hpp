@@ -19,9 +19,9 @@ namespace privgrad::api {
 /// The arguments of a call that applies a model.
 struct ModelRequest {
   std::string model;  ///< A run directory, or the file of a model.
-  /// A manifest's section data in braces, or a file with one; if absent: the test rows of the run.
+  /// A manifest's section `data`, in braces or in a file; by default the data of the run.
   std::optional<std::string> data;
-  /// train or test; if absent: test if there are test rows, otherwise train.
+  /// train or test; by default test, or train if the given `data` have no test rows.
   std::optional<std::string> split;
   /// Columns of the rows' table that are returned with the results.
   std::vector<std::string> keep = {};
@@ -53,8 +53,8 @@ struct ModelCall {
 /// \throws ConfigError, IoError
 ModelCall open_model_call(const ModelRequest& request, const Catalog& catalog);
 
-/// Returns the facts of the call: "model", "split" and "private"; and "kept", the texts of each
-/// column by its name, if any were requested.
+/// Returns the facts of the call: "model", "split", "private" and, if columns were requested,
+/// "kept" with the texts of each column by its name.
 nlohmann::json model_call_json(const ModelCall& call);
 
 /// Returns the output of `privgrad evaluate --json`.

@@ -17,12 +17,11 @@ namespace privgrad::api {
 /// Reads the manifest of a call, with these overrides (KEY=VALUE) in addition to the call's own.
 using ManifestReader = std::function<core::Manifest(const std::vector<std::string>& overrides)>;
 
-/// The properties of the compared releases that a call may specify; the manifest provides the
-/// others.
+/// What a call specifies about the compared releases; the manifest provides everything else.
 struct NoiseQuestion {
   std::optional<double> momentum = {};              ///< In (0, 1]; 1: prefix sums.
   std::optional<std::uint64_t> restart_every = {};  ///< > 0; for trees.
-  std::optional<double> smoothness = {};            ///< > 0; of the loss, for tree_reduced.
+  std::optional<double> smoothness = {};            ///< Of the loss, > 0, for tree_reduced.
   /// Numbers of steps over which releases are averaged, each > 0; by default the momentum's memory,
   /// and ten times that.
   std::optional<std::vector<std::uint64_t>> windows = {};
@@ -37,8 +36,8 @@ struct NoiseArm {
   std::string sampler = {};  ///< In the form of a manifest; empty: the manifest's own.
   std::string refused = {};  ///< The reason if there are no numbers; otherwise empty.
   PredictedNoise noise = {};
-  /// Whether each epoch must have the same order. A manifest without such an order is not an error;
-  /// this arm is then refused.
+  /// Whether all epochs must have the same order of examples. For a manifest without such an order,
+  /// this arm is refused, and the call goes on.
   bool needs_order = false;
 };
 
@@ -79,7 +78,7 @@ struct NoiseMeasure {
   std::vector<double> values;  ///< [2].
 
   double ratio() const { return values[1] / values[0]; }
-  /// The side with less noise; nothing if the numbers are too close.
+  /// The side with less noise, 0 or 1; nothing if the numbers are too close.
   std::optional<std::size_t> lower() const;
 };
 
@@ -101,7 +100,7 @@ NoiseOfTwo noise_of_two(const std::vector<std::string>& names,
 /// Returns the output of `privgrad noise-error --json` for two manifests.
 nlohmann::json to_json(const NoiseOfTwo& noise);
 
-/// Returns the common guarantee, in words.
+/// Returns the manifest's guarantee, which all compared mechanisms share, in words.
 std::string guarantee_of(const core::Manifest& manifest);
 
 }  // namespace privgrad::api

@@ -11,18 +11,18 @@ namespace privgrad::api {
 
 /// The noise of a plan, in units of the released gradient: the clip norm divided by the batch size.
 struct PredictedNoise {
-  double noise_multiplier = 0.0;      ///< The noise multiplier of the first step's own noise.
-  std::vector<double> stddev = {};    ///< For each step, the noise in a coordinate of the release.
-  std::vector<double> averaged = {};  ///< For each window, the noise in the mean over the window.
-  /// The noise in the iterates: that is, in the sum of the releases up to a step, weighted with the
-  /// learning rates relative to their mean, as a root mean square over all steps. Prefix sums are
-  /// iterates themselves, so for them it is root_mean_square().
+  double noise_multiplier = 0.0;      ///< Of the noise drawn in the first step.
+  std::vector<double> stddev = {};    ///< For each step: of one coordinate of the release.
+  std::vector<double> averaged = {};  ///< For each window: of the mean over the window.
+  /// The noise in the iterates, as a root mean square over all steps. An iterate is the sum of the
+  /// releases up to a step, weighted with the learning rates relative to their mean. Prefix sums
+  /// count as iterates themselves, so for them this equals root_mean_square().
   double iterates = 0.0;
 
   double root_mean_square() const;
 };
 
-/// Whether a plan releases gradients, whose noise is accumulated with a momentum here.
+/// Whether a plan releases gradients. predicted_noise() accumulates their noise with a momentum.
 bool releases_gradients(const core::Plan& plan);
 
 /// \param plan  a plan from a manifest with noise; the noise of gradients is accumulated with

@@ -6,10 +6,10 @@
 
 namespace privgrad::api {
 
-/// Returns the parts of a line "FILE:LINE:COLUMN: error: WHERE: WHAT", or "--set KEY: error: ...",
-/// for programs: {"file", "line", "column", "set", "where", "message", "expected", "nearest"}; null
-/// for parts that the line lacks. "message" is all of WHAT; "expected" and "nearest" are its parts
-/// about the allowed values and the probably intended name.
+/// Splits a line "FILE:LINE:COLUMN: error: WHERE: WHAT", or "--set KEY: error: ...", into
+/// {"file", "line", "column", "set", "where", "message", "expected", "nearest"}; missing parts are
+/// null. "message" is all of WHAT, "expected" its text about the allowed values, and "nearest" the
+/// name that it suggests.
 nlohmann::json problem_json(std::string_view line);
 
 }  // namespace privgrad::api

@@ -6,11 +6,11 @@
 
 namespace privgrad::api {
 
-/// The default directory of a run: runs/NAME-yyyymmddThhmmssZ, followed by "-2", "-3", ... if that
-/// exists.
+/// The default directory of a run: runs/NAME-yyyymmddThhmmssZ, with the suffix "-2", "-3", ... if
+/// that name is taken.
 ///
-/// It is created at once, so that runs that start in the same second never share one, and removed
-/// with this object if it is still empty.
+/// The constructor creates the directory, so runs that start in the same second never share one.
+/// The destructor removes the directory if it is still empty.
 class DefaultRunDirectory {
  public:
   /// \throws IoError if the directory cannot be made.
@@ -26,8 +26,8 @@ class DefaultRunDirectory {
   bool made_parent_ = false;
 };
 
-/// The default place for files that must not be in run directories, without --state: the user's
-/// directory for such files (XDG Base Directory Specification); "" if there is none.
+/// The default of --state, for files that must not be in run directories: a folder in the user's
+/// state directory (XDG Base Directory Specification); "" if the user has none.
 std::filesystem::path default_state_directory();
 
 }  // namespace privgrad::api

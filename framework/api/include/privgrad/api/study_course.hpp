@@ -19,8 +19,8 @@ struct StudyCourse {
   core::Study study;  ///< The study as read.
   std::vector<std::string> overrides;
   std::string question;                     ///< core::study_yaml().
-  std::shared_ptr<core::StudyPlan> search;  ///< The search, if there is one.
-  /// The comparison; until the search has ended, with the search's first candidates.
+  std::shared_ptr<core::StudyPlan> search;  ///< Null if there is no search.
+  /// The comparison. Until the search has ended, it contains the search's first candidates.
   core::StudyPlan plan;
 };
 

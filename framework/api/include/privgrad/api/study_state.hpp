@@ -15,21 +15,21 @@
 
 namespace privgrad::api {
 
-/// Writes the files that a study has before its first run: study.json, privgrad.lock and the arms.
+/// Writes the files that a study has before its first run: study.json, privgrad.lock, and the
+/// manifest and plan of each arm.
 ///
-/// In the directory of a study that was started before, it first checks that the existing runs
-/// belong to this study: the same program, the same plugins, the same manifests. Arms and seeds may
-/// have been added or removed.
+/// If the directory already contains a study, first checks that its runs belong to this study: the
+/// same program, plugins and manifests. Arms and seeds may have been added or removed.
 /// \throws ConfigError naming the difference; nothing is written then.
 void prepare_directory(const core::StudyDirectory& directory, const core::StudyPlan& plan,
                        const Catalog& catalog);
 
 /// Writes study.yaml, the requested study, before anything else.
 ///
-/// A comparison that has runs may get more arms and more seeds. But once there are runs, its
-/// stopping rule, its equivalence margins and its search must not change, because the results are
-/// corrected for these.
-/// \throws ConfigError if one of these has changed; nothing is written then.
+/// Once there are runs, arms and seeds may still be added. The stopping rule, the equivalence
+/// margins and the search must not change, because the results are corrected for these.
+/// \throws ConfigError if one of these has changed, or an arm, baseline, seed or metric is missing;
+///   nothing is written then.
 void keep_question(const core::StudyDirectory& directory, const std::string& question);
 
 /// A run that is not yet made.

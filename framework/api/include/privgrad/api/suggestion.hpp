@@ -1,4 +1,4 @@
-// A first draft of a manifest's declarations about rows that the author may look at.
+// A draft of the declarations in a manifest, read off rows that the author may look at.
 #pragma once
 
 #include <string>

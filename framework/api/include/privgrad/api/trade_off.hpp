@@ -17,11 +17,11 @@ struct TradeOffPoint {
 };
 
 /// Returns upper bounds on the true positive rate of a membership test, for false positive rates
-/// from 0.001 to 0.5, ascending. Each is the smallest bound proved by some 60 pairs of epsilon and
-/// delta, whose lines lie along the trade-off (core::most_found). The bound holds for a test that
-/// sees everything that the event releases.
-/// \param calls  accountants that prove their answers; for each pair the smallest delta counts.
-///   Accountants that refuse the event are left out.
+/// from 0.001 to 0.5, ascending. Up to 64 proved pairs of epsilon and delta each give a bound
+/// (core::most_found()); the smallest is returned. It holds for any test that sees everything that
+/// the event releases.
+/// \param calls  accountants that prove their answers. For each epsilon, their smallest delta is
+///   used. Accountants that refuse the event are left out.
 /// \throws PrivacyError if all refuse it, with their reasons; ConfigError if an accountant's own
 ///   answers are not proofs.
 std::vector<TradeOffPoint> trade_off(const std::vector<AccountantCall>& calls, const Event& event);

@@ -15,10 +15,10 @@ namespace privgrad::api {
 
 /// The arguments of `privgrad verify`.
 struct VerifyRequest {
-  /// The directory of a run or a study. The other members are not allowed for a study.
+  /// The directory of a run or a study. For a study, the other members have no effect.
   std::filesystem::path directory;
   std::optional<std::size_t> client;  ///< The client to verify, in a run with a ledger per client.
-  /// The directories of clients of a server whose clients were separate programs.
+  /// If the directory is a server's, and its clients were separate programs: their directories.
   std::vector<std::filesystem::path> clients = {};
   bool data = false;   ///< Whether to read the training data, and compare it.
   bool audit = false;  ///< Whether to repeat the audit of audit.json.
@@ -30,7 +30,7 @@ struct VerifyRequest {
 
 struct Verified {
   core::Verification result;
-  /// The signer, {"public_key", "trusted"}, or null if unsigned; nothing for a study.
+  /// The signer, {"public_key", "trusted"}; null for an unsigned run, and for a study.
   nlohmann::json signature;
 };
 
