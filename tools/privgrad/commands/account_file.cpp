@@ -62,8 +62,8 @@ int open_account(const Arguments& arguments) {
   return 0;
 }
 
-/// Returns the largest zCDP cost that the account can still pay, to a relative 1e-12. It expresses
-/// the rest of the budget as a number that adds up over runs; 0 if nothing is left.
+/// Returns the largest zCDP cost that the account can still pay, with a relative error of at most
+/// 1e-12; 0 if nothing is left. Unlike epsilon, such costs of several runs simply add up.
 double left_rho(const DataAccount& account, Accountant& filter) {
   const auto fits = [&](double rho) {
     return account.spent(filter, Event::zcdp(rho)).value <= account.terms().target_epsilon;
@@ -139,8 +139,8 @@ std::string account_page(const Json& account) {
   return text + "\n" + table.text(0);
 }
 
-/// Returns the part of a run's reservation that is spent: its ledger's total if the run cannot have
-/// continued elsewhere, otherwise the whole reservation.
+/// Returns the part of a reservation that its run has spent: the total of the run's ledger, or the
+/// whole reservation if the run may have continued from a copy.
 Event spent_by(const fs::path& directory, const AccountEntry& entry) {
   const fs::path file = directory / "ledger.jsonl";
   if (!fs::exists(file)) {

@@ -5,8 +5,8 @@
 
 namespace privgrad::tool {
 
-/// `privgrad account` for a shared budget file: --open creates the file, --ledger shows it, and
-/// --close settles the reservation that a killed run left open.
+/// Whether the call is about a shared budget file; do_account_file() carries it out: --open creates
+/// the file, --ledger shows it, and --close settles the reservation that a killed run left open.
 bool is_about_account_file(const Arguments& arguments);
 int do_account_file(const Arguments& arguments);
 

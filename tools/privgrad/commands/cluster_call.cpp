@@ -23,8 +23,8 @@ namespace privgrad::tool {
 namespace {
 
 constexpr auto kGrace = std::chrono::seconds(2);
-/// The delay between the reports of successive processes. The first process that reports also ends
-/// the others, which takes some time.
+/// The delay between the reports of successive processes, long enough for the first process that
+/// reports to end the others.
 constexpr auto kTurn = std::chrono::seconds(3);
 
 struct Asked {
@@ -59,7 +59,7 @@ Asked asked_cluster(const std::string& text) {
   return asked;
 }
 
-/// If the plugin is missing, it was not built, or it lacks a library.
+/// \throws ConfigError if the kind is missing; for mpi, it names the packages to install.
 const Component& find_cluster(const Catalog& catalog, const std::string& kind) {
   try {
     return catalog.find<Cluster>(kind);
@@ -82,15 +82,14 @@ std::size_t launcher_says(const char* variable) {
   return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
 }
 
-/// Returns the number of processes that the launcher has started together, including this one: Open
-/// MPI, MPICH and others with PMI, Slurm; 1 without a launcher.
+/// Returns the number of processes that the launcher has started together, including this one; 1
+/// without a launcher. Knows Open MPI, launchers with PMI such as MPICH, MVAPICH2, and Slurm.
 std::size_t launched_together() {
   std::size_t most = 1;
   for (const char* variable :
        {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"})
     most = std::max(most, launcher_says(variable));
-  // Slurm sets SLURM_NTASKS in a batch script too, where the script is task 0. Only tasks with
-  // another number prove that several processes were started.
+  // SLURM_NTASKS alone only describes the job. It counts if Slurm gave this process a task number.
   if (std::getenv("SLURM_PROCID") != nullptr) most = std::max(most, launcher_says("SLURM_NTASKS"));
   return most;
 }

@@ -21,25 +21,25 @@ struct RequestedCluster {
   bool is_local = false;  ///< Whether the user asked for a single process.
 };
 
-/// Refuses a process that a launcher started together with others if fewer processes share the
-/// work: each process would then make and release the whole run by itself.
+/// Refuses to run in a process that a launcher started together with others, unless all of them
+/// share the work: otherwise each would make and release the whole run by itself.
 /// \throws ConfigError
 void check_launched(const RequestedCluster& processes);
 
 /// Makes the cluster that --cluster names, with its parameters. Any plugin found may provide it,
-/// because lock files do not cover plugins that carry numbers between processes. \returns nothing
-/// without the option, or if there is only one process: it runs as if the option had not been
-/// given.
+/// because lock files do not cover plugins that carry numbers between processes.
+/// \returns a null cluster without the option, or if there is only one process, which then runs as
+///   without the option.
 /// \throws ConfigError if the kind is missing; the message names the package to install.
 RequestedCluster requested_cluster(const Arguments& arguments);
 
 /// Makes the cluster of the manifest's key `cluster`, which --cluster overrides.
 RequestedCluster requested_cluster(const core::Manifest& manifest);
 
-/// Like with_exit_code(), for a cluster: if the action fails, all processes of the cluster end with
-/// its exit code, after one line about the failure. A process other than process 0 adds its own
-/// name to that line and waits a moment before it writes it, so that process 0 reports problems
-/// that all processes have.
+/// Like with_exit_code(), for a cluster: if the action fails in one process, that process writes
+/// one line about the failure, and all processes end with its exit code. Processes other than 0 add
+/// their name to the line and wait before they write it, so that a failure of all processes is
+/// reported once, by process 0.
 /// \param cluster  null: this process works alone.
 int with_cluster(Cluster* cluster, const std::function<int()>& action);
 

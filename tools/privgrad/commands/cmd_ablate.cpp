@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// Returns a plan with the estimated time of each of its runs.
+/// Returns a plan as JSON, with the estimated time of a run of each arm.
 Json planned(const core::StudyPlan& plan, const std::vector<double>& seconds) {
   Json json = core::to_json(plan);
   for (std::size_t a = 0; a < seconds.size(); ++a)
@@ -79,7 +79,7 @@ int finish_shard(const Shard& shard, const core::StudyPlan& plan,
   return 0;
 }
 
-/// Refuses studies that need several rounds: a shard's runs are fixed before any run ends.
+/// Refuses studies whose later runs depend on earlier ones: a shard's runs are fixed in advance.
 void check_one_round(const core::Study& study) {
   if (!study.search && !study.seed_rule) return;
   throw ConfigError(study.file.string() +

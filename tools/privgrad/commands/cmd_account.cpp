@@ -31,8 +31,8 @@ std::optional<double> given(const Arguments& arguments, const char* option, doub
                    {.low = 0.0, .high = high, .with_low = include_low});
 }
 
-/// Prints the trade-off function as a table: the highest false-positive rate and the lowest
-/// false-negative rate.
+/// Prints the trade-off as a table: for each false positive rate of a membership test, the highest
+/// true positive rate and the lowest false negative rate.
 int show_curve(const Arguments& arguments, const Event& event) {
   for (const char* other : {"delta", "epsilon"}) {
     if (arguments.has(other))
@@ -61,7 +61,7 @@ int show_curve(const Arguments& arguments, const Event& event) {
   return 0;
 }
 
-/// Explains why delta 0 is refused, which users request if they expect a pure guarantee.
+/// Refuses --delta 0, with an explanation for users who expect a pure guarantee.
 void refuse_no_delta(const Arguments& arguments) {
   if (!arguments.has("delta") || number_in("delta", arguments.text("delta"),
                                            {.low = 0.0, .high = 1.0, .with_low = true}) > 0.0)

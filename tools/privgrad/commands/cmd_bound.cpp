@@ -36,8 +36,8 @@ class Numbers {
     return arguments_.has(option);
   }
 
-  /// \throws UsageError for a given option on which the answer does not depend; otherwise the user
-  ///   would believe that the option had been used.
+  /// \throws UsageError for a given option on which the answer does not depend, because the user
+  ///   would believe that it had been used.
   void refuse_unused(const std::vector<Option>& options) const {
     for (const Option& option : options) {
       if (std::string_view(option.name) == "json" || !arguments_.has(option.name)) continue;
@@ -62,7 +62,7 @@ class Numbers {
                      {.low = 0.0, .high = kLargest, .with_low = true});
   }
 
-  /// Returns R, either given or converted from (epsilon, delta) as the paper does.
+  /// Returns the budget R, given or converted from (epsilon, delta) as in Hong et al. 2022.
   double budget() const {
     if (has("budget")) return above_zero("budget");
     if (!has("target-epsilon") || !has("target-delta")) {
@@ -72,7 +72,7 @@ class Numbers {
     return 2.0 * core::rho_for(above_zero("target-epsilon"), in("target-delta", 0.0, 1.0));
   }
 
-  /// Returns alpha, either given or computed from the quantities that define it.
+  /// Returns alpha, given or computed from the quantities that define it.
   /// \param runs  the number of runs that share the budget.
   double alpha(double runs = 1.0) const {
     if (has("alpha")) return runs * above_zero("alpha");

@@ -31,7 +31,7 @@ constexpr const char* kPrivate =
 struct WantedSource {
   std::string kind;
   Value params{Value::Object{}};
-  /// The folder that must contain all its files; empty: the files may be anywhere.
+  /// The folder that must contain all files of the source; empty: the files may be anywhere.
   fs::path folder = {};
 };
 
@@ -56,7 +56,7 @@ bool is_table_name(const std::string& name) {
   return std::ranges::any_of(endings, [&](const char* ending) { return name.ends_with(ending); });
 }
 
-/// Whether an operand that does not exist is meant as a file, and not as the name of a data set.
+/// Whether an operand looks like the name of a file rather than of a data set.
 bool means_file(const std::string& what) {
   return what.find('/') != what.npos || is_table_name(what) || what.ends_with(".npy") ||
          what.ends_with(".npz") || what.ends_with(".gz") || what.find("-ubyte") != what.npos;
@@ -67,8 +67,8 @@ bool is_archive(const fs::path& file) {
   return first_bytes(file).starts_with("PK\3\4") || file.extension() == ".npz";
 }
 
-/// Returns the kind of source, recognised by the file's first bytes, or by its name for gzip files
-/// and for tables, which have no characteristic first bytes.
+/// Returns the kind of source, recognised by the file's first bytes or, for gzip files and for
+/// tables, which have no characteristic first bytes, by the file's name.
 std::string kind_of(const fs::path& file) {
   const std::string bytes = first_bytes(file);
   const std::string name = file.filename().string();
@@ -85,8 +85,8 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return at == text.npos ? "" : text.replace(at, from.size(), to);
 }
 
-/// IDX keeps images and labels in two files whose names differ in this word and in the number of
-/// dimensions. \returns the path of the other file; empty if it does not exist.
+/// Finds the other file of an IDX pair: images and labels are in two files, whose names differ in
+/// one word (`own`, `other`) and in the number of dimensions. \returns "" if it does not exist.
 fs::path partner(const fs::path& file, const std::string& own, const std::string& other) {
   const std::string renamed = replaced(file.filename().string(), own, other);
   if (renamed.empty()) return {};
@@ -143,8 +143,8 @@ WantedSource file_source(const fs::path& file, const Value& given) {
   return wanted;
 }
 
-/// Makes `folder` the only folder in which the data source `dataset` searches, so that the rule for
-/// file names exists only once.
+/// Makes `folder` the only folder that the data source `dataset` searches. The rule for file names
+/// is thus only in that source.
 WantedSource folder_source(const fs::path& folder) {
   const fs::path whole = fs::canonical(folder);
   const auto is_idx = [](const fs::directory_entry& entry) {
@@ -220,8 +220,8 @@ Description describe(const Catalog& catalog, const WantedSource& wanted) {
   return d;
 }
 
-/// Describes a table without declared columns, which usually has more than numbers, by the columns
-/// that a draft would declare.
+/// Describes a source. If a table without declared columns cannot be read, usually because it has
+/// more than numbers, describes it by the columns that a draft would declare.
 Description describe_or_draft(const Catalog& catalog, const WantedSource& wanted) {
   try {
     return describe(catalog, wanted);

@@ -6,10 +6,10 @@
 namespace privgrad::tool {
 namespace {
 
-/// Returns a separate program downloads, because libcurl depends on some thirty libraries, which
-/// would delay the start of every other command by 35 ms.
+/// A separate program downloads, because libcurl depends on some thirty libraries, which would
+/// delay the start of every other command by 35 ms.
 int do_data_fetch(const Arguments& arguments) {
-  // Reports a wrong call before anything is started.
+  // Reports a wrong call before the other program is started.
   find_dataset(known_datasets(), arguments.operand(0));
   std::vector<std::string> words;
   if (arguments.has("timeout")) {

@@ -7,7 +7,7 @@ namespace privgrad::tool {
 namespace {
 
 int do_export(const Arguments& arguments) {
-  // Reports a wrong call before anything is started.
+  // Reports a wrong call before another program is started.
   check_export_call(arguments);
   const std::string format = export_format(arguments);
   if (format != "onnx") {

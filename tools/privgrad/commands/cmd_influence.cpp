@@ -32,7 +32,7 @@ constexpr int kMostPoints = 100'000;
 /// The arguments of a call.
 struct Call {
   bool by_retraining = true;
-  /// Whether the influence is estimated on the manifest's own rows, which is not charged.
+  /// Whether the influence is estimated on the manifest's own rows, without a charge.
   bool own_data = false;
   std::uint64_t points = 11;
   std::uint64_t repeats = 10;
@@ -90,10 +90,10 @@ Value parsed_auxiliary(const std::string& text) {
       "--auxiliary is not a data source in YAML, as in '{kind: synthetic, rows: 1000}'");
 }
 
-/// Returns public data with the shape and number of the model's inputs: unit Gaussians around one
-/// mean per class, or a linear response. These rows represent private rows that are already
-/// transformed, so only transforms that set a scale are kept, and they are fitted on the public
-/// rows.
+/// Returns a section `data` with synthetic, public rows, as many as the data set has, with the
+/// shape of the model's inputs: unit Gaussians around one mean per class, or a linear response. The
+/// rows replace private rows after their transforms, so only transforms that set a scale are kept;
+/// these are fitted on the public rows.
 Value auxiliary_data(const core::Manifest& manifest, const core::Plan& plan) {
   const ExampleShape& shape = plan.setting->network.input;
   if (shape.features.size() != 1) {

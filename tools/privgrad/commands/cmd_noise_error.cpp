@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kCurveWidth = 40;
 
-/// Describes the choice of noise in words, with the keys of a manifest that makes it.
+/// Names the mechanism with the least noise, and the --set options that select it.
 std::string choice_of(const api::NoiseOfMechanisms& noise) {
   const api::NoiseArm& best = noise.best();
   return "\nleast noise in the iterates: " + best.name + "\n  --set 'sampler=" + best.sampler +

@@ -20,8 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Makes a private copy of the plugin that nobody else can change. All later checks read
-/// it.
+/// Copies the plugin into a folder that other users cannot change. All later checks read the copy.
 void copy_plugin(const fs::path& plugin, const fs::path& staged) {
   constexpr std::size_t kMostBytes = std::size_t{1} << 30;
   core::write_atomically(staged, core::read_whole(plugin, kMostBytes));
@@ -59,7 +58,7 @@ std::string complaint(const fs::path& errors, const std::string& staged,
   return text.empty() ? plugin + ": did not pass privgrad plugins test" : text;
 }
 
-/// Examines the plugin and writes the record.
+/// Examines the plugin and records that it passed.
 /// \throws PluginError if the plugin breaks a promise.
 void put_on_record(const Arguments& arguments, const fs::path& staged) {
   std::vector<std::string> words{"--quiet"};
@@ -74,8 +73,8 @@ void put_on_record(const Arguments& arguments, const fs::path& staged) {
   if (code != 0) throw PluginError(complaint(errors, staged, plugin));
 }
 
-/// \throws PluginError that names the file as the user wrote it, also if the suite could not
-///   examine all of the plugin.
+/// \throws PluginError if the plugin is refused, or the suite could not examine all of it. The
+///   error names the file as the user wrote it.
 const PluginIdentity& load_staged(host::PluginHost& host, const std::string& plugin,
                                   const fs::path& staged) try {
   const PluginIdentity& loaded = host.load(staged);
@@ -99,7 +98,7 @@ std::string components_of(const Catalog& catalog, const PluginIdentity& plugin) 
   return names;
 }
 
-/// Returns one line for each bare name that belongs to another plugin.
+/// Returns one line for each of the plugin's components whose bare name does not refer to it.
 std::string taken_names(const Catalog& catalog, const PluginIdentity& plugin) {
   std::string lines;
   for (const Component* component : catalog.loaded()) {
@@ -114,7 +113,7 @@ std::string taken_names(const Catalog& catalog, const PluginIdentity& plugin) {
   return lines;
 }
 
-/// \returns all claims, including claims to the bare names that the plugin now provides.
+/// \returns all claims, including the plugin's claims to the bare names that now refer to it.
 std::vector<host::ClaimedName> with_names_of(const PluginIdentity& plugin, const Catalog& catalog) {
   std::vector<host::ClaimedName> claims = host::read_claims(host::user_plugin_directory());
   std::erase_if(claims, [&](const auto& claim) { return claim.plugin == plugin.name; });

@@ -11,7 +11,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// Most plugins have the same folder and ABI, so the text gives these once, below the table.
+/// Most plugins share a folder and an ABI, so the text gives these once, below the table.
 std::string list_text(const host::PluginHost& host) {
   Table components({Align::left, Align::left, Align::left, Align::left, Align::left});
   components.add({"KIND", "NAME", "PLUGIN", "VERSION", "SUMMARY"});

@@ -19,7 +19,7 @@ int do_policy_check(const Arguments& arguments) {
       core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
   std::map<std::filesystem::path, std::string> refusals;
   try {
-    (void)make_shown_plan(manifest, arguments);  // as every call does that could train
+    (void)make_shown_plan(manifest, arguments);  // every call that could train does this
   } catch (const core::PolicyError& problem) {
     refusals = problem.refusals();
   }

@@ -38,8 +38,8 @@ std::optional<host::LockFile> requested_lock(const Arguments& arguments) {
   return host::read_lock_file(named.empty() ? beside : fs::path(named));
 }
 
-/// Reports a directory name that is not UTF-8 before training, because the summary, which is JSON,
-/// stores it.
+/// Refuses a directory name that is not UTF-8 before training, because the summary, which is JSON,
+/// contains it.
 void check_utf8(const std::string& option, const std::string& directory) {
   try {
     (void)nlohmann::json(directory).dump();
@@ -48,8 +48,7 @@ void check_utf8(const std::string& option, const std::string& directory) {
   }
 }
 
-/// Warns about entries that the ledger lacks and about a state that cannot be resumed, so that the
-/// user learns of both.
+/// Tells the user if the run lacks a commitment to its data, or checkpoints.
 void complain_about(const core::RunResult& result) {
   if (!result.data.why_not.empty())
     complain("note", "the run has no commitment to its data: " + result.data.why_not);
@@ -163,8 +162,8 @@ int show(const core::Plan& plan, const core::RunResult& result, const Arguments&
   return conclude(plan, result, arguments);
 }
 
-/// Makes sure that the plugin that carries private sums between processes has passed its tests or
-/// has been allowed explicitly, and that the site allows it.
+/// Checks that the plugin that carries private sums between processes has passed its tests or is
+/// allowed explicitly, and that the site allows it.
 /// \throws PrivacyError
 void check_tested(const core::Manifest& manifest, const RequestedCluster& processes) {
   if (processes.plugin == nullptr) return;
@@ -195,7 +194,7 @@ int do_resume(const Arguments& arguments) {
   options.directory = arguments.text("resume");
   options.resume = true;
   options.finish = arguments.has("finish");
-  // In this case the process was killed, or the disk was full, between the summary and the page.
+  // The process was killed, or the disk was full, between the summary and the page.
   if (fs::exists(options.directory / "summary.json") &&
       !fs::exists(options.directory / "report.html"))
     write_result_page(options.directory, "run");
@@ -255,7 +254,7 @@ int do_run(const Arguments& arguments) {
           "--cache keeps the outputs of frozen layers and of costly transforms, and this manifest "
           "has neither");
     }
-    // If the reader of the progress stops (`privgrad run ... | head`), the run goes on, so that the
+    // If the reader of the output stops (`privgrad run ... | head`), the run goes on, so that the
     // model is not lost.
     std::signal(SIGPIPE, SIG_IGN);
     const core::RunResult result = train_in_directory(plan, std::move(options), arguments);

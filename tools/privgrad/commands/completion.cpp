@@ -6,9 +6,9 @@
 namespace privgrad::tool {
 namespace {
 
-// Both scripts contain the same function, which uses a few primitives of the shell: _privgrad_words
-// WORD..., _privgrad_files, _privgrad_folders. It is called with the words after the program's
-// name, including the unfinished last word, and calls the program as $program.
+// Both scripts contain the same function, built on three primitives that each shell defines:
+// _privgrad_words WORD..., _privgrad_files, _privgrad_folders. The function receives the words
+// after the program's name, including the unfinished last word, and calls the program as $program.
 
 constexpr const char* kComponents = R"sh(
 # KIND/NAME of every component that there is; with a kind, the names of that kind.

@@ -8,8 +8,8 @@
 
 namespace privgrad::tool {
 
-/// \returns a script that completes the program's command line. The tables that parse the command
-///   line also make the script.
+/// \returns a script that completes the program's command line, generated from the tables by which
+///   the program also parses it.
 std::string bash_completion(const std::vector<Command>& commands);
 std::string zsh_completion(const std::vector<Command>& commands);
 

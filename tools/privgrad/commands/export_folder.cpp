@@ -46,7 +46,7 @@ core::WeightsUse weights_of(const fs::path& file, const Catalog& catalog) {
   return *weights;
 }
 
-/// Reads the file from which the run began. \throws IoError if it has changed since.
+/// Reads the weights with which training began. \throws IoError if the file has changed since.
 std::string bytes_of(const core::ModelFile& model, const fs::path& file) {
   std::string bytes = core::read_whole(file, kMostWeights);
   const auto recorded = model.metadata.find("initial_weights");
@@ -55,7 +55,7 @@ std::string bytes_of(const core::ModelFile& model, const fs::path& file) {
   return bytes;
 }
 
-/// Returns the output layer's tensors if the folder's model lacks it; otherwise "".
+/// Returns the tensors of the output layer if the folder's model lacks that layer; otherwise "".
 /// \param lacking  the blocks that the folder's file lacks.
 std::string output_layer(const core::ModelFile& model, const std::vector<std::size_t>& lacking) {
   const Network& whole = model.network;

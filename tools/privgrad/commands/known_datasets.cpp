@@ -157,7 +157,7 @@ class Reader {
     fail(json.dump() + " is not a number of rows, bytes or classes");
   }
 
-  /// Returns a file or folder name without a path, so that no write leaves its folder.
+  /// Returns the name of a file or folder. Refuses paths, so that nothing is written elsewhere.
   std::string plain_name(const Json& json) const {
     auto name = json.get<std::string>();
     if (name.empty() || name.front() == '.' || name.find('/') != name.npos ||

@@ -30,7 +30,7 @@ struct KnownDataset {
   Shape shape;
   std::uint64_t classes = 0;
   std::string licence;
-  std::string source;  ///< Its publisher and address.
+  std::string source;  ///< Publisher and address.
   std::vector<DatasetFile> files;
   Unpack unpack = Unpack::nothing;
 

@@ -1,4 +1,4 @@
-// The options of commands that apply a trained model, and how such a command opens its model and
+// The options of commands that apply a trained model, and a function that opens the model and the
 // rows.
 #pragma once
 

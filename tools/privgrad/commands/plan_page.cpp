@@ -40,7 +40,7 @@ std::string components_section(const core::Manifest& manifest) {
   return section("components", table);
 }
 
-/// Describes the quality of the noise under the influence from which it was computed.
+/// Compares noise that was computed from influence with the best and with uniform noise.
 std::string influence_text(const core::Plan& plan) {
   const auto facts = core::influence_facts(plan);
   if (!facts) return "";
@@ -89,7 +89,7 @@ std::string schedules_section(const core::Plan& plan) {
   return section("schedules", table) + adaptive_text(plan) + influence_text(plan);
 }
 
-/// Returns the number of names, and the first names, because there may be hundreds.
+/// Returns the number of names and only the first names, because there may be hundreds.
 std::string some_of(const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 6;
   const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMost));
@@ -224,7 +224,7 @@ std::string federated_section(const core::Plan& plan) {
   return text;
 }
 
-/// Describes what the order of the batches costs an example: steps and rho.
+/// States in how many steps the examples take part, and the rho that this costs them.
 std::string participation_text(const core::Plan& plan) {
   const core::RhoOfExamples rho = plan.rho_of_examples();
   if (const auto& rule = plan.public_order()->separation) {

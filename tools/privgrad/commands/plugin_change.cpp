@@ -28,7 +28,8 @@ namespace fs = std::filesystem;
 constexpr const char* kFolder = ".install-";
 constexpr const char* kPlugin = "plugin.privgrad.so";
 constexpr const char* kReplaced = "replaced.privgrad.so";
-// All claims to names. They take effect if kPlugin was moved out of the folder, or into it.
+// Each lists all claims to names: the first takes effect if kPlugin has left the folder (it was
+// installed), the second if kPlugin is in the folder (it was removed).
 constexpr const char* kNamesInstalled = "names.installed";
 constexpr const char* kNamesRemoved = "names.removed";
 
@@ -40,7 +41,7 @@ fs::path record_of(const std::string& sha256) { return host::record_places("", s
 
 bool is_there(const fs::path& file) { return fs::exists(fs::symlink_status(file)); }
 
-/// Removes the test record of a file, unless a file with the same content is installed.
+/// Removes the test record of a file, unless an installed plugin has the same content.
 void drop_record(const fs::path& file) {
   if (!fs::is_regular_file(fs::symlink_status(file))) return;
   const std::string sha256 = host::sha256_of_file(file);
@@ -150,7 +151,7 @@ void PluginChange::install(const fs::path& target, const std::string& sha256,
   core::write_atomically(folder / kNamesInstalled, host::claims_text(names));
   const fs::path record = staged_.string() + ".tested.json";
   if (fs::exists(record))
-    fs::rename(record, record_of(sha256));  // otherwise the suite has moved it already
+    fs::rename(record, record_of(sha256));  // otherwise the suite wrote it there
   fs::rename(staged_, target);
 }
 

@@ -14,9 +14,9 @@ namespace privgrad::tool {
 /// One change of the plugins that are installed for the user. While it exists, other calls wait.
 ///
 /// A single rename of the plugin's file installs or removes the plugin. Its claims to names and its
-/// test record follow from the place of the file after the rename. A child process updates them
-/// when this process ends, even if a signal kills it. If the child process is killed as well, the
-/// next change updates them.
+/// test record follow from the place of the file after the rename. A child process updates both
+/// when this process ends, even if a signal kills this process. If the child process is killed as
+/// well, the next change updates them.
 class PluginChange {
  public:
   /// \throws IoError if the folders cannot be made; PluginError if others may write to them.
@@ -26,8 +26,8 @@ class PluginChange {
   PluginChange(const PluginChange&) = delete;
   PluginChange& operator=(const PluginChange&) = delete;
 
-  /// Returns the place for the file to install and, beside it, the record of its test: a folder on
-  /// the file system of the installed plugins, in which no command looks for plugins.
+  /// Returns the path for the file to install; the record of its test goes beside it. The folder is
+  /// on the file system of the installed plugins, but no command looks for plugins in it.
   const std::filesystem::path& staged() const { return staged_; }
 
   /// Installs staged() as `target`.
@@ -40,7 +40,7 @@ class PluginChange {
   /// \param names  all claims to names after the change.
   void remove(const std::filesystem::path& installed, const std::vector<host::ClaimedName>& names);
 
-  /// Returns when the claims and records are updated and no temporary file is left.
+  /// Waits until claims and records are updated and all temporary files are removed.
   /// \throws IoError
   void finish();
 

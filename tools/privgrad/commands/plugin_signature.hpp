@@ -1,4 +1,4 @@
-// Signatures of plugin files: by FILE.sig, an author claims a file as the author's own.
+// Signatures of plugin files: FILE.sig shows who signed FILE.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@ std::filesystem::path signature_of(const std::filesystem::path& plugin);
 std::string sign_plugin(const std::filesystem::path& plugin, const std::filesystem::path& key);
 
 /// \param content  the file to check, which may be a copy.
-/// \param signature  the text of a FILE.sig.
+/// \param signature  the path of its FILE.sig.
 /// \returns the public key whose owner signed exactly this file; nothing if the signature does not
 ///   fit.
 std::optional<std::string> plugin_signer(const std::filesystem::path& content,

@@ -9,7 +9,7 @@ namespace privgrad::tool {
 /// call, and the companion program examines the plugin.
 Usage plugins_test_usage();
 
-/// \throws IoError if there is no such file; UsageError if it is not named like a plugin.
+/// \throws IoError if there is no such file; UsageError if its name is not a plugin's.
 void check_plugin_file(const std::string& given);
 
 }  // namespace privgrad::tool

@@ -15,7 +15,7 @@ std::string metric_text(const std::optional<double>& value) {
 
 void print_headline(const core::Plan& plan, const core::RunResult& result) {
   const bool completed = result.status == core::RunStatus::completed;
-  // the duration depends on private sizes
+  // In release mode the duration is not shown, because it depends on private sizes.
   const bool timed = plan.manifest->mode == core::Mode::research;
   print(plan.manifest->name + ": ");
   print_coloured(core::to_text(result.status), completed ? "32" : "33");
@@ -49,7 +49,7 @@ std::string reproducible_text(const core::Manifest& manifest) {
 void warn_of(const core::Plan& plan) {
   for (const std::string& remark : core::remarks(plan, plan.epsilon().value))
     complain("warning", remark);
-  // These values were computed from private rows.
+  // The remarks below contain values computed from private rows.
   if (plan.manifest->mode == core::Mode::release) return;
   for (const std::string& remark : plan.setting->info.remarks) complain("note", remark);
 }
@@ -124,7 +124,7 @@ void print_run_report(const core::Plan& plan, const core::RunResult& result) {
   facts.add({"unaccounted", unaccounted_text(plan)});
   for (const std::string& remark : core::remarks(plan, result.epsilon.value))
     facts.add({"remark", remark});
-  // The test rows: in release mode these are public rows.
+  // Computed from the test rows, which are public in release mode.
   const auto evaluation = result.summary.find("test_evaluation");
   if (evaluation != result.summary.end() && evaluation->contains("remark"))
     facts.add({"remark", evaluation->at("remark").get<std::string>()});

@@ -1,4 +1,4 @@
-// Shows on standard error the progress of data.streaming and the place of its rows.
+// Shows on standard error the progress of data.streaming, and where it stores its rows.
 #pragma once
 
 #include "arguments.hpp"

@@ -10,7 +10,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// Adds the options that the call of the study passes on to every run.
+/// Adds the options that the study's call passes on to every run.
 void add_common_options(ChildCall& call, const Arguments& arguments) {
   if (arguments.has("cache"))
     call.words.push_back("--cache=" + feature_folder(arguments, "cache").string());
@@ -18,8 +18,8 @@ void add_common_options(ChildCall& call, const Arguments& arguments) {
     call.words.insert(call.words.end(), {"--plugin-dir", folder});
 }
 
-/// Removes the files of an unfinished run. The new run has the same seed and therefore makes
-/// exactly the same releases, so the costs of the two runs do not add up.
+/// Removes the files of an unfinished run. The run that replaces it has the same seed and therefore
+/// makes exactly the same releases, so the costs of the two runs do not add up.
 void clear(const std::filesystem::path& directory) {
   std::error_code failure;
   std::filesystem::remove_all(directory, failure);

@@ -29,12 +29,11 @@ RunPlace place_in(const core::StudyDirectory& directory, const core::StudyPlan& 
 /// Returns the options for core::can_be_resumed() and core::discard_state().
 core::RunOptions options_at(const RunPlace& place);
 
-/// Deletes the private state of a run that will not be resumed, provided that the state belongs to
-/// this run. (The study's directory may have been copied from somebody else.) A state that is not
-/// deleted is reported.
+/// Deletes the private state of a run that will not be resumed. Reports a state that is kept
+/// because it belongs to another run: the study's directory may be a copy of somebody else's.
 void discard_run(const RunPlace& place);
 
-/// Returns the call that makes a run: an interrupted run is continued; any other run begins in an
+/// Returns the call that makes a run: an interrupted run is resumed; any other run begins in an
 /// empty directory. Reads the options --cache and --plugin-dir.
 ChildCall call_for(const RunPlace& place, const OpenRun& run, const Arguments& arguments);
 

@@ -10,7 +10,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// A round of a federated run may take longer than a step.
+/// Time for a run to end after its step or its federated round, which may take longer.
 constexpr int kLongestStopMs = 10'000;
 
 }  // namespace

@@ -25,8 +25,8 @@ class StudyChildren {
   void start(std::size_t number, const OpenRun& run, RunPlace place);
   std::size_t running() const noexcept { return runs_.running(); }
   /// Waits like ChildRuns.
-  /// \returns the runs that have ended. The private state of failed runs is deleted by then, so
-  ///   these runs begin anew in the next call of the study; their noise is seeded.
+  /// \returns the runs that have ended. The private state of failed runs has been deleted, so the
+  ///   next call of the study begins these runs anew; their noise is seeded.
   std::vector<ChildRuns::Ended> wait(int most_ms);
   /// Asks the runs to end after their current step, so that the next call of the study can resume
   /// them. Runs that take too long are killed.

@@ -42,7 +42,7 @@ std::string counted(std::size_t number, const std::string& what) {
   return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
 }
 
-/// Whether this study is the search of another study, whose arms are then its levels.
+/// Whether this study is the search of another study. Its levels are then the arms of that study.
 bool is_search(const core::Study& study) {
   return study.levels && study.levels->keys.front() == "for_arm";
 }
@@ -61,14 +61,14 @@ std::string guarantee_text(const core::StudyPlan& plan) {
          ", per " + std::string(to_text(PrivacyUnit::example));
 }
 
-/// Describes the change of an arm's noise schedule that equal privacy requires.
+/// Describes how equal privacy changes an arm's noise schedule.
 std::string schedule_text(const core::Plan& plan) {
   if (plan.noise_adapts) return "ADAPTS within epsilon: a run may end early, or spend less";
   if (!plan.noise_is_rescaled) return "";
   return "RESCALED by " + short_number(plan.noise_factor) + " to meet epsilon";
 }
 
-/// Returns the largest number of seeds, if the results decide the number.
+/// States the largest possible number of seeds, if the results decide the number.
 std::string more_seeds_text(const core::Study& study) {
   if (!study.seed_rule || study.seeds.size() == study.seed_rule->at_most) return "";
   return " (at most " + std::to_string(study.seed_rule->at_most) + " seeds)";

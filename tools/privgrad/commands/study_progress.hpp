@@ -13,8 +13,9 @@ namespace privgrad::tool {
 /// place, elsewhere one line per finished run.
 class StudyProgress {
  public:
-  /// \param runs  the number of all runs, of which `done` were made before this call.
-  /// \param work  the estimated seconds of computation for the other runs.
+  /// \param runs  the number of all runs.
+  /// \param done  how many of them were made before this call.
+  /// \param work  the estimated seconds of computation for the others.
   StudyProgress(std::size_t runs, std::size_t done, double work, bool quiet);
   void started(const std::string& run);
   /// \param outcome  such as "test_accuracy 0.9512 in 1.2 s".

@@ -18,8 +18,7 @@ namespace privgrad::tool {
 namespace {
 
 constexpr int kMostJobs = 4096;
-/// The seconds that a run takes in addition to planning and training: for its process, files and
-/// page.
+/// The seconds that a run takes for its process, files and page, besides planning and training.
 constexpr double kSecondsAround = 0.4;
 
 /// Prints where features are stored, because the notes of the runs are not shown.

@@ -17,8 +17,8 @@ Option jobs_option();
 /// \throws UsageError
 int jobs_of(const Arguments& arguments);
 
-/// The runs of a study that one machine makes. All runs are numbered arm by arm; a shard has every
-/// `of`-th run from the `number`-th on, so each shard contains runs of each arm.
+/// The runs of a study that one machine makes. All runs are numbered arm by arm. A shard has every
+/// `of`-th run, beginning with the `number`-th, so that its runs are spread over the arms.
 struct Shard {
   std::size_t number = 1;  ///< The number of this shard, 1 to `of`.
   std::size_t of = 1;      ///< 1: the whole study.

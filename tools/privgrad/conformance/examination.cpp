@@ -20,11 +20,10 @@ using Json = nlohmann::json;
 using privgrad::testing::Finding;
 using privgrad::testing::Verdict;
 
-/// No component has this many rules; the limit ends the examination if the list grows for ever.
+/// No component has this many rules; the limit ends an examination whose list of rules never ends.
 constexpr std::size_t kMostRules = 1000;
 
-/// Parses the lines that the child process sent, one document per line. Text that comes from a
-/// plugin may not be UTF-8.
+/// Parses the lines that the child process sent, one document per line.
 std::vector<Json> documents(const std::string& said) {
   std::vector<Json> all;
   std::istringstream lines(said);
@@ -32,6 +31,7 @@ std::vector<Json> documents(const std::string& said) {
   return all;
 }
 
+/// Text from a plugin may not be UTF-8, so invalid bytes are replaced.
 void say_json(const Say& say, const Json& json) {
   say(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }

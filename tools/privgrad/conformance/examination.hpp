@@ -35,7 +35,7 @@ LoadedPlugin load_once(const std::filesystem::path& file, const Limits& limits);
 
 /// Checks every rule on every component. Each check runs in its own process, which loads the plugin
 /// anew, so that this process never executes any instruction of the plugin.
-/// \param params  YAML by component name; the texts have been checked to be YAML objects.
+/// \param params  by component name: YAML, already checked to be an object.
 /// \param rules  the only rules to check; empty: all rules.
 /// \throws PluginError if the file changes during the examination.
 std::vector<Examined> examine(const LoadedPlugin& plugin,

@@ -89,9 +89,8 @@ nlohmann::json json_of(const std::vector<Examined>& all, bool conforms, const Re
                                            : nlohmann::json(recorded.file.string())}};
 }
 
-/// Checks the names of rules in the call. A wrong name is not the plugin's fault, so it must not
-/// lead to exit code 1, and a misspelt rule must not count as passed because it does not exist.
-/// (Rules that depend on a broken rule do not exist either.)
+/// Refuses calls with names of unknown rules: a misspelt rule must not count as passed, nor lead to
+/// exit code 1, which blames the plugin. (Rules that depend on a broken rule are unknown, too.)
 void check_rules(const std::vector<std::string>& rules, const std::vector<Examined>& all) {
   for (const std::string& rule : rules) {
     const bool is_known = std::ranges::any_of(all, [&](const Examined& examined) {

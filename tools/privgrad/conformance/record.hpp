@@ -21,7 +21,7 @@ bool is_examined(const Examined& examined);
 /// Records that the plugin passed: beside its file or, if that folder cannot be written, in the
 /// user's data folder (host::record_places()). If a rule is broken, the records of earlier
 /// examinations are removed; if a component was not examined, nothing changes.
-/// \param is_whole  false: only some rules were checked, so the plugin has not passed.
+/// \param is_whole  whether all rules were checked; otherwise the plugin has not passed.
 /// \throws IoError if no folder for records can be written.
 Recorded write_record(const LoadedPlugin& plugin, const std::vector<Examined>& all, bool is_whole);
 

@@ -30,8 +30,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Limits on the bytes that a process sends and writes; more would only fill the memory of the
-/// listening process.
+/// Limits on the bytes that a process sends and writes, because the listening process keeps them in
+/// memory.
 constexpr std::size_t kMostSaid = 1 << 20;
 constexpr std::size_t kMostWritten = 4096;  // only the last bytes are kept
 constexpr std::string_view kConcluded = "\x04\n";
@@ -70,7 +70,7 @@ void write_all(int to, std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = ::write(to, text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) ::_exit(1);  // nobody reads the pipe any more
+    if (count <= 0) ::_exit(1);  // the reader is gone
     text.remove_prefix(static_cast<std::size_t>(count));
   }
 }
@@ -81,11 +81,11 @@ void limit(__rlimit_resource what, rlim_t most) {
 }
 
 void confine(const Limits& limits) {
-  ::setpgid(0, 0);  // so that the processes it starts can be ended together with it
+  ::setpgid(0, 0);  // so that this process and all that it starts can be killed together
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   limit(RLIMIT_CORE, 0);
-  // The limit is for all threads together. It matters only if the process that watches the clock is
-  // gone.
+  // The limit is for all threads together. It matters only if the process that enforces limits.time
+  // is gone.
   limit(RLIMIT_CPU, 16 * static_cast<rlim_t>(limits.time.count()) + 16);
 #ifndef PRIVGRAD_SANITIZED
   limit(RLIMIT_AS, limits.memory);
@@ -205,7 +205,7 @@ class Listened {
 
   /// \returns whether anything was read, including the end of a stream.
   bool listen(std::chrono::milliseconds most) {
-    // Once both streams have ended, this only waits until the process is gone.
+    // Once both streams have ended, poll() only waits, until the process is gone.
     const bool closed = pipes_[0].fd < 0 && pipes_[1].fd < 0;
     if (::poll(pipes_.data(), pipes_.size(), closed ? 1 : static_cast<int>(most.count())) <= 0)
       return false;

@@ -21,17 +21,18 @@ using Say = std::function<void(std::string_view line)>;
 
 /// How a process ended.
 struct Ending {
-  std::string said;  ///< All complete lines that were sent, each with its line break.
-  bool concluded = false;
+  std::string said;        ///< All complete lines that were sent, each with its line break.
+  bool concluded = false;  ///< Whether the process finished.
   /// The cause of death if the process did not finish, as one line: "it crashed: Segmentation
   /// fault" and the last output on standard error.
   std::string death;
 };
 
-/// Calls `body` in a child process, which starts with a copy of the caller's memory. Its standard
-/// output and standard error go nowhere else; its standard input is empty; it never outlives the
-/// caller. When it has ended, this call kills the other processes of its group. The process has
-/// finished only if `body` returns; exit() with any code, or an exception, does not count.
+/// Calls `body` in a child process, which starts with a copy of the caller's memory. This call
+/// reads the child's standard output and standard error; its standard input is empty; it never
+/// outlives the caller. When the child has ended, this call kills the other processes of its group.
+/// The child has finished only if `body` returns; exit() with any code, or an exception, does not
+/// count.
 /// \pre the caller has one thread.
 /// \throws IoError if no process can be created.
 Ending in_sandbox(const Limits& limits, const std::function<void(const Say&)>& body);

@@ -27,7 +27,7 @@ int run(const Arguments& arguments) {
   api::check_is_over(file);
   std::error_code unknown;
   const std::uintmax_t size = std::filesystem::file_size(file, unknown);
-  if (!unknown) check_size(size);  // before gigabytes are read in vain
+  if (!unknown) check_size(size);  // before gigabytes are read for nothing
   core::ModelFile saved = core::read_model_file(file);
   std::optional<Estimator> estimator;
   if (arguments.has("estimator")) {

@@ -19,7 +19,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// Returns the features of a text; NaN if predict would stop at such a row.
+/// Returns the features of a text; NaN if `privgrad predict` would refuse it.
 std::vector<float> features_of(const Column& column, const std::string& text) {
   std::vector<float> features(column.width());
   if (column.encode(text, features.data()) == Column::Found::none && !column.rule().is_total())
@@ -55,7 +55,8 @@ class ColumnGraph {
   std::string number() {
     const ColumnRule& rule = column_.rule();
     std::string value = column_.name();
-    // float32's largest number plus half of its last bit: larger numbers round to infinity.
+    // The largest float32 plus half a unit in its last place: from here on, numbers round to
+    // infinity.
     const double beyond = std::ldexp(2.0 - std::ldexp(1.0, -24), 127);
     std::string is_there = graph_.add("Less", {graph_.add("Abs", {value}), number(beyond)});
     value = graph_.cast(graph_.cast(value, onnx::TensorProto::FLOAT), onnx::TensorProto::DOUBLE);
@@ -78,7 +79,7 @@ class ColumnGraph {
   }
   std::string number(double value) { return graph_.constant(std::span(&value, 1), {}); }
 
-  /// Gives each text an index; an index beyond the last feature sets no feature to 1.
+  /// Gives each text the index of its feature; an index beyond the last sets no feature to 1.
   std::string category() {
     const auto place_of = [&](const std::string& text) {
       const std::vector<float> features = features_of(column_, text);
@@ -122,8 +123,8 @@ class ColumnGraph {
     return graph_.reshape(graph_.add("Gather", {rows, row}), {column_.width()});
   }
 
-  /// ONNX has no operation that splits a text, so all days that the column accepts are listed, in
-  /// every spelling.
+  /// Lists all days that the column accepts, in every spelling, because ONNX has no operation that
+  /// splits a text.
   /// \param take  receives the texts of days and their features.
   template <class Take>
   void add_days(const Take& take) const {
@@ -198,7 +199,7 @@ std::vector<Column> saved_columns(const core::ModelFile& file) {
   try {
     const Params params = Params::make("data", specs, chosen);
     std::vector<std::string> missing = params.texts("missing");
-    // The value that the variable names.
+    // In tables lent by a program, the empty text means missing.
     if (file.data->name == memory) missing.emplace_back();
     for (const Params& entry : params.objects("columns")) {
       const ColumnRule rule = column_rule(entry);

@@ -10,14 +10,14 @@
 
 namespace privgrad::tool {
 
-/// \returns the columns from which a model's rows are read; none if its examples are arrays.
+/// \returns the columns from which the model's features are read; none if its examples are arrays.
 /// \throws IoError if the columns do not yield the model's features.
 std::vector<Column> saved_columns(const core::ModelFile& file);
 
 /// Adds an input [n, 1] for each column (float64 for numbers, NaN if missing; text for everything
 /// else) and the operations that turn the inputs into features as the data source does.
-/// \param refused  receives the names of boolean values [n, 1], which mark the rows at which
-///   predict would end.
+/// \param refused  receives the names of boolean values [n, 1], which mark the rows that `privgrad
+///   predict` would refuse.
 /// \returns the value of the features, float32, [n, features].
 /// \throws ConfigError if a column's name cannot be the name of an input, or if a column has dates
 ///   with a time of day.

@@ -26,8 +26,8 @@ class OnnxGraph {
   explicit OnnxGraph(onnx::GraphProto& graph) : graph_(graph) {}
 
   /// Adds an operation with one output.
-  /// \param operation  an operation of ONNX's default domain such as "Gemm", or one with its domain
-  ///   in front.
+  /// \param operation  an operation of ONNX's default domain such as "Gemm", or of another domain,
+  ///   which then precedes the name.
   /// \param inputs  names of values. \param name  the preferred name of the output; if it is taken,
   ///   another name is chosen.
   /// \returns the name of its output.
@@ -36,11 +36,11 @@ class OnnxGraph {
 
   /// Returns a cast to a type of onnx::TensorProto.
   std::string cast(const std::string& value, onnx::TensorProto::DataType type);
-  /// \param shape  the shape of one example; the dimension of rows is kept.
+  /// \param shape  the new shape of one example; the number of rows stays.
   std::string reshape(const std::string& value, const Shape& shape);
 
   /// Adds constants of a shape, row-major; an empty shape makes a scalar.
-  /// \param name  as above.
+  /// \param name  as for add().
   /// \returns their name.
   std::string constant(std::span<const float> values, const Shape& shape,
                        const std::string& name = "");

@@ -17,9 +17,9 @@ using Extents = std::vector<std::int64_t>;
 
 Extents twice(std::size_t extent) { return Extents(2, static_cast<std::int64_t>(extent)); }
 
-/// Tracks the values through the nodes. In the network the channels are the last extent of an
-/// example, but ONNX's convolutions expect them first: a value is transposed if a layer needs the
-/// other order, and stays in its order for layers that accept both.
+/// Translates the nodes one by one. In the network, channels are the last extent of an example, but
+/// ONNX's convolutions expect them first: a value is transposed if a layer needs the other order,
+/// and stays as it is for layers that accept both.
 class LayerGraph {
  public:
   LayerGraph(OnnxGraph& graph, const Network& network, const std::vector<float>& parameters,
@@ -98,7 +98,7 @@ class LayerGraph {
                         {{"kernel_shape", twice(layer.window)}, {"strides", twice(layer.stride)}});
   }
   void add_layer(const Flatten&) { flatten(); }
-  /// ONNX has no such layer at this version. An instance normalization replaces it; each of its
+  /// This opset has no group normalization. An instance normalization replaces it; each of its
   /// channels contains all channels and places of a group.
   void add_layer(const GroupNorm& layer) {
     channels_first();
@@ -122,8 +122,8 @@ class LayerGraph {
         graph_.add("LayerNormalization", {value_, parameter("weight"), parameter("bias")},
                    {{"axis", std::int64_t{-1}}, {"epsilon", static_cast<float>(layer.epsilon)}});
   }
-  /// A token outside the table would end the call in some runtimes and count from the end in
-  /// others. It is replaced by row 0, and its example is refused. Empty places have rows of zeros.
+  /// With a token outside the table, some runtimes would fail, and others count rows from the end.
+  /// Such a token is replaced by token 0, and its example is refused. Empty places become zeros.
   void add_layer(const Embedding& layer) {
     const std::string last = graph_.scalar(static_cast<float>(layer.vocabulary - 1));
     const std::string zero = graph_.scalar(0.0f);
@@ -183,8 +183,8 @@ class LayerGraph {
           {shape[1]});
       return;
     }
-    // Numbers the places from 1: the last place of the mask has the largest number, and only its
-    // row is kept.
+    // Numbers the places from 1, and keeps only the row of the mask's last place, which has the
+    // largest number.
     const std::string mask = input(1);
     std::vector<float> numbers(shape[0]);
     std::iota(numbers.begin(), numbers.end(), 1.0f);
@@ -237,7 +237,7 @@ class LayerGraph {
     channels_first();
     value_ = graph_.add("Mul", {first, value_});
   }
-  /// Computes the mean square by ReduceMean, because the opset has no RMS norm.
+  /// Computes the mean square by ReduceMean, because this opset has no RMS norm.
   void add_layer(const RmsNorm& layer) {
     channels_last();
     const std::string mean =
@@ -262,7 +262,7 @@ class LayerGraph {
     channels_last();
     value_ = graph_.reshape(value_, layer.shape);
   }
-  /// Returns an input of the current node, with its channels last; it becomes the value to work on.
+  /// Returns an input of the current node, with channels last, and makes it the current value.
   std::string input(std::size_t i) {
     look_at(inputs_of(network_, node_)[i]);
     channels_last();
@@ -281,7 +281,7 @@ class LayerGraph {
     return graph_.add("Transpose", {graph_.reshape(x, {length, heads, width})},
                       {{"perm", Extents{0, 2, 1, 3}}});
   }
-  /// Repeats each head of keys or values for every head that reads it.
+  /// Repeats each head of keys or values for every query head that reads it.
   std::string repeated(const std::string& x, const Attention& layer) {
     if (layer.key_heads == layer.heads) return x;
     Shape read;
@@ -289,7 +289,7 @@ class LayerGraph {
       read.push_back(head / (layer.heads / layer.key_heads));
     return graph_.add("Gather", {x, whole_numbers(read)}, {{"axis", std::int64_t{1}}});
   }
-  /// Turns the pairs of each head by the angles of its place.
+  /// Rotary embedding: turns each head's pairs of coordinates by the angles of the place.
   std::string turned(const std::string& x, const Attention& layer, std::size_t length) {
     if (layer.rotary == 0.0) return x;
     const std::size_t pairs = shapes_[inputs_of(network_, node_)[0]][1] / layer.heads / 2;
@@ -317,8 +317,8 @@ class LayerGraph {
                        graph_.add("Add", {product(second, cosine), product(first, sine)})},
                       {{"axis", std::int64_t{3}}});
   }
-  /// Returns 1 for each query and key that it attends to, [n or 1, 1, length or 1, length]; empty
-  /// if all queries attend to all keys.
+  /// Returns 1 where a query attends to a key, otherwise 0: [n or 1, 1, length or 1, length]; "" if
+  /// all queries attend to all keys.
   std::string open_places(const Attention& layer, std::size_t length) {
     std::string earlier, mask;
     if (layer.causal) {
@@ -349,13 +349,13 @@ class LayerGraph {
     return inputs;
   }
 
-  /// Makes this value the input of the current layer.
+  /// Makes the value with this index the current value.
   void look_at(std::size_t value) {
     at_ = value;
     std::tie(value_, is_first_) = values_[value];
   }
 
-  /// Returns the shape of the value that the current layer works on.
+  /// Returns the shape of the current value.
   const Shape& before() const { return shapes_[at_]; }
 
   /// Returns `shape` with the channels first.
@@ -384,8 +384,8 @@ class LayerGraph {
     is_first_ = false;
   }
 
-  /// Makes the value an image [n, channels, height, width]; an image with two extents has one
-  /// channel.
+  /// Makes the current value an image [n, channels, height, width]; an example with two extents has
+  /// one channel.
   void to_image() {
     if (before().size() == 3) {
       channels_first();
@@ -442,7 +442,7 @@ class LayerGraph {
   std::vector<std::pair<std::string, bool>> values_;
   std::vector<std::string>& refused_;
   std::size_t node_ = 0;  ///< The current node.
-  std::size_t at_ = 0;    ///< The value that the node works on, under its current name and order.
+  std::size_t at_ = 0;    ///< The index of the current value; its name and order:
   std::string value_;
   bool is_first_ = false;
 };

@@ -14,7 +14,7 @@ namespace privgrad::tool {
 /// \param parameters  in the layout of parameter_blocks(network).
 /// \param refused  receives the names of boolean values [n, 1], which mark rows that the layers
 ///   cannot process.
-/// \returns the value of the outputs, float32, [n, outputs].
+/// \returns the name of the outputs, float32, [n, outputs].
 /// \throws ConfigError for a layer that ONNX operations cannot express.
 std::string add_layers(OnnxGraph& graph, const Network& network,
                        const std::vector<float>& parameters, const std::string& features,

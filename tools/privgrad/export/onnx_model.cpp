@@ -41,7 +41,7 @@ std::string probabilities(OnnxGraph& graph, Loss loss, const std::string& output
 /// \param refused  boolean, [n, 1]: the rows without a prediction.
 void add_class(OnnxGraph& graph, const core::ModelFile& file, const std::string& outputs,
                const std::string& refused) {
-  // The same as in Predictions::predicted().
+  // Chooses the class like Predictions::predicted().
   const std::string place = file.network.loss == Loss::logistic
                                 ? graph.cast(graph.add("Greater", {outputs, graph.scalar(0.0f)}),
                                              onnx::TensorProto::INT64)
@@ -56,8 +56,8 @@ void add_class(OnnxGraph& graph, const core::ModelFile& file, const std::string&
   graph.add_output("class", {}, onnx::TensorProto::STRING);
 }
 
-/// Adds the inputs.
-/// \param refused  the same as for add_columns().
+/// Adds the inputs and, for a table, the operations that turn columns into features.
+/// \param refused  as for add_columns().
 /// \returns the raw examples, float32.
 std::string add_inputs(OnnxGraph& graph, const core::ModelFile& file,
                        const std::vector<Column>& saved, const Estimator* estimator,
@@ -85,7 +85,7 @@ void add_graph(onnx::GraphProto& proto, const core::TrainedModel& model,
   std::vector<std::string> refused;
   const std::string features = add_inputs(graph, model.file(), saved, estimator, refused);
   const std::string entering = add_transforms(graph, model, features);
-  // A runtime's ReLU or maximum may turn NaN into a number, so such a row is set to NaN at the end.
+  // A runtime's ReLU or maximum may turn NaN into a number, so these rows become NaN at the end.
   refused.push_back(not_finite(graph, entering, network.input.features));
   const std::string outputs =
       add_layers(graph, network, model.file().parameters, entering, refused);
@@ -106,8 +106,8 @@ void add_graph(onnx::GraphProto& proto, const core::TrainedModel& model,
   if (has_class) add_class(graph, model.file(), outputs, any);
 }
 
-/// Adds the model file's entries about how the model was made and about its privacy. The graph
-/// itself replaces the entries about how to apply the model.
+/// Adds the model file's entries about the model's origin and privacy. Entries about its
+/// application are left out, because the graph replaces them.
 void add_metadata(onnx::ModelProto& proto, const core::ModelFile& file) {
   const std::set<std::string> applied{"model_format", "input", "preprocessing",
                                       "network",      "model", "backend"};

@@ -32,7 +32,7 @@ void check_size(std::uintmax_t bytes);
 ///
 /// Privacy: the graph contains only the model's file, which was released; nothing is computed from
 /// rows.
-/// \param estimator  nullptr if the model belongs to no estimator; otherwise the model reads
+/// \param estimator  nullptr if the model belongs to no estimator. The model of an estimator reads
 ///   arrays.
 /// \throws ConfigError if ONNX cannot express a part of the model, or if the model exceeds the size
 ///   of an ONNX file (2 GiB).

@@ -10,7 +10,7 @@ namespace {
 
 using namespace row_operation;
 
-/// Operations on the value x, float64, [n, features].
+/// Adds operations on the value x, float64, [n, features].
 class RowGraph {
  public:
   RowGraph(OnnxGraph& graph, std::string x, std::size_t features)
@@ -39,7 +39,7 @@ class RowGraph {
   void operator()(const ProjectAxis& one) {
     const std::size_t before = features_ / (one.length * one.after);
     if (one.after == 1) {
-      // One product for all blocks, not one matrix-vector product for each block.
+      // One matrix product for all blocks is faster than one matrix-vector product for each.
       x_ = graph_.reshape(x_, {before, one.length});
       x_ = graph_.add("MatMul", {x_, columns(one.matrix, one.outputs, one.length)});
     } else {

@@ -17,9 +17,9 @@ struct SplitFiles {
 /// one of test examples, and writes it as IDX files: images [examples, 32, 32, 3], channels last,
 /// as the models expect them (the archive has a plane per channel), and labels [examples].
 ///
-/// A batch is a sequence of records; a record is a label followed by height x width pixels of each
-/// channel. Names in the archive never become file names: the function looks for the six batches
-/// and skips everything else.
+/// A batch is a sequence of records: a label, then height x width pixels of each channel. Names in
+/// the archive never become file names: the function looks for the six batches and skips all other
+/// files.
 /// \returns false if it was stopped.
 /// \throws IoError if the file is not such an archive or a write fails; the caller must remove the
 ///   files written so far.

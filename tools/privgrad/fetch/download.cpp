@@ -22,14 +22,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The slowest transfer, in bytes per second. A transfer that is slower for the whole timeout is
-/// stopped.
+/// In bytes per second. A transfer that stays slower than this for the whole timeout is stopped.
 constexpr long kSlowest = 100;
 constexpr long kMostRedirects = 5;
-/// The limit of attempts with a server that always breaks the connection.
+/// How often a transfer is continued from a server that breaks the connection.
 constexpr int kMostResumptions = 50;
 
-/// The file into which a download is written. Only its owner writes to it.
+/// The file into which a download is written. Only its owner may write to it.
 class PartFile {
  public:
   explicit PartFile(fs::path path) : path_(std::move(path)) {
@@ -133,7 +132,7 @@ class Transfer {
       return break_off("sent nothing for " + std::to_string(options_.timeout_s) + " s");
     }
     const std::string what = error_[0] != '\0' ? error_.data() : ::curl_easy_strerror(code);
-    // Errors that a second request may cure, unlike a redirect loop or a wrong certificate.
+    // A second request may cure these errors, unlike a redirect loop or a wrong certificate.
     const bool passing = code == CURLE_PARTIAL_FILE || code == CURLE_RECV_ERROR ||
                          code == CURLE_GOT_NOTHING || code == CURLE_SEND_ERROR;
     return passing ? break_off(what) : refuse(what);
@@ -275,8 +274,7 @@ Result from_address(const DatasetFile& file, const std::string& address, const f
     if (sha256 == file.sha256) return Result::done;
     part.empty();
     why = "has other content: its SHA-256 is " + sha256 + ", expected " + file.sha256;
-    // The existing part may be from another address, so downloading the whole file here may
-    // help.
+    // The existing part may be from another address, so downloading the whole file may help.
     if (before == 0) return Result::failed;
     note(options,
          file.name + ": the part from an earlier fetch does not match; fetching the whole file");

@@ -20,11 +20,10 @@ struct DownloadOptions {
   std::function<void(const std::string&)> on_note;
 };
 
-/// Downloads a file to `to`, which then has exactly the given SHA-256: the download is written
-/// to `to`.part, checked, flushed and renamed. An existing part is continued. Addresses are
-/// tried in order; if an address breaks off after sending some bytes, the rest is requested
-/// there again. \returns false if the download was stopped; the part is kept for the next
-/// time.
+/// Downloads a file to `to`, which then has exactly the given SHA-256: the download is written to
+/// `to`.part, checked, flushed and renamed. An existing part is continued. Addresses are tried in
+/// order; if an address breaks off after sending some bytes, it is asked for the rest.
+/// \returns false if the download was stopped; the part is kept for the next time.
 /// \throws IoError if no address provided the file (with the failure of each address), or if a
 ///   write fails.
 bool download(const DatasetFile& file, const std::filesystem::path& to,

@@ -28,8 +28,8 @@ bool is_stopped(const FetchOptions& options) {
   return options.download.stop != nullptr && options.download.stop->load();
 }
 
-/// A lock that is held while a folder is being changed; the system releases it however the process
-/// ends.
+/// A lock on a folder that is being changed. The system releases it when the process ends, in
+/// whatever way.
 class FolderLock {
  public:
   explicit FolderLock(const fs::path& folder)
@@ -113,8 +113,8 @@ bool holds_all(const fs::path& folder, const Sums& sums) {
   return !sums.empty();
 }
 
-/// Returns the checksums of a complete folder: the published checksums or, for files that were
-/// converted here, the checksums of the written files. Empty if the folder was never complete.
+/// Returns the checksums of a complete folder: as published or, for files that were converted here,
+/// as recorded after the conversion. Empty if the folder was never complete.
 Sums expected_sums(const KnownDataset& dataset, const fs::path& folder) {
   const fs::path recorded = folder / kChecksumFile;
   std::error_code absent;
@@ -125,7 +125,7 @@ Sums expected_sums(const KnownDataset& dataset, const fs::path& folder) {
   return sums;
 }
 
-/// \returns false if it was stopped.
+/// \returns false if the download was stopped.
 bool bring(const DatasetFile& file, const fs::path& folder, const FetchOptions& options) {
   const fs::path to = folder / file.name;
   if (holds(to, file.sha256)) return true;
@@ -134,7 +134,7 @@ bool bring(const DatasetFile& file, const fs::path& folder, const FetchOptions& 
   return download(file, to, options.download);
 }
 
-/// \returns the sums of the converted files; none if it was stopped.
+/// \returns the checksums of the converted files; none if the conversion was stopped.
 Sums convert(const KnownDataset& dataset, const fs::path& folder, const FetchOptions& options) {
   const fs::path archive = folder / dataset.files.front().name;
   const std::vector<std::string> names{"train-images-idx4-ubyte", "train-labels-idx1-ubyte",

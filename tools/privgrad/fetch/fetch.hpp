@@ -1,4 +1,4 @@
-// Fetches a public data set into the cache, or checks the copy that is there.
+// Fetches a public data set into the cache, or checks the existing copy.
 #pragma once
 
 #include <filesystem>

@@ -8,7 +8,7 @@ namespace privgrad::tool {
 namespace {
 
 constexpr std::size_t kBarCells = 24;
-/// The interval between plain lines: a log needs no more.
+/// The interval between lines that are not rewritten, as in a log.
 constexpr auto kPlainInterval = std::chrono::seconds(10);
 
 std::string percent(std::uint64_t here, std::uint64_t whole) {

@@ -19,10 +19,10 @@ class UsageError : public ConfigError {
 /// An option of a subcommand.
 struct Option {
   std::string name;   ///< The name without dashes: "out".
-  std::string value;  ///< The name of its value in help, such as "DIR"; "" if it takes no value.
+  std::string value;  ///< The value's name in help, such as "DIR"; "" if it takes none.
   std::string doc;
   bool repeatable = false;
-  /// The value of --name without a value; an explicit value then needs '='.
+  /// The value if the option is given without one; an explicit value then needs '='.
   std::optional<std::string> implied = {};
   char letter = '\0';  ///< Its short form: 'q' for -q.
 };
@@ -34,8 +34,8 @@ Option quiet_option();
 struct Usage {
   std::string name;                   ///< "plugins list".
   std::string summary;                ///< One line.
-  std::vector<std::string> operands;  ///< "MANIFEST"; all operands are required except the last
-  std::size_t optional_operands = 0;  ///< `optional_operands` of them, which may be left out.
+  std::vector<std::string> operands;  ///< Their names in help: "MANIFEST".
+  std::size_t optional_operands = 0;  ///< How many of the last operands may be left out.
   bool repeats_operand = false;       ///< Whether the last operand may be repeated.
   std::vector<Option> options;
   std::string details = {};  ///< Paragraphs after the options; ends without a line break.

@@ -31,15 +31,15 @@ constexpr std::size_t kMostError = 16384;
 
 }  // namespace
 
-/// A child process whose standard error this process reads; the child has ended when that stream
-/// ends.
+/// A child process whose standard error this process reads. When that stream ends, the child has
+/// ended.
 class ChildRuns::Child {
  public:
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
   explicit Child(const ChildCall& call) {
-    // Everything that allocates memory comes before the fork, because plugins may have threads.
+    // Allocates all memory before the fork: plugins may have threads, which may hold heap locks.
     std::vector<char*> words{const_cast<char*>("privgrad")};
     for (const std::string& word : call.words) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);

@@ -23,9 +23,9 @@ struct ChildEnd {
 
 /// Child processes that run at the same time.
 ///
-/// Processes are used, not threads, so a plugin that crashes ends only its own run, and plugins
+/// They are processes, not threads, so a plugin that crashes ends only its own run, and plugins
 /// need not support several runs in one process. A child dies with this process, however this
-/// process ends (Linux, PR_SET_PDEATHSIG), and signals from a terminal reach this process only.
+/// process ends (Linux, PR_SET_PDEATHSIG). Signals from a terminal reach only this process.
 class ChildRuns {
  public:
   struct Ended {

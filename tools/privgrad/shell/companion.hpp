@@ -12,12 +12,12 @@ namespace privgrad::tool {
 /// \throws std::filesystem::filesystem_error if the process cannot find its own file.
 std::filesystem::path installation();
 
-/// Replaces this process by a companion program in lib/privgrad/. Companion programs have libraries
-/// and abilities that other commands should not carry. The companion has the same input and output,
-/// and its exit code becomes the exit code of the command.
-/// \param words  its arguments, without its name.
-/// \param remedy  the advice to print if it is missing.
-/// \throws IoError if it is missing or cannot be started.
+/// Replaces this process with a companion program in lib/privgrad/. Companion programs have
+/// libraries and abilities that other commands should not have. The companion inherits input and
+/// output, and its exit code becomes the exit code of the command.
+/// \param words  the companion's arguments, without its name.
+/// \param remedy  the advice to print if the companion is missing.
+/// \throws IoError if the companion is missing or cannot be started.
 [[noreturn]] void become_companion(
     const std::string& name, std::vector<std::string> words,
     const std::string& remedy = "build all of PrivGrad (make build), or install it again");

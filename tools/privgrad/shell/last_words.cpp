@@ -23,8 +23,8 @@
 namespace privgrad::tool {
 namespace {
 
-/// Executable memory of a plugin. The table is plain memory, allocated in advance, because the heap
-/// may be broken when it is read.
+/// A range of a plugin's executable memory. The table of these is static, because the heap may be
+/// broken when the table is read.
 struct Code {
   std::uintptr_t begin = 0, end = 0;
   char name[96] = "";
@@ -36,7 +36,7 @@ std::size_t code_count = 0;
 std::atomic<const Code*> thrower = nullptr;
 
 Silence silent = Silence::never;
-pid_t watched = 0;  // the process that has not finished yet; 0: none
+pid_t watched = 0;  // the process whose command is not done yet; 0: none
 
 const Code* code_at(std::uintptr_t address) {
   for (std::size_t i = 0; i < code_count; ++i) {
@@ -88,9 +88,9 @@ const Code* innermost() {
   return search.found;
 }
 
-/// Returns where a thread was when a signal came, and the caller's address. The caller's address is
-/// needed after a call through a null pointer: such a call leaves its return address but nothing
-/// that can be unwound.
+/// Returns the address at which a signal interrupted a thread, and the caller's address. The latter
+/// is needed after a call through a null pointer, which leaves its return address, but no frame
+/// that could be unwound.
 std::array<std::uintptr_t, 2> places(const ucontext_t& context) {
 #if defined(__x86_64__)
   const auto at = static_cast<std::uintptr_t>(context.uc_mcontext.gregs[REG_RIP]);
@@ -130,8 +130,7 @@ extern "C" void on_crash(int signal, siginfo_t*, void* context) {
     line << "privgrad: error: " << (name != nullptr ? name : "a signal");
     blame(line, own, caller);
   }
-  // SA_RESETHAND has restored the default action, so the signal determines the exit code and the
-  // core
+  // SA_RESETHAND has restored the default action, so the signal sets the exit code and dumps core.
   ::raise(signal);
 }
 
@@ -169,10 +168,10 @@ extern "C" void on_alarm(int) {
   leave(silent == Silence::while_loading ? kNotLoadedInTime : 1);
 }
 
-/// Sets an alarm while the code of a plugin is being loaded.
+/// Sets an alarm before a plugin is loaded, and removes it afterwards.
 void watch_loading(bool begins) { ::alarm(begins ? loading_seconds() : 0); }
 
-/// Called if code other than the command's calls exit().
+/// Called on exit(), quick_exit() and _exit(), which only foreign code calls before conclude().
 void on_exit_too_early() {
   if (watched == 0 || watched != ::getpid()) return;
   {
@@ -184,7 +183,7 @@ void on_exit_too_early() {
   leave(1);
 }
 
-/// After a stack overflow, only this stack can be used.
+/// Signal handlers get their own stack, because after a stack overflow no other can be used.
 void give_signals_a_stack() {
   static std::array<char, 1 << 16> memory;
   stack_t stack{};
@@ -219,7 +218,7 @@ void watch_for_the_end(Silence silence) {
   watched = ::getpid();
   std::signal(SIGALRM, on_alarm);
   host::tell_of_loading(watch_loading);
-// the sanitizers' own reports are better
+// The sanitizers report crashes better.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   give_signals_a_stack();
   innermost();  // the unwinder may allocate memory the first time it is used
@@ -250,8 +249,8 @@ void note_throw(const std::type_info& type, void* thrown) {
 
 }  // namespace privgrad::tool
 
-// Takes precedence over the C++ library's function, for plugins and the command. `type` is a
-// std::type_info*; the compiler's own declaration says void*.
+// Replaces the C++ library's function, for plugins and the command. `type` is a std::type_info*;
+// the compiler's own declaration says void*.
 // NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the ABI's name
 extern "C" [[noreturn, gnu::visibility("default")]] void __cxa_throw(void* thrown, void* type,
                                                                      void (*destroy)(void*)) {
@@ -262,8 +261,8 @@ extern "C" [[noreturn, gnu::visibility("default")]] void __cxa_throw(void* throw
   __builtin_unreachable();
 }
 
-// Replaces the C library's _exit(), for plugins and the command: it runs no handlers, so a call
-// would otherwise go unnoticed.
+// Replaces the C library's _exit(), for plugins and the command: the original runs no handlers, so
+// a call would go unnoticed.
 extern "C" {
 [[gnu::visibility("default")]] void _exit(int code) {
   privgrad::tool::on_exit_too_early();

@@ -1,5 +1,4 @@
-// If a process dies in a plugin's code, names that plugin and prevents an exit code of
-// success.
+// If a process dies in a plugin's code, names that plugin and prevents exit code 0.
 #pragma once
 
 #include <string>
@@ -16,13 +15,13 @@ inline constexpr int kNotLoadedInTime = 124;
 /// - a crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) writes one line to standard error, which
 ///   names the plugin whose code crashed or had called the code that crashed; the process then ends
 ///   by that signal;
-/// - exit(), quick_exit() and _exit() end the process with code 1, after a line that names the
-///   plugin that called it, until conclude() is called. Child processes are not affected.
+/// - until conclude() is called, exit(), quick_exit() and _exit() end the process with code 1,
+///   after a line that names the plugin that called it. Child processes are not affected;
 /// - if loading a plugin takes more than a minute (PRIVGRAD_LOADING_SECONDS), the process ends with
-///   code 1 and a line that names the plugin's file. A plugin that makes the system call directly
-///   is not noticed. A stack overflow on any thread but the main one kills the process without a
-///   line.
-/// \param silence  whether the line is suppressed while a plugin is being loaded.
+///   code 1, after a line that names the plugin's file.
+/// A direct system call to exit, and a stack overflow on a thread other than the main one, end the
+/// process without a line.
+/// \param silence  whether lines are suppressed while a plugin is being loaded.
 enum class Silence { never, while_loading };
 void watch_for_the_end(Silence silence = Silence::never);
 
@@ -33,7 +32,7 @@ void conclude() noexcept;
 void name_code_of(const PluginIdentity& plugin);
 
 /// Returns the last plugin whose code threw something other than a std::exception, or had called
-/// the code that threw it. "" if there is none.
+/// code that threw it; "" if there is none.
 std::string plugin_that_threw();
 
 }  // namespace privgrad::tool

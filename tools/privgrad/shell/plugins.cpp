@@ -26,7 +26,7 @@ Option policy_option() {
 
 namespace {
 
-/// Adds the policies of a call to those of the environment.
+/// Adds the policies that the call names to the environment's.
 void add_policies(const Arguments& arguments) {
   for (const std::string& file : arguments.texts("policy")) {
     if (file.empty() || file.find(':') != file.npos)
@@ -48,7 +48,7 @@ host::PluginHost find_plugins(const Arguments& arguments, host::SearchRequest re
   return host::find_plugins(request);
 }
 
-/// The catalog of this process, and the number of its refusals that were reported.
+/// The catalog of this process, and how many of its refusals have been reported.
 std::optional<std::pair<Catalog, std::size_t>> warned;
 
 }  // namespace

@@ -18,7 +18,7 @@ Option policy_option();
 
 /// Finds the plugins that the call may use, and warns about files that are refused because of their
 /// notes. A plugin is loaded when it is needed.
-/// \param lock  if given, its plugins are loaded at once, and no others are.
+/// \param lock  if given, its plugins are loaded at once, and no other plugin is loaded.
 /// \throws ConfigError, PluginError
 host::PluginHost load_plugins(const Arguments& arguments,
                               const std::optional<host::LockFile>& lock = std::nullopt);

@@ -5,8 +5,8 @@
 
 namespace privgrad::tool {
 
-/// While this object lives, the first SIGINT or SIGTERM asks the run to end after its step; a
-/// second one ends the process at once, as without this object. Only one may exist at a time.
+/// While this object lives, the first SIGINT or SIGTERM sets flag(), which asks the run to end
+/// after its step; a second one ends the process at once. Only one object may exist at a time.
 class StopSignals {
  public:
   StopSignals();

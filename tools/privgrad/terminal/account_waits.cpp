@@ -19,8 +19,8 @@
 namespace privgrad::tool {
 namespace {
 
-/// \returns the number of the process that has locked a file; "" if the system does not know, for
-///   example if the process runs on another machine.
+/// \returns the id of the process that has locked a file; "" if the system does not know it, for
+///   example because the process runs on another machine.
 std::string holder_of(const std::filesystem::path& file) {
   struct stat facts {};
   if (::stat(file.c_str(), &facts) != 0) return "";

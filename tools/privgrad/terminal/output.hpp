@@ -9,8 +9,9 @@
 
 namespace privgrad::tool {
 
-/// Writes to standard output and makes sure that everything was written: a script must either get
-/// all of it or see a failure. Characters that would steer a terminal become '?' (terminal_text()).
+/// Writes to standard output, and checks that everything was written: a script must either get all
+/// of the text or see a failure. Characters that would steer a terminal become '?'
+/// (terminal_text()).
 /// \throws IoError
 void print(std::string_view text);
 
@@ -25,7 +26,7 @@ void print_json(const nlohmann::json& document);
 /// Characters that would break the line or steer the terminal become '?'.
 void complain(std::string_view kind, std::string_view text);
 
-/// Prefixes the text of every later line of complain(), such as with "process 2 on alpha: " if
+/// From now on, every line of complain() begins with this prefix, such as "process 2 on alpha: " if
 /// several processes write.
 void speak_as(std::string who);
 
@@ -34,7 +35,7 @@ void speak_as(std::string who);
 /// one line with the program's name in front.
 void report_failure(std::string_view text);
 
-/// Whether standard error (standard output) is a terminal that understands cursor movement.
+/// Whether the descriptor is a terminal that understands cursor movement.
 bool is_terminal(int descriptor);
 
 /// Whether colour is wanted on this descriptor: a terminal, and NO_COLOR is not set

@@ -12,7 +12,7 @@ std::string padded_left(const std::string& text, std::size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
 
-/// Losses have no natural scale, so small losses are shown with more digits.
+/// Losses have no natural scale, so very small and very large losses have another format.
 std::string loss_text(double loss) {
   return std::isfinite(loss) && loss >= 1e-3 && loss < 1e4 ? fixed_text(loss, 4)
                                                            : short_number(loss);

@@ -13,7 +13,7 @@ bool is_harmless(std::uint32_t code) {
 }
 
 /// Calls `harmless` with the bytes of each harmless character, and `harmful` with the code point of
-/// every other character; bytes that are not UTF-8 count as the replacement character.
+/// every other character. Bytes that are not UTF-8 are harmful, with code point U+FFFD.
 template <class Harmless, class Harmful>
 void each_character(std::string_view text, const Harmless& harmless, const Harmful& harmful) {
   constexpr std::uint32_t kReplacement = 0xfffd;
