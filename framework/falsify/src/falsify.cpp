@@ -23,8 +23,8 @@ namespace privgrad::core {
 namespace {
 
 constexpr std::uint64_t kMostSeeds = 1000;
-/// The most seeds with which a first run is tried: the participants of a federated run are known
-/// only after the run.
+/// The most seeds that are tried with a federated plan, one run each, because the participants are
+/// known only after the run.
 constexpr std::uint64_t kMostRuns = 16;
 
 bool is_amplified(const Charge& charge) {
@@ -37,8 +37,8 @@ bool is_before_steps(ReleaseSeen::What what) {
          what == ReleaseSeen::What::classes;
 }
 
-/// The manifest of the compared runs: the plan's, without an account or checkpoints. Each first run
-/// sets its own seed.
+/// The manifest of the compared runs: the plan's manifest without account and checkpoints. The seed
+/// is set for each first run.
 Manifest manifest_of_runs(const Plan& plan) {
   Manifest manifest = *plan.manifest;
   manifest.account.reset();
@@ -251,7 +251,7 @@ class Comparison {
     std::map<std::optional<std::size_t>, ReplayedOwner> owners;
     const RandomKey run_key = key(seed_);
     for (const RecordedRelease* one : first_->releases()) {
-      if (is_before_steps(one->name.what)) continue;  // a step, which was already compared
+      if (is_before_steps(one->name.what)) continue;  // already compared
       const RecordedRelease* of_other = other.find(one->name);
       if (of_other == nullptr) {
         report("status", one->name.step, "only one of the two runs makes the step");
@@ -328,8 +328,7 @@ class Comparison {
     }
   }
 
-  /// Reports each kind of difference only at its first step, because that difference causes the
-  /// later differences.
+  /// Reports each kind of difference only at its first step, because the first causes the others.
   void report(const std::string& what, std::optional<std::uint64_t> step,
               const std::string& detail) {
     const bool known = std::ranges::any_of(found_.differences, [&](const Difference& other) {

@@ -146,7 +146,7 @@ Plan plan_on(const Plan& plan, const Manifest& manifest, const RunData& raw, Las
   RunData data{.train = with_change(raw.train, rows, change, vocabulary_of(plan.setting->whole)),
                .test = raw.test};
   setting->info.train_rows = data.train.rows();
-  // the public number, which is kept even if the number of rows changes
+  // The public number of examples stays, even if the number of rows changes.
   setting->dataset_size = plan.setting->dataset_size;
   setting->data = ComponentPtr<DataSource>(
       new ExamplesInMemory(setting->info, std::move(data)),

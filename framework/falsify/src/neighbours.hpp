@@ -17,9 +17,8 @@ enum class LastRow { as_it_is = 1, zeros, copy, huge, subnormal, removed, rare_t
 /// \param unit  if this is client, the change affects the last client.
 std::string to_text(LastRow change, PrivacyUnit unit = PrivacyUnit::example);
 
-/// \returns the changes that the neighbouring-run test tries for this plan, at least one. The
-///   changes never remove a client, because the manifest states the number of clients, or a
-///   client's only row.
+/// \returns the changes that the neighbouring-run test tries for this plan, at least one. No change
+///   removes a client, because the manifest states the number of clients, nor a client's only row.
 std::vector<LastRow> neighbours_of(const Plan& plan);
 
 /// The rows that a change affects, ascending.

@@ -11,10 +11,10 @@
 
 namespace privgrad::core {
 
-/// The differences between the files of two runs, of which the second was led through the first
-/// run's releases. Files are compared exactly, except for parts that are declared to depend on
-/// private rows (the commitment to the data; training metrics and checks in research mode), and
-/// hashes of these parts.
+/// The differences between the files of two runs; the second was led through the first run's
+/// releases. Compares files exactly, except for parts that are declared to depend on private rows
+/// (the commitment to the data; training metrics and checks in research mode), and the hashes of
+/// these parts.
 /// \returns one line for each difference.
 std::vector<std::string> differing_records(const Plan& plan, const std::filesystem::path& a,
                                            const std::filesystem::path& b);

@@ -56,7 +56,7 @@ std::vector<std::int64_t> shortened(std::vector<std::int64_t> cells, std::uint64
   return cells;
 }
 
-/// A bound, given in clip norms, in whole cells.
+/// Converts a bound from clip norms to whole cells, rounded down.
 std::uint64_t cells_of(double bound, double clip_norm) {
   const double cells = bound * clip_norm / clip_norm * static_cast<double>(kExactLevels);
   return static_cast<std::uint64_t>(cells * (1.0 - 0x1p-50));
@@ -278,7 +278,7 @@ std::vector<Replayed> Replay::release(std::vector<std::vector<std::int64_t>> sum
   return made;
 }
 
-/// A release with its own noise.
+/// Recomputes a release with independent noise.
 std::vector<float> Replay::release_once(std::vector<std::int64_t> sum) const {
   const ReleaseRecipe recipe = made_.aggregator->recipe(step_);
   const std::uint64_t node = recipe.noise.front().node;
@@ -287,7 +287,7 @@ std::vector<float> Replay::release_once(std::vector<std::int64_t> sum) const {
   const double divisor = plan_.batch_size[step_];
   std::vector<float> released;
   released.reserve(sum.size());
-  // exact, because the levels are a power of two
+  // This product is exact, because the number of levels is a power of two.
   const double sigma = multiplier * static_cast<double>(kExactLevels);
   const unsigned shift = release_shift(sigma);
   RoundedGaussianStream(noise_key_, node).release(0, sigma, shift, sum, sum);
@@ -297,7 +297,8 @@ std::vector<float> Replay::release_once(std::vector<std::int64_t> sum) const {
   return released;
 }
 
-/// The last released number is the count: the sum of +-s C over the examples, over the divisor.
+/// The last released number is the count: the sum of s C or -s C for each example, divided by the
+/// divisor.
 double Replay::next_clip_norm(std::span<const float> released) const {
   const double unit = 2.0 * plan_.count_share[step_] * clip_norm_;
   const double unclipped = static_cast<double>(released.back()) / unit + 0.5;

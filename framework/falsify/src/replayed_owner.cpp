@@ -71,7 +71,7 @@ void ReplayedOwner::compare(const RecordedRelease& here, const RecordedRelease& 
   compare_gradient(here, there);
 }
 
-/// Compares the parameters: up to this step, both runs have continued with the same releases.
+/// Compares the parameters, which must be equal, because both runs have used the same releases.
 void ReplayedOwner::compare_parameters(const RecordedRelease& here, const RecordedRelease& there) {
   const auto compare = [&](const std::vector<float>& a, const std::vector<float>& b) {
     if (same_bits(a, b)) return;
@@ -125,7 +125,7 @@ void ReplayedOwner::compare_gradient(const RecordedRelease& here, const Recorded
   const Dataset& rows_here = is_server() ? numbers_ : worlds_.here.train;
   const Dataset& rows_there = is_server() ? numbers_ : worlds_.there.train;
   for (const std::uint32_t row : here.batch) add(here, row, *in_a_, rows_here, in_a);
-  // The other rows' contributions are taken from the first world, so they must not have changed.
+  // Takes the other rows' contributions from the first world, because they must not have changed.
   for (const std::uint32_t row : there.batch) {
     if (row != worlds_.last) add(here, row, *in_a_, rows_here, in_b);
   }
@@ -269,7 +269,7 @@ void ReplayedOwner::compare_measurement(const RecordedRelease& here, const Recor
   for (Replay* replay : {in_a_.get(), in_b_.get()}) replay->follow(measured);
 }
 
-/// Uses the first world's other rows in both worlds, so these rows must not have changed.
+/// Uses the first world's other rows in both worlds, because these rows must not have changed.
 void ReplayedOwner::compare_report(const RecordedRelease& here, const RecordedRelease& there) {
   std::vector<std::uint32_t> rows(worlds_.here.train.rows());
   std::iota(rows.begin(), rows.end(), 0u);

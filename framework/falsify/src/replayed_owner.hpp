@@ -27,7 +27,8 @@ enum class ReleaseReach {
 ReleaseReach reach_of(const Plan& plan);
 
 /// Recomputes the releases of one owner of data (the owner of a central run, a client, or a server)
-/// in two runs, of which the second was led through the first run's releases, and compares both.
+/// in two runs, and compares them with the recorded releases. The second run was led through the
+/// first run's releases.
 class ReplayedOwner {
  public:
   /// \param what, detail as in Difference.
@@ -51,7 +52,7 @@ class ReplayedOwner {
   ReplayedOwner(const Plan& run, std::optional<std::size_t> client, const RandomKey& key,
                 const Worlds& worlds, Executor& executor, Report report);
 
-  /// Compares a release of one run with the other's of the same name; to be called in order.
+  /// Compares two releases of the same name, one from each run. Releases must come in order.
   void compare(const RecordedRelease& here, const RecordedRelease& there);
 
   /// The number of released values that were recomputed.
@@ -97,7 +98,7 @@ class ReplayedOwner {
   std::optional<ClientsAgain> here_, there_;  // for a server
   std::unique_ptr<Replay> in_a_, in_b_;
   std::optional<ReplayedSums> past_a_, past_b_;
-  // the losses of all rows in the first world, at the last measurement
+  // The losses of all rows in the first world, at the last measurement.
   std::vector<double> losses_;
   double loss_there_ = 0.0;  // the loss of the differing row in the second world
   double clip_norm_;         // the expected clip norm of the next step

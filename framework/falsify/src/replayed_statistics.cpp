@@ -155,7 +155,7 @@ std::optional<std::string> difference_of_statistics(const Plan& plan, const Rand
     const ReplayedStatistics::Name name{one.of, one.transform};
     const double divisor = one.of == StatisticOf::transform ? of_means : 1.0;
     const ReplayedStatistics::Cells& in_here = here.cells().at(name);
-    // The other rows' contributions are taken from the first world, so they must not have changed.
+    // Takes the other rows' contributions from the first world, because they must not have changed.
     std::vector<std::int64_t> in_there = in_here.all;
     const std::vector<std::int64_t>& last_there = there.cells().at(name).last;
     for (std::size_t i = 0; i < in_there.size(); ++i)

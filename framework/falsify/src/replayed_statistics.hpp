@@ -1,4 +1,4 @@
-// Recomputes counts and statistics, the releases before the first step, and compares two runs.
+// Recomputes the releases before the first step (counts and statistics), and compares two runs.
 #pragma once
 
 #include <cstddef>
@@ -59,7 +59,7 @@ std::vector<double> class_weights_of(const Plan& plan, const RecordedRun& run);
 ReleaseName name_of(const PlannedStatistic& statistic);
 
 /// Recomputes the release of these cells.
-/// \param run_key  the key of a run with constant keys.
+/// \param run_key  the key of the run, which has a fixed seed.
 std::vector<float> release_again(const PlannedStatistic& statistic, std::vector<std::int64_t> cells,
                                  const RandomKey& run_key, double divisor);
 

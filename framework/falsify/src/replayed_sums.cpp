@@ -44,7 +44,7 @@ ReplayedSums::ReplayedSums(std::span<const CorrelatedPart> parts, const RandomKe
   }
 }
 
-/// Returns K(from, to).
+/// Returns K(from, to): the product of keep over the steps after `from`, up to `to`.
 ReplayedSums::Real ReplayedSums::held(const CorrelatedRecipes& recipes, std::uint64_t from,
                                       std::uint64_t to) {
   Real product = 1;
@@ -52,7 +52,7 @@ ReplayedSums::Real ReplayedSums::held(const CorrelatedRecipes& recipes, std::uin
   return product;
 }
 
-/// Returns s_t.
+/// Returns s_t of the step.
 std::vector<ReplayedSums::Real> ReplayedSums::sum(const Part& part, std::uint64_t step) {
   std::vector<Real> total(part.past[step].x.size(), 0);
   for (std::uint64_t from = 0; from <= step; ++from) {
@@ -72,7 +72,7 @@ Replayed ReplayedSums::release(std::size_t part_number, std::uint64_t step_of_ru
   Step& now = part.past[step];
   now.x.assign(cells.begin(), cells.end());
   now.released.assign(elements_, 0);
-  std::vector<Real> left = sum(part, step);  // will become the new part of the release
+  std::vector<Real> left = sum(part, step);  // turned into q_t below
   Replayed made;
   made.values.reserve(elements_);
   const double scale = recipes.scale(step);
@@ -96,7 +96,7 @@ Replayed ReplayedSums::release(std::size_t part_number, std::uint64_t step_of_ru
     keys.push_back(RoundedGaussianStream::own_key(part.key, term.node));
     sigmas.push_back(term.multiplier * static_cast<double>(kExactLevels));
     if (is_windowed) continue;
-    // Makes one draw with the joint variance of the step's nodes.
+    // One draw with the joint variance replaces the draws of the step's nodes.
     sigmas.front() = recipes.own_multiplier(step) * static_cast<double>(kExactLevels);
     break;
   }

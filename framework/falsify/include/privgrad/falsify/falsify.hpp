@@ -41,9 +41,8 @@ struct FalsifyOptions {
 };
 
 /// Tries to refute a plan: runs its first steps with the same keys on two data sets that differ in
-/// one row (if clients are protected as a whole, in the rows of one client), and checks every
-/// value between private data and release, and everything after the release, against its allowed
-/// value.
+/// one row (if clients are protected as a whole, in the rows of one client). Compares every value
+/// from the private data to the release, and everything after the release, with its allowed value.
 ///
 /// Nothing here is statistical. The second run is led through the first run's releases: it
 /// continues with these instead of its own (ReleaseWitness), as in adaptive composition. Then only
@@ -72,13 +71,13 @@ struct FalsifyOptions {
 /// - "noise", "clip norm": the stated standard deviation, and the clip norm in use;
 /// - "charges", "status": the ledgers' charges, the steps made, and how the run ends;
 /// - "repeat": that the same data gives the same bits with a different number of threads;
-/// - "key": that a batch that is charged as randomly drawn depends on the key;
+/// - "key": that batches that are charged as drawn at random depend on the key;
 /// - "record": the files of the two runs, one by one (differing_records()).
 ///
 /// Neighbours: the last row is replaced by zeros (and a different class), by a copy of the row
 /// before it, by numbers so large that gradients overflow, or by subnormal numbers. If features are
-/// tokens, it is replaced by the last token of the vocabulary at every place, and by empty places,
-/// instead of by such numbers. Under add_or_remove_one it is also removed. A replaced row tests all
+/// tokens, the last token of the vocabulary at every place, and empty places, take the place of
+/// subnormal numbers. Under add_or_remove_one the row is also removed. A replaced row tests all
 /// three adjacencies: the other rows' contributions must not change, and the row's own contribution
 /// must be within the bound.
 ///
