@@ -94,8 +94,8 @@ struct Answers {
   std::vector<double> least_deltas;
 };
 
-/// Returns the lower end of an answer's interval. Answers whose order is promised are compared by
-/// their lower ends: the upper ends of refined intervals vary by the intervals' widths.
+/// Returns the lower end of an answer's interval. A promised order is broken only if the lower end
+/// of the smaller answer is above the larger answer: refined intervals differ in width.
 double least(const PrivacyAnswer& answer) { return answer.lower.value_or(answer.value); }
 
 Answers answers(const Accountant& accountant, const Questions& questions = kAll) {
@@ -195,8 +195,8 @@ double upper_tail(double x) { return 0.5 * std::erfc(x / std::numbers::sqrt2); }
 double gaussian_delta(double epsilon, double mu) {
   const double x = epsilon / mu - mu / 2.0;
   const double y = epsilon / mu + mu / 2.0;
-  // e^epsilon overflows earlier than its product with the tail does. For large y, therefore uses:
-  // e^epsilon phi(y) is phi(x), and the tail beyond y is phi(y) / y to a relative 1 / y^2.
+  // e^epsilon overflows earlier than its product with the tail does. For large y, uses instead that
+  // e^epsilon phi(y) is phi(x), and that the tail beyond y is phi(y) / y to a relative 1 / y^2.
   const double product =
       y > 30.0
           ? std::exp(-0.5 * x * x) / (std::sqrt(2.0 * std::numbers::pi) * y) * (1.0 - 1.0 / (y * y))
@@ -204,7 +204,7 @@ double gaussian_delta(double epsilon, double mu) {
   return upper_tail(x) - product;
 }
 
-/// delta(epsilon) of Laplace noise that is `pure`-differentially private: the integral of (p -
+/// Returns delta(epsilon) of `pure`-differentially private Laplace noise: the integral of (p -
 /// e^epsilon q)+ over the real line, for Laplace densities p and q that are one sensitivity apart.
 double laplace_delta(double epsilon, double pure) {
   return epsilon >= pure ? 0.0 : -std::expm1((epsilon - pure) / 2.0);
@@ -449,7 +449,7 @@ void check_ranges(Checker& checker) {
   });
 }
 
-/// An event that is supported under some adjacency, with a way to vary the event's noise, if any.
+/// An event, and an adjacency under which the accountant supports it.
 struct Supported {
   Adjacency adjacency;
   Event event;
@@ -643,7 +643,7 @@ void check_instances(Checker& checker, const std::vector<Supported>& events, Fre
       const auto& [adjacency, event] = one;
       const auto accountant = after(checker, Adjacency::replace_one, {});
       if (!accountant->refuses(event)) accountant->compose(event, 7);
-      answers(*accountant);  // so that stored answers must be forgotten, too
+      answers(*accountant);  // start() must forget stored answers, too
       accountant->start(adjacency);
       accountant->compose(event, 1);
       require(

@@ -19,7 +19,7 @@
 
 namespace privgrad::testing {
 
-using privgrad::to_text;  // needed because a Shape is a std type
+using privgrad::to_text;  // argument-dependent lookup would not find it for a Shape
 
 /// Thrown to end a rule's body: the promise was broken. Not a std::exception, so that no component
 /// catches it.
@@ -72,16 +72,14 @@ class Checker {
     return object;
   }
 
-  /// Runs the body and stores the finding. The rule is kept if the body returns. Later rules must
-  /// not use results of the body.
-  ///
-  /// \returns whether the rule is kept.
+  /// Runs the body and stores the finding. Later rules must not use results of the body.
+  /// \returns whether the rule holds, that is, whether the body returns.
   bool rule(std::string_view name, const std::function<void()>& body) {
     return check(name, body, false);
   }
 
-  /// The same as rule(), for a body that prepares later rules: if later rules are checked in
-  /// another process, the body runs there again.
+  /// Like rule(), but later rules may use results of the body: if they are checked in another
+  /// process, the body runs there again.
   bool prepare(std::string_view name, const std::function<void()>& body) {
     return check(name, body, true);
   }

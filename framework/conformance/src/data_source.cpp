@@ -82,7 +82,9 @@ void require_as_told(Dataset& data, Split split, const DataInfo& info) {
                                               text_of(info.shape));
 }
 
-/// Calls a function with the parameters, in which each path in turn, also nested, is replaced.
+/// Appends to `found` one copy of the parameters for each path in them, also nested, which the copy
+/// replaces by `path`.
+/// \param outer  makes the whole parameters from a changed copy of `params`.
 void replace_paths(const std::vector<ParamSpec>& specs, const Value& params,
                    const std::string& path, const std::function<Value(Value)>& outer,
                    std::vector<Value>& found) {

@@ -104,8 +104,7 @@ Said said_of(const Program& program, const Batch& batch) {
   return pass.said();
 }
 
-/// The numbers in rows next to which an example is placed: numbers that overflow, numbers that are
-/// not finite, and the smallest numbers.
+/// Numbers in the rows beside an example: numbers that overflow, are not finite, or are smallest.
 constexpr std::array<float, 5> kNeighbours{
     std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
     std::numeric_limits<float>::max(), std::numeric_limits<float>::denorm_min(), -0.0f};
@@ -197,8 +196,8 @@ void require_norms(Program& program, const Network& network) {
 }
 
 /// Returns scales for a pass: all groups together have the allowed length, or half of it; each
-/// group alone has this length, so that no group hides another's errors; each group has a different
-/// scale.
+/// group alone has the allowed length, so that no group hides another's errors; and all groups but
+/// the first have a quarter of their scale.
 std::vector<std::vector<double>> scales_for(const PassOver& pass, std::size_t groups) {
   const auto most = static_cast<double>(kMost);
   std::vector<std::vector<double>> all{pass.scales_to(most), pass.scales_to(0.5 * most)};

@@ -18,7 +18,7 @@
 #include "privgrad/schedule.hpp"
 #include "privgrad/streamed_rows.hpp"
 
-// Every function may make the component from checker.params().
+// Every function may assume that the component can be made from checker.params().
 namespace privgrad::testing {
 
 inline constexpr Adjacency kAdjacencies[] = {Adjacency::add_or_remove_one, Adjacency::replace_one,

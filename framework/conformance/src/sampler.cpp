@@ -150,8 +150,8 @@ void require_drawn_as_charged(const std::vector<Batch>& chosen, const Sampling& 
                "the number of examples that consecutive batches share");
 }
 
-/// Makes the same comparison for cycles: in each step of a cycle, that step's rows are drawn as all
-/// rows are drawn without cycles.
+/// Makes the same comparison for cycles, separately for each step of a cycle and the rows that this
+/// step draws from.
 void require_cycles_as_charged(const std::vector<Batch>& chosen, std::uint64_t cycle,
                                const Sampling& how, const SamplingPlan& plan) {
   const auto of_groups = batches_of_groups(chosen, cycle);

@@ -16,7 +16,8 @@ namespace {
 constexpr std::size_t kCoinRows = 1000, kKeys = 2000;
 constexpr std::size_t kManyRows = 100000, kKeysOfMany = 16;
 
-/// The chance of 2^-64 for each pair: so few draws are compared that no two are then equal.
+/// Draws are compared if two of them are equal with a chance of at most 2^-64. So few draws are
+/// made that an equal pair cannot be chance.
 constexpr double kBits = 64.0;
 
 /// A batch that a sampler drew from some rows, each with the same probability.
@@ -26,7 +27,7 @@ struct DrawnAmong {
   Batch batch;  ///< Rows below `rows`.
 };
 /// A function that draws the batch of a step; the step depends on the key's number.
-/// \param rows  the rows of the data set.
+/// \param rows  the number of rows in the data set.
 using DrawByKey = std::function<DrawnAmong(std::size_t key, std::size_t rows)>;
 
 template <class Draw>
@@ -41,7 +42,7 @@ void require_no_two(std::vector<Draw> draws, const std::string& what) {
 /// Odd, so it has an inverse modulo 2^64.
 constexpr std::uint64_t kBase = 0x9e3779b97f4a7c15u;
 constexpr std::uint64_t inverse_of_base() {
-  std::uint64_t inverse = kBase;  // correct in 3 bits; each round doubles the number
+  std::uint64_t inverse = kBase;  // 3 bits are correct; each round doubles their number
   for (int round = 0; round < 5; ++round) inverse *= 2 - kBase * inverse;
   return inverse;
 }

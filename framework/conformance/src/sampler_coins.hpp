@@ -13,8 +13,8 @@ namespace privgrad::testing {
 /// - any two rows, and all pairs of rows at each distance, are drawn together as often as
 ///   independent rows.
 ///
-/// For some keys, batches from very many rows are compared with each other and with themselves: no
-/// run of rows that is too long to repeat by chance is drawn twice, at any distance.
+/// For some keys, batches are drawn from very many rows. In all of these batches together, no run
+/// of rows that is too long to repeat by chance occurs twice, wherever it begins.
 void check_coins(Checker& checker);
 
 }  // namespace privgrad::testing

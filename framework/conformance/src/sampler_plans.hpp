@@ -33,8 +33,8 @@ void require_rows(const Batch& batch, std::size_t rows, const std::string& where
 std::optional<std::vector<Event>> charges(const Sampler& sampler, const SamplingPlan& plan,
                                           std::size_t count);
 
-/// Returns the length of a cycle, for which one "poisson_sampled" pays: an example may be drawn
-/// once per this many steps.
+/// Returns the length of a cycle, for which one event "poisson_sampled" pays, that is, the number
+/// of steps in which an example may be drawn once.
 std::uint64_t cycle_of(const std::vector<Event>& paid);
 
 /// Whether all steps, or all cycles, have the same charge.

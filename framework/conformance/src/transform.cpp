@@ -535,7 +535,7 @@ void check_transform(Checker& checker) {
       for (const Shape& shape : shapes) require_rows_at_once(checker, shape);
     });
   } else {
-    // Does not apply a transform that writes outside its output to a data set.
+    // A transform that may write outside its output is not applied to a data set.
     for (const char* rule : {"apply_agrees_with_apply_row", "rows_at_once_are_those_of_one"})
       checker.skip(rule, "there are no rows to compare with");
   }

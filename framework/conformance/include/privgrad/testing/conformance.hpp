@@ -41,13 +41,14 @@ struct Setup {
   /// rules give no findings.
   std::vector<std::string> rules = {};
 
-  /// Makes the input of optimizers, from values and a noise standard deviation. Only the core can
-  /// make it, so callers that link the core set this; if empty, rules that need it are skipped.
+  /// Makes a release, the input of optimizers, from values and a noise standard deviation. Only the
+  /// core can make releases, so callers that link the core set this; if empty, rules that need
+  /// releases are skipped.
   std::function<Released(std::vector<float>, double)> make_released;
 
-  /// The first makes noise orders like those that ResidentSteps receives, with a separate key for
-  /// each number; the second computes the release of an order, for the elements from `first` on. If
-  /// empty, the noise of programs is not checked.
+  /// make_noise_order() makes noise orders like those that ResidentSteps receives, with a separate
+  /// key for each number. release() computes the release of an order, for elements from `first` on.
+  /// If they are empty, the noise of programs is not checked.
   std::function<NoiseOrder(std::uint64_t number, double sigma, unsigned shift)> make_noise_order;
   std::function<void(const NoiseOrder& order, std::uint64_t first,
                      std::span<const std::int64_t> sums, std::span<std::int64_t> out)>
