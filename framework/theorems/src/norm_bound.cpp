@@ -62,7 +62,7 @@ NormBound norm_bound_of_tree(const NormFacts& facts) {
                          0.75 * l * std::sqrt(root * levels / facts.epsilon) * std::pow(n, -1.5) +
                          6.0 * g / std::sqrt(n) + 6.0 * g * levels * root / budget;
   const double alpha = budget / (steps * levels * root);
-  const double of_a_node = 8.0 * alpha * g * root / facts.epsilon;  // without the factor root of V
+  const double of_a_node = 8.0 * alpha * g * root / facts.epsilon;  // without the factor sqrt(V)
   const double noise = of_a_node * std::sqrt((std::log2(n) + 3.0) * (levels + 1.0) * steps / n);
   return {steps, printed, with_noise(facts, steps, alpha, noise)};
 }

@@ -8,8 +8,8 @@
 
 namespace privgrad::core {
 
-// The bounds for concrete numbers; docs/algorithms/dynamic-budget.md lists the errors of the
-// printed bounds.
+// The bounds for concrete numbers, corrected; docs/algorithms/dynamic-budget.md lists the errors in
+// the printed bounds.
 //
 // f is M-smooth, the examples' losses are G-Lipschitz (clipping to G ensures this, but changes f),
 // and f satisfies the Polyak-Lojasiewicz condition with mu: |grad f|^2 >= 2 mu (f - f*). Then
@@ -54,8 +54,8 @@ struct Descent {
   /// Returns the bound after each step, with the budget of all steps: [0] is 1, before the first
   /// step; the last element is bound(noise_multiplier).
   std::vector<double> bounds(std::span<const double> noise_multiplier) const;
-  /// Returns, for uniform: gamma^T + alpha kappa (1 - gamma^T) T. dynamic: gamma^T + alpha
-  /// ((1 - gamma^(T/2))/(1 - sqrt(gamma)))^2. The bound is 1 if there are no steps.
+  /// Returns gamma^T + alpha kappa (1 - gamma^T) T for uniform noise, and gamma^T + alpha
+  /// ((1 - gamma^(T/2))/(1 - sqrt(gamma)))^2 for dynamic noise; 1 if there are no steps.
   double bound(std::uint64_t steps, BudgetSplit split) const;
 };
 
@@ -73,9 +73,9 @@ struct Descent {
 /// has, in each of D coordinates, the variance (G/N)^2 sum_i c_ti^2 sigma_i^2; summed over the
 /// steps this gives eta D (G/N)^2 sum_i w_i sigma_i^2, with w from momentum_influence(), and eta0
 /// alpha R sum_i w_i sigma_i^2 after division by the first gap. The lag is at most M eta sum_i c_ti
-/// sum_{i<=j<t} |v_j|, whose squares, by Jensen's inequality and summed over the steps, have the
-/// weight M^2 eta^2 C on |v_j|^2, with C from zeta(). If zeta >= 0, the last term above outweighs
-/// these squares.
+/// sum_{i<=j<t} |v_j|. By Jensen's inequality, the sum of its squares over the steps is at most a
+/// sum of M^2 eta^2 C |v_j|^2, with C from zeta(). If zeta >= 0, the negative last term above is at
+/// least as large.
 struct MomentumDescent {
   double kappa = 1.0;  ///< >= 1.
   double alpha = 0.0;  ///< > 0.
@@ -102,7 +102,7 @@ struct MomentumDescent {
 };
 
 /// Returns the term that sampling noise adds for batches of n examples: kappa alpha R' sigma_g^2 /
-/// G^2 (1 - gamma^T) <= D sigma_g^2 / (2 mu n^2 (f_1 - f*)), with alpha and R' = R N^2/n^2 of the
+/// G^2 (1 - gamma^T) <= D sigma_g^2 / (2 mu n^2 (f_1 - f*)), with alpha and R' = R N^2/n^2 for
 /// batches (proof of Theorem 4.8; the theorem prints N^2 R in place of n^2, which is the same for
 /// its choice of n). The formula says nothing about the privacy of the sampled steps; zCDP has no
 /// amplification by sampling.
