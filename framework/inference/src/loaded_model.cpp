@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Adds this library's own package's plugins; the program that links the library may be elsewhere.
+/// Adds the plugins of this library's package, which may be elsewhere than the linking program.
 void add_own_plugins(std::vector<host::SearchDirectory>& directories) {
   static const char here = 0;
   Dl_info found{};

@@ -18,8 +18,8 @@ namespace privgrad {
 ///     const privgrad::LoadedModel model("runs/e2/model.safetensors");
 ///     const std::vector<double> probabilities = model.predict(features);
 ///
-/// Plugins are searched in the installed package, and in the directories that the command searches
-/// (PRIVGRAD_PLUGIN_PATH).
+/// Plugins are searched for in the installed package, and in the directories that the command
+/// searches (PRIVGRAD_PLUGIN_PATH).
 ///
 /// Privacy: the model was released; its prediction for a row is as private as the row. Threads:
 /// calls on one model must not overlap; each call divides its work among `threads` threads.
