@@ -37,8 +37,8 @@ struct KnownDataset {
   std::uint64_t bytes() const;  ///< The total size of all downloads.
 };
 
-/// Returns the data sets that this program knows, or, if the environment variable PRIVGRAD_DATASETS
-/// names a file of the same JSON format, the data sets of that file.
+/// Returns the built-in data sets or, if the environment variable PRIVGRAD_DATASETS names a JSON
+/// file of the same format, the data sets in that file.
 /// \throws IoError, ConfigError that names the file and the mistake in it.
 std::vector<KnownDataset> known_datasets();
 

@@ -90,7 +90,7 @@ Recorded write_record(const LoadedPlugin& plugin, const std::vector<Examined>& a
     if (is_examined(examined)) continue;
     return {{}, examined.component.full_name + " was not examined; give it --params"};
   }
-  // Like a plugin, a record does not count if other users may write it.
+  // Like a plugin, a record does not count if other users may write to it.
   ::umask(S_IWGRP | S_IWOTH);
   const std::string text = record_text(plugin, all);
   std::string problem;
