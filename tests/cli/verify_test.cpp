@@ -224,6 +224,17 @@ metrics: [test_accuracy]
   CHECK(json.at("last_lines").size() == 4);
   CHECK(json.at("epsilon") ==
         Json::parse(read_file(cli.out("s/runs/slow/seed-1/summary.json"))).at("epsilon"));
+  // An option that only runs have would seem to have been checked.
+  const std::vector<std::vector<std::string>> of_runs = {
+      {"--data"}, {"--audit"}, {"--trusted", "k.pub"}, {"--sign", "k"}, {"--client-dir", "s"}};
+  for (std::vector<std::string> option : of_runs) {
+    const std::string name = option.front().substr(2, 4);
+    option.insert(option.begin(), {"verify", "s"});
+    const Outcome refused = cli(option);
+    CHECK(refused.exit_code == 2);
+    CHECK_THAT(refused.err,
+               ContainsSubstring("is a study, and " + name) && ContainsSubstring(" is for runs"));
+  }
   struct Edit {
     const char* file;
     const char* from;

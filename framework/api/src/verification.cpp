@@ -1,5 +1,6 @@
 #include "privgrad/api/verification.hpp"
 
+#include <array>
 #include <string>
 #include <utility>
 
@@ -67,11 +68,35 @@ Json check_signature(const core::RecordDirectory& directory, const VerifyRequest
   return {{"public_key", *signer}, {"trusted", trusted == signer}};
 }
 
+/// Refuses options without an effect: what a caller asked for would seem to have been checked.
+void check_options(const VerifyRequest& request, bool is_study) {
+  if (request.new_key && !request.sign)
+    throw ConfigError("new_key makes the key of sign; give both");
+  if (request.opening && !request.data)
+    throw ConfigError("opening opens the commitment that data compares; give both");
+  if (!is_study) return;
+  const std::array<std::pair<const char*, bool>, 7> given{
+      {{"client", request.client.has_value()},
+       {"client_dirs", !request.clients.empty()},
+       {"data", request.data},
+       {"audit", request.audit},
+       {"opening", request.opening.has_value()},
+       {"trusted", request.trusted.has_value()},
+       {"sign", request.sign.has_value()}}};
+  for (const auto& [option, is_given] : given) {
+    if (is_given)
+      throw ConfigError(request.directory.string() + ": is a study, and " + option +
+                        " is for runs");
+  }
+}
+
 }  // namespace
 
 Verified verify(const VerifyRequest& request, const core::RecordDirectory& directory,
                 const Catalog& catalog) {
-  if (directory.has("study.json")) {
+  const bool is_study = directory.has("study.json");
+  check_options(request, is_study);
+  if (is_study) {
     Verified study{core::verify_study(directory, catalog), nullptr};
     check_page(directory, study.result);
     return study;

@@ -69,14 +69,6 @@ std::string text_of(const core::Verification& result) {
   return text;
 }
 
-void refuse_what_runs_only_have(const Arguments& arguments) {
-  for (const char* option :
-       {"data", "opening", "trusted", "sign", "client", "client-dir", "audit"}) {
-    if (arguments.has(option))
-      throw UsageError("--" + std::string(option) + " is for runs, and this is a study");
-  }
-}
-
 int print_result(const api::Verified& verified, const Arguments& arguments) {
   print_answer(arguments, api::to_json(verified), text_of(verified.result));
   return verified.result.verified() ? 0 : kNotVerified;
@@ -86,10 +78,6 @@ api::VerifyRequest request_of(const Arguments& arguments) {
   const auto file = [&](const char* option) {
     return arguments.has(option) ? std::optional<fs::path>(arguments.text(option)) : std::nullopt;
   };
-  if (arguments.has("new-key") && !arguments.has("sign"))
-    throw UsageError("--new-key makes the key of --sign KEY; give both");
-  if (arguments.has("opening") && !arguments.has("data"))
-    throw UsageError("--opening FILE opens what --data compares; give both");
   const Target target = target_of(arguments);
   const std::vector<std::string> clients = arguments.texts("client-dir");
   return {.directory = target.directory,
@@ -107,7 +95,6 @@ int do_verify(const Arguments& arguments) {
   const api::VerifyRequest request = request_of(arguments);
   const core::RecordDirectory directory(request.directory);
   const host::PluginHost host = load_plugins(arguments);
-  if (directory.has("study.json")) refuse_what_runs_only_have(arguments);
   const api::Verified verified = api::verify(request, directory, host.catalog());
   if (request.sign && !verified.result.verified())
     complain("error", "not signed, because it does not verify");

@@ -15,7 +15,7 @@ namespace privgrad::api {
 
 /// The arguments of `privgrad verify`.
 struct VerifyRequest {
-  /// The directory of a run or a study. For a study, the other members have no effect.
+  /// The directory of a run or a study. For a study, the other members must not be set.
   std::filesystem::path directory;
   std::optional<std::size_t> client;  ///< The client to verify, in a run with a ledger per client.
   /// If the directory is a server's, and its clients were separate programs: their directories.
