@@ -104,7 +104,8 @@ TEST_CASE("over levels that are numbers, the differences within each are drawn a
     REQUIRE(study.report().exit_code == 0);
     CHECK_THAT(study.page(),
                ContainsSubstring("Compared with base, at the same training examples."));
-    CHECK_THAT(study.page(), ContainsSubstring("all arms of a level have one guarantee"));
+    CHECK_THAT(study.page(),
+               ContainsSubstring("arms at the same training examples have the same guarantee"));
     CHECK(count_of(study.page(), "| 0.5 [-0.5, 1.5] | 0.21 |") == 3);
     CHECK_THAT(study.picture(),
                ContainsSubstring(">difference in train loss to base by training examples<"));

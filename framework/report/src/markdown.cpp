@@ -168,7 +168,7 @@ class StudySection {
       line += "; every arm epsilon at most " + short_number(*epsilon) + " at delta " +
               short_number(*delta) + ", " + text(results_, "adjacency", source_).value_or("");
     } else if (!levels_.empty() && texts(results_, "stains", source_).empty()) {
-      line += "; all arms of a level have one guarantee";
+      line += "; arms at the same " + plain(levels_title_) + " have the same guarantee";
     }
     return line +
            ". Means with 95 % intervals; differences are paired by seed, p by Student's t after "

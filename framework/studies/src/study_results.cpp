@@ -445,8 +445,7 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
   if (study.levels) {
     choice["best"] = nullptr;
     choice["words"] = {
-        "The study has levels, which are questions of their own: no arm is chosen over all of "
-        "them."};
+        "Arms are compared only within a level; no best arm is chosen across levels."};
     return choice;
   }
   if (candidates == 1 && search == nullptr) {

@@ -257,28 +257,39 @@ nlohmann::json search_json(const Study& study) {
           {"choices", std::move(choices)}};
 }
 
+namespace {
+
+/// The axes with their values: "steps 50, 100; schedules.learning_rate 0.5, 1".
+std::string words_of(const std::vector<Axis>& axes) {
+  std::string text;
+  for (const Axis& axis : axes) {
+    text += (text.empty() ? "" : "; ") + axis.keys.front();
+    for (const AxisValue& value : axis.values)
+      text += (&value == &axis.values.front() ? " " : ", ") + value.label;
+  }
+  return text;
+}
+
+}  // namespace
+
 std::vector<std::string> search_words(const Study& study) {
   std::vector<std::string> words;
   if (!study.search || study.choices.empty()) return words;
   const StudySearch& search = *study.search;
-  std::string counts, grid;
-  std::set<std::string> counted;  // Counts each variant once; not every level has all variants.
+  std::string grid =
+      search.over.empty() ? "" : " Candidates of all arms: " + words_of(search.over) + ".";
+  std::set<std::string> named;  // Names each variant once; not every level has all variants.
   for (const Arm& arm : study.arms) {
-    if (!counted.insert(arm.variant).second) continue;
-    counts += (counts.empty() ? "" : ", ") + arm.variant + " of " +
-              std::to_string(candidate_count(search, arm.variant));
+    const auto own = search.of_variant.find(arm.variant);
+    if (own == search.of_variant.end() || !named.insert(arm.variant).second) continue;
+    grid += (search.over.empty() ? " Candidates of " : " Also of ") + arm.variant + " (" +
+            std::to_string(candidate_count(search, arm.variant)) +
+            " in all): " + words_of(own->second) + ".";
   }
-  std::set<std::string> said;  // Several variants may have the same additional axes.
-  for (const Axis& axis : searched_axes(search)) {
-    std::string values = axis.keys.front();
-    for (const AxisValue& value : axis.values)
-      values += (&value == &axis.values.front() ? " " : ", ") + value.label;
-    if (said.insert(values).second) grid += (grid.empty() ? "" : "; ") + values;
-  }
-  words.push_back(
-      "Each arm is at its own best candidate (" + counts + "; " + grid + "), by the mean " +
-      search.score.name + " over " + std::to_string(search.seeds.size()) +
-      (search.seeds.size() == 1 ? " seed" : " seeds") + " that the comparison does not use.");
+  words.push_back("Each arm is at its own best candidate, by the mean " + search.score.name +
+                  " over " + std::to_string(search.seeds.size()) +
+                  (search.seeds.size() == 1 ? " seed" : " seeds") +
+                  " that the comparison does not use." + grid);
   if (study.scored_rows) words.push_back(words_of(*study.scored_rows));
   std::set<std::string> edges;
   std::size_t runs = 0;
