@@ -17,7 +17,6 @@ TEST_CASE("a process that was started with others does not make their run by its
   for (const std::map<std::string, std::string>& launcher :
        {std::map<std::string, std::string>{{"OMPI_COMM_WORLD_SIZE", "2"}},
         {{"PMI_SIZE", "3"}},
-        {{"SLURM_NTASKS", "2"}, {"SLURM_PROCID", "0"}},
         {{"SLURM_STEP_NUM_TASKS", "4"}}}) {
     INFO(launcher.begin()->first);
     const Outcome refused = launched(cli, launcher);
@@ -26,11 +25,11 @@ TEST_CASE("a process that was started with others does not make their run by its
                                               "with none"));
     CHECK_FALSE(std::filesystem::exists(cli.out("out")));
   }
-  // Variables of a single task, variables of a job with several tasks, and cases in which the user
-  // requested one process.
+  // Variables of a single task, variables of a batch script for a job with several tasks, and cases
+  // in which the user requested one process.
   CHECK(launched(cli, {{"OMPI_COMM_WORLD_SIZE", "1"}}).exit_code == 0);
   const Words alone{"run", "small.yaml", "--out", "alone", "-q", "--cluster", "local"};
   CHECK(launched(cli, {{"OMPI_COMM_WORLD_SIZE", "2"}}, alone).exit_code == 0);
   const Words other{"run", "small.yaml", "--out", "other", "-q"};
-  CHECK(launched(cli, {{"SLURM_NTASKS", "2"}}, other).exit_code == 0);
+  CHECK(launched(cli, {{"SLURM_NTASKS", "2"}, {"SLURM_PROCID", "0"}}, other).exit_code == 0);
 }

@@ -83,14 +83,13 @@ std::size_t launcher_says(const char* variable) {
 }
 
 /// Returns the number of processes that the launcher has started together, including this one; 1
-/// without a launcher. Knows Open MPI, launchers with PMI such as MPICH, MVAPICH2, and Slurm.
+/// without a launcher. Knows Open MPI, launchers with PMI such as MPICH, MVAPICH2, and Slurm, whose
+/// SLURM_NTASKS and SLURM_PROCID are also set in a batch script, which is one process.
 std::size_t launched_together() {
   std::size_t most = 1;
   for (const char* variable :
        {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"})
     most = std::max(most, launcher_says(variable));
-  // SLURM_NTASKS alone only describes the job. It counts if Slurm gave this process a task number.
-  if (std::getenv("SLURM_PROCID") != nullptr) most = std::max(most, launcher_says("SLURM_NTASKS"));
   return most;
 }
 
