@@ -132,6 +132,15 @@ class Client:
         """
         return self._client.answer(order)
 
+    @property
+    def failed(self) -> bool:
+        """Whether `answer` failed after it had accepted an order.
+
+        Such an error may name files, accounts and rows of the site: do not send its text to the
+        server. Other errors of `answer` are about the order.
+        """
+        return self._client.failed()
+
 
 def _lines(overrides: Overrides) -> list[str]:
     from ._framework import override_lines

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import time
 import warnings
@@ -33,6 +34,8 @@ from .runs import Run
 
 __all__ = ["client_app", "run_on", "server_app"]
 
+# What a server reads if a site refuses for reasons of its own.
+_REFUSED = "the site refuses; the log of its SuperNode says why"
 _RECORD = "privgrad"
 #: Seconds between two polls: a tenth of the time waited so far, within these bounds.
 _LEAST_PAUSE, _MOST_PAUSE = 0.1, 3.0
@@ -76,13 +79,26 @@ def _superlink() -> str | None:
             parent = Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()[1]
         except OSError:
             return None
-        for word, following in zip(words, words[1:], strict=False):
-            if word == "--superlink":
-                return following
-            if word.startswith("--superlink="):
-                return word.partition("=")[2]
+        named = _option(words, "--superlink")
+        if named is not None:
+            return named or None
         process = int(parent)
     return None
+
+
+def _option(words: list[str], option: str) -> str | None:
+    """The value of an option as Flower reads it: the last one counts.
+
+    None if no word is the option; "" if one abbreviates it, which Flower may read as the option.
+    """
+    found = None
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if name == option:
+            found = value if equals else following
+        elif len(name) > 3 and option.startswith(name):
+            return ""
+    return found
 
 
 def _client_of(config: Mapping[str, Any]) -> Client:
@@ -110,6 +126,9 @@ def client_app() -> ClientApp:
     this client's own examples), ``state``, ``threads``, ``trust-server`` and ``key``; see
     ``privgrad.federated.Client``.
 
+    If the client refuses an order because of the order, the server reads the reason. Other reasons
+    may name the site's files, accounts and rules, and are only in the log of the SuperNode.
+
     Returns
     -------
     flwr.clientapp.ClientApp
@@ -119,10 +138,14 @@ def client_app() -> ClientApp:
     app = ClientApp()
 
     def answered(message: Message, context: Context, act: Any) -> Message:
+        client = None
         try:
-            content = act(_client_of(context.node_config))
+            client = _client_of(context.node_config)
+            content = act(client)
         except PrivgradError as problem:
-            content = _content(refused=str(problem))
+            logging.getLogger("flwr").warning("PrivGrad: refused: %s", problem)
+            is_about_order = client is not None and not client.failed
+            content = _content(refused=str(problem) if is_about_order else _REFUSED)
         return Message(content, reply_to=message)
 
     @app.query()

@@ -74,6 +74,7 @@ class ClientCall {
 
   std::string introduction() const { return client_->introduction().dump(); }
   std::string answer(const std::string& order) { return client_->answer(order); }
+  bool failed() const { return client_->failed(); }
 
  private:
   std::unique_ptr<core::Manifest> manifest_, own_;
@@ -168,6 +169,7 @@ void add_federated(nb::module_& module, nb::class_<Framework>& framework) {
           "framework"_a, "manifest"_a, "own"_a.none(), "number"_a, "directory"_a, "state"_a.none(),
           "threads"_a, "trusts_server"_a, "server"_a.none(), "key"_a.none())
       .def("introduction", &ClientCall::introduction)
+      .def("failed", &ClientCall::failed)
       .def("answer", [](ClientCall& self, const nb::bytes& order) {
         const std::string text(order.c_str(), order.size());
         std::string answer;

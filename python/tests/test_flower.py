@@ -80,7 +80,11 @@ def test_the_same_bits_over_flower_without_a_client_that_lies_or_whose_site_forb
         assert releases(ledger) == releases(Path("alone", "ledgers", f"client-{i}.jsonl"))
     assert not Path("liar").exists()
     assert not Path("stranger").exists()
-    assert f"strict.yaml:2: error: servers: the client's server is 127.0.0.1:{federation.port}" in log
+    # The site's own log says which rule refused; what the server wrote does not.
+    refusal = f"strict.yaml:2: error: servers: the client's server is 127.0.0.1:{federation.port}"
+    assert f"PrivGrad: refused: {tmp_path}/{refusal}" in log
+    assert "the site refuses; the log of its SuperNode says why" in log
+    assert log.count(refusal) == log.count(f"PrivGrad: refused: {tmp_path}/{refusal}")
 
 
 @pytest.mark.long

@@ -133,11 +133,15 @@ def test_a_client_over_flower_tells_which_superlink_its_node_joined(
     assert flower._superlink() is None  # no process above this one is a SuperNode
     inner = "from privgrad import flower; print(flower._superlink())"
     outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}], check=True)"
-    for words in (["--superlink", "alpha:9092"], ["--superlink=alpha:9092"]):
+    for words in (["--superlink", "alpha:9092"], ["--superlink=alpha:9092"],
+                  ["--superlink=evil:1", "--superlink", "alpha:9092"]):
         said = subprocess.run([sys.executable, "-c", outer, *words], text=True, check=True,
                               capture_output=True, timeout=100,
                               env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}).stdout
         assert said == "alpha:9092\n"
+    # Flower takes abbreviations of its options, the last of which counts; then the server is not known.
+    assert flower._option(["--superlink=alpha:9092", "--superl=evil:9092"], "--superlink") == ""
+    assert flower._option(["--insecure", "alpha:9092"], "--superlink") is None
 
     own_data()
     Path("own.yaml").write_text("{kind: npy, train: {features: x.npy, targets: y.npy}, classes: 2, target_fill: 0,\n"

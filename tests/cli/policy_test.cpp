@@ -366,6 +366,28 @@ TEST_CASE("resumed runs, studies and audits obey policies", "[privacy]") {
   CHECK(read_file(site.cli.out("run") / "ledger.jsonl") == ledger);
 }
 
+TEST_CASE("what uses rows without a charge is refused wherever a rule is for them", "[privacy]") {
+  const Site site;
+  const auto call_under = [&](const std::string& files, const Words& words) {
+    Call call = site.cli.prepare(words);
+    call.environment["PRIVGRAD_POLICY"] =
+        site.write_policy("privgrad_policy: 1\ndata:\n  - {files: ['" + files +
+                          "'], epsilon: 50, delta: .1}\n")
+            .string();
+    return ::call(call);
+  };
+  for (const Words& words :
+       {Words{"audit", "site.yaml", "--runs", "20"}, Words{"falsify", "site.yaml"},
+        Words{"influence", "site.yaml", "--own-data", "--out", "i"}}) {
+    const Outcome outcome = call_under("*", words);
+    INFO(words.front() << ": " << outcome.err);
+    CHECK(outcome.exit_code == 3);
+    CHECK_THAT(outcome.err, ContainsSubstring("policy.yaml:3: error: data.0.epsilon: ") &&
+                                ContainsSubstring(", so no epsilon holds"));
+  }
+  CHECK_FALSE(std::filesystem::exists(site.cli.out("i")));
+}
+
 TEST_CASE("privgrad policy check says of each policy whether a run would start") {
   const Site site;
   const Outcome none = site.cli({"policy", "check", "site.yaml"});

@@ -107,7 +107,7 @@ TEST_CASE("each arm is compared at its own best, found on other seeds and rows",
   CHECK(search.at("rows").at("also_trained_on") == 0);
   CHECK(search.at("rows").at("training_in_common") == 0);  // these rows have another public seed
   CHECK_THAT(work.said(), ContainsSubstring("none of which the comparison tests on or trains on."));
-  CHECK_THAT(work.said(), ContainsSubstring("costs these nothing"));
+  CHECK_THAT(work.said(), ContainsSubstring("costs those rows no privacy"));
   CHECK(work.problems() == "");
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("a search that scores on the comparison's own rows is said to", "[abla
   const Json rows = work.results().at("search").at("rows");
   CHECK(rows.at("also_tested_on") == rows.at("rows"));
   CHECK(rows.at("training_in_common") > 0);
-  CHECK_THAT(work.said(), !ContainsSubstring("costs these nothing"));
+  CHECK_THAT(work.said(), !ContainsSubstring("costs those rows no privacy"));
   const std::string all = rows.at("rows").dump();
   CHECK_THAT(work.said(),
              ContainsSubstring("scored on " + all + " rows; of these the comparison tests on " +
@@ -363,7 +363,7 @@ TEST_CASE("a search that reads the same rows otherwise is not said to have seen 
   REQUIRE(outcome.exit_code == 0);
   CHECK(work.results().at("search").at("rows").at("read_alike") == false);
   CHECK_THAT(work.said(), !ContainsSubstring("none of which"));
-  CHECK_THAT(work.said(), !ContainsSubstring("costs these nothing"));
+  CHECK_THAT(work.said(), !ContainsSubstring("costs those rows no privacy"));
   CHECK_THAT(work.said(), ContainsSubstring("reads its rows in another way than the search"));
   CHECK_THAT(work.said(), ContainsSubstring("costs up to epsilon "));
   CHECK(work.problems() == "");
@@ -443,7 +443,7 @@ TEST_CASE("a search that was scored on rows that the comparison trains on is not
   const Json rows = work.results().at("search").at("rows");
   CHECK(rows.at("split") == "training");
   CHECK(rows.at("also_trained_on") == rows.at("rows"));
-  CHECK_THAT(work.said(), !ContainsSubstring("costs these nothing"));
+  CHECK_THAT(work.said(), !ContainsSubstring("costs those rows no privacy"));
   CHECK_THAT(work.said(),
              ContainsSubstring("tests on none and trains on " + rows.at("rows").dump() + "."));
   CHECK_THAT(work.said(), ContainsSubstring("choosing an arm's hyper-parameters after its own "

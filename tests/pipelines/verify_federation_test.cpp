@@ -164,6 +164,29 @@ class Federation {
   }();
 };
 
+/// The orders to client 0 of a whole run, which any new part of this client may receive.
+struct Heard {
+  Heard() {
+    Federation federation;
+    Sites clients({&federation.sites[0], &federation.sites[1]}, "heard");
+    clients.hears = [&](const core::OrderToClient& order) {
+      if (order.client == 0) orders.push_back(order.order);
+      return true;
+    };
+    federation.run(clients, "heard");
+    REQUIRE(orders.size() == 4);
+  }
+  std::vector<std::string> orders;  ///< The last of them is the farewell.
+};
+
+/// The size of the largest file below a folder.
+std::uintmax_t bytes_below(const fs::path& folder) {
+  std::uintmax_t most = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) most = std::max(most, entry.file_size());
+  return most;
+}
+
 core::Verification verified(const fs::path& server, const std::vector<fs::path>& clients = {}) {
   return core::verify_run(core::RecordDirectory(server), house(), std::nullopt, clients);
 }
@@ -208,42 +231,87 @@ TEST_CASE("clients that are separate programs pay in full from the accounts of t
 
 TEST_CASE("a client whose account vanishes at its farewell keeps no key, and counts in full",
           "[federated][account][privacy]") {
-  Federation federation;
-  std::vector<std::string> orders;  // to client 0, the last of them its farewell
-  Sites clients({&federation.sites[0], &federation.sites[1]}, "heard");
-  clients.hears = [&](const core::OrderToClient& order) {
-    if (order.client == 0) orders.push_back(order.order);
-    return true;
-  };
-  federation.run(clients, "heard");
-  REQUIRE(orders.size() == 4);
-
+  const Heard heard;
+  const std::vector<std::string>& orders = heard.orders;
   const TempDir dir;
   const Site site(dir.path() / "alpha", 0);
   const fs::path state = dir.path() / "alpha/part-state", moved = dir.path() / "moved.jsonl";
-  const auto bytes_of_state = [&] {
-    std::uintmax_t most = 0;
-    for (const auto& entry : fs::recursive_directory_iterator(state))
-      if (entry.is_regular_file()) most = std::max(most, entry.file_size());
-    return most;
-  };
   {
     const auto client = site.begin("part");
     for (std::size_t i = 0; i < 3; ++i) (void)client->answer(orders[i]);
-    const std::uintmax_t before = bytes_of_state();
+    const std::uintmax_t before = bytes_below(state);
     fs::rename(site.account(), moved);
     CHECK_THROWS_AS(client->answer(orders[3]), IoError);
-    // Run, ground, date, commitment and reservation are left of the state; no key, answer or model.
-    CHECK(bytes_of_state() < before / 2);
-    CHECK(bytes_of_state() < 800);
+    // The receipt and a few texts are left of the state; no key, answer or model.
+    CHECK(bytes_below(state) < before / 2);
   }
   fs::rename(moved, site.account());
+  CHECK_FALSE(site.read_account().entries().at(0).settled.has_value());
+  CHECK(site.read_account().entries().at(0).cost() == site.read_account().entries().at(0).reserved);
+  // Started again, it settles, and writes the receipt if that was lost.
+  const std::string receipt = read_file(site.part("part") / "receipt.json");
+  fs::remove(site.part("part") / "receipt.json");
   const auto again = site.begin("part");
   CHECK_THROWS_WITH(again->answer(orders[0]), ContainsSubstring("the run is finished"));
-  CHECK(again->answer(orders[3]) == read_file(site.part("part") / "receipt.json"));
-  const core::AccountEntry entry = site.read_account().entries().at(0);
-  CHECK_FALSE(entry.settled.has_value());
-  CHECK(entry.cost() == entry.reserved);
+  CHECK(again->answer(orders[3]) == receipt);
+  CHECK(site.read_account().entries().at(0).settled ==
+        site.read_account().entries().at(0).reserved);
+}
+
+TEST_CASE("a client that was interrupted at its farewell ends, though its account was closed since",
+          "[federated][account][privacy]") {
+  Heard heard;
+  const TempDir dir;
+  const Site site(dir.path() / "alpha", 0);
+  const fs::path bound = site.part("part") / "schedules.json", moved = dir.path() / "moved";
+  {
+    const auto client = site.begin("part");
+    for (std::size_t i = 0; i < 3; ++i) (void)client->answer(heard.orders[i]);
+    fs::rename(bound, moved);  // it has recorded that it leaves, and cannot close its ledger
+    CHECK_THROWS_WITH(client->answer(heard.orders[3]), ContainsSubstring("has vanished"));
+  }
+  fs::rename(moved, bound);
+  core::DataAccount account(site.account());
+  const auto filter = house().create<Accountant>("zcdp", {});
+  account.settle(*filter, account.entries().at(0).id, account.entries().at(0).reserved, "closed");
+  const auto again = site.begin("part");
+  CHECK(bytes_below(dir.path() / "alpha/part-state") < 800);
+  CHECK(again->answer(heard.orders[3]) == read_file(site.part("part") / "receipt.json"));
+  CHECK(site.read_account().entries().at(0).status == "closed");
+}
+
+TEST_CASE("a part that cannot begin gives its reservation back", "[federated][account]") {
+  Heard heard;
+  const TempDir dir;
+  const Site site(dir.path() / "alpha", 0);
+  write_file(dir.path() / "alpha/file", "");
+  for (int i = 0; i < 3; ++i)
+    CHECK_THROWS_AS(site.begin("file/part")->answer(heard.orders[0]), IoError);
+  const core::DataAccount account = site.read_account();
+  CHECK(account.entries().size() == 3);
+  for (const core::AccountEntry& entry : account.entries()) CHECK(entry.status == "given back");
+  CHECK_NOTHROW(site.begin("part")->answer(heard.orders[0]));
+}
+
+TEST_CASE("the account is the file that its link led to when the manifest was read",
+          "[federated][account][privacy]") {
+  Heard heard;
+  const TempDir dir;
+  const Site site(dir.path() / "alpha", 0);
+  const fs::path copy = dir.path() / "copy.jsonl", link = dir.path() / "alpha/link.jsonl";
+  fs::copy_file(site.account(), copy);
+  fs::create_symlink(site.account(), link);
+  const core::Manifest manifest =
+      core::parse_manifest(manifest_with(", account: link.jsonl"), dir.path() / "alpha/m.yaml", {},
+                           house(), core::DataFiles::are_there);
+  core::RemoteClient client(
+      manifest, &manifest.data,
+      {.number = 0, .directory = dir.path() / "part", .state = dir.path() / "state", .lock = ""});
+  fs::remove(link);
+  fs::create_symlink(copy, link);
+  (void)client.answer(heard.orders[0]);
+  CHECK(site.read_account().entries().size() == 1);
+  CHECK(core::DataAccount(copy).entries().empty());
 }
 
 TEST_CASE("an account that cannot be read, or is not of whoever is charged, is refused",
@@ -345,6 +413,26 @@ TEST_CASE("a server's directory verifies, and says what its clients prove", "[fe
     CHECK_THAT(problems_of(verified(server)), ContainsSubstring("is of client 0"));
     write_file(receipt, "{}");
     CHECK_THAT(problems_of(verified(server)), ContainsSubstring("is not a receipt"));
+  }
+  SECTION("receipts of another run, whose ground the server names, are a problem") {
+    Federation other("0.25");
+    const fs::path genuine = other.run("first");
+    Json summary = Json::parse(read_file(server / "summary.json"));
+    const Json theirs = Json::parse(read_file(genuine / "summary.json"));
+    for (const char* key : {"run", "ground"})
+      summary["federated"]["remote"][key] = theirs.at("federated").at("remote").at(key);
+    write_file(server / "summary.json", summary.dump(2) + "\n");
+    fs::remove_all(server / "receipts");
+    fs::copy(genuine / "receipts", server / "receipts");
+    CHECK_THAT(problems_of(verified(server)),
+               ContainsSubstring("ground is not of this manifest and these facts"));
+  }
+  SECTION("a receipt that says less than the ledger is a problem") {
+    const fs::path file = server / core::receipt_of_client(0);
+    core::SiteReceipt receipt = core::SiteReceipt::of(read_file(file));
+    receipt.steps -= 1;
+    write_file(file, receipt.signed_by(federation.sites[0].key()));
+    CHECK_THAT(problems_of(verified(server, parts)), ContainsSubstring("has other steps"));
   }
   SECTION("a model or a statement that was changed is a problem") {
     std::string summary = read_file(server / "summary.json");

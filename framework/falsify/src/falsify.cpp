@@ -11,6 +11,7 @@
 #include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/policy.hpp"
 #include "privgrad/record/scratch_folder.hpp"
 #include "privgrad/trust/ledger_reader.hpp"
 #include "recorded_run.hpp"
@@ -394,6 +395,7 @@ Falsified falsify(const Plan& plan, const FalsifyOptions& options) {
     nothing.not_compared.push_back(why);
     return nothing;
   }
+  obey_policies_unprotected(*plan.manifest, "what falsify finds quotes the rows");
   Falsified result = Comparison(plan, options).result();
   for (const std::string& text : left_out(plan)) result.not_compared.push_back(text);
   return result;

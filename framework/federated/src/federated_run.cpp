@@ -531,7 +531,7 @@ class FederatedRun final : ResumableRun {
                {"partition", wish_.partition.name()},
                {"most_local_iterations", totals_.most_iterations},
                {"charged_epsilon", spent}};
-    if (remote_) facts["remote"] = {{"run", remote_->run()}, {"ground", remote_->ground()}};
+    if (remote_) facts["remote"] = remote_->facts();
     if (shows_participation()) facts.update(participation_json(totals_));
     Json more{{"clip_norm", result_.stated(plan_).clip_norm.front()},
               {"federated", std::move(facts)},

@@ -158,6 +158,8 @@ class RemoteClient::Part {
     return said;
   }
 
+  bool failed() const noexcept { return is_broken_; }
+
   std::string answer(const std::string& text) {
     if (is_broken_) throw PrivacyError("the client failed in an earlier round; start it again");
     if (RemoteFarewell::begins(text)) return take_leave(RemoteFarewell::of(text), text);
@@ -325,7 +327,7 @@ class RemoteClient::Part {
     facts.update(ledger_facts(part_.plan, wish_.number));
     facts["run"] = run_;
     facts["ground"] = ground_;
-    if (reservation_) facts["account"] = reservation_->facts();
+    if (manifest_.account) facts["account"] = reservation_facts(manifest_, reservation_id_);
     return facts;
   }
 
@@ -335,17 +337,21 @@ class RemoteClient::Part {
     std::error_code none;
     if (manifest_.account && !std::filesystem::is_empty(wish_.directory, none) && !none)
       throw ConfigError(wish_.directory.string() + ": is not empty; give a new directory");
-    if (manifest_.account) reservation_.emplace(own_plan(), wish_.directory);
-    output_.emplace(part_.plan, options_);
-    data_ = commit(manifest_, part_.data.train, wish_.state);
-    output_->open(data_);
-    draw_keys();
-    make_client();
-    if (is_charged()) {
-      make_directories(wish_.directory / "ledgers");
-      if (reservation_) reservation_->begin(bound_for_account());
-      client_->open_ledger(ledger_file(), facts_for_ledger());
+    std::optional<Reservation> reservation;
+    if (manifest_.account) reservation_id_ = reservation.emplace(own_plan(), wish_.directory).id();
+    try {
+      output_.emplace(part_.plan, options_);
+      data_ = commit(manifest_, part_.data.train, wish_.state);
+      output_->open(data_);
+      draw_keys();
+      make_client();
+      if (is_charged()) make_directories(wish_.directory / "ledgers");
+    } catch (...) {
+      if (reservation) reservation->give_back();  // nothing was charged to it
+      throw;
     }
+    if (reservation) reservation->begin(bound_for_account());
+    if (is_charged()) client_->open_ledger(ledger_file(), facts_for_ledger());
     folder_.emplace(CheckpointFolder::make(wish_.state, folder_id()));
     folder_->keep(kKeptSchedules, part_.plan.setting->kept->schedules_text());
     save(Phase::between_rounds);
@@ -359,9 +365,11 @@ class RemoteClient::Part {
   void save(Phase phase) {
     StateWriter out;
     out.begin("a client's part");
-    out.put(run_, ground_, output_->date(), data_.value.value_or(""),
-            reservation_ ? reservation_->id() : "", phase);
-    if (phase == Phase::over) return folder_->write(out.text());
+    out.put(run_, ground_, output_->date(), data_.value.value_or(""), reservation_id_, phase);
+    if (phase == Phase::over) {
+      out.bytes(unsigned_receipt_);
+      return folder_->write(out.text());
+    }
     out.put(*lasting_, *key_);
     if (phase == Phase::leaving) out.bytes(to_text(end_));
     out.put(progress(*this));
@@ -399,24 +407,27 @@ class RemoteClient::Part {
     data_ = commit_again(manifest_, part_.data.train, wish_.state,
                          committed.empty() ? std::nullopt : std::optional(committed));
     output_->reopen(data_, {.bytes = 0, .hash = sha256_hex("")});
-    const std::string reservation = in.bytes();
+    reservation_id_ = in.bytes();
     const auto phase = static_cast<Phase>(in.word());
     if (phase == Phase::over) {
       is_over_ = true;
-      return in.end();
+      unsigned_receipt_ = in.bytes();
+      in.end();
+      save(Phase::over);  // a kill may have left the keys in the other slot
+      return settle_up();
     }
     lasting_ = in.key();
     key_ = in.key();
     const bool is_leaving = phase == Phase::leaving;
     const std::string end = is_leaving ? in.bytes() : "";
-    if (manifest_.account.has_value() == reservation.empty()) {
-      throw PrivacyError(place + ": this part began " + (reservation.empty() ? "without" : "with") +
+    if (manifest_.account.has_value() == reservation_id_.empty()) {
+      throw PrivacyError(place + ": this part began " +
+                         (reservation_id_.empty() ? "without" : "with") +
                          " privacy.account, and continues only so");
     }
-    if (manifest_.account) {
-      reservation_.emplace(own_plan(), reservation);
-      reservation_->resume(bound_for_account());
-    }
+    // A client that is leaving releases nothing more, even if its reservation was closed since.
+    if (manifest_.account && !is_leaving)
+      Reservation(own_plan(), reservation_id_).resume(bound_for_account());
     in.get(progress(*this));
     make_client();
     if (is_charged()) {
@@ -464,8 +475,16 @@ class RemoteClient::Part {
         files[name] = *hash;
       }
       client_->close_ledger(status, files);
+      const SiteReceipt said{.run = run_,
+                             .ground = ground_,
+                             .client = wish_.number,
+                             .status = status,
+                             .ledger = client_->ledger()->position().last_hash,
+                             .steps = client_->steps_done(),
+                             .account = reservation_facts(manifest_, reservation_id_),
+                             .signer = {}};
+      unsigned_receipt_ = said.body().dump();
     }
-    const SiteReceipt said = is_charged() ? receipt(status) : SiteReceipt{};
     is_over_ = true;
     lasting_.reset();
     key_.reset();
@@ -473,22 +492,19 @@ class RemoteClient::Part {
     // Overwrites both checkpoint slots, so that the keys no longer exist anywhere.
     save(Phase::over);
     save(Phase::over);
-    if (is_charged() && !wish_.key.empty())
-      write_atomically(wish_.directory / kReceipt, said.signed_by(wish_.key));
-    // Last, so an account that cannot be written keeps no key on the disk. A reservation that
-    // remains open counts in full, which is what it is settled at.
-    if (reservation_) reservation_->settle({}, status);
+    settle_up();
   }
 
-  SiteReceipt receipt(const std::string& status) const {
-    return {.run = run_,
-            .ground = ground_,
-            .client = wish_.number,
-            .status = status,
-            .ledger = client_->ledger()->position().last_hash,
-            .steps = client_->steps_done(),
-            .account = reservation_ ? reservation_->facts() : Json(nullptr),
-            .signer = {}};
+  /// Writes the receipt and settles the account, unless this was done before. The keys are erased
+  /// first, so neither a key that cannot sign nor an account that cannot be written keeps them on
+  /// the disk. A reservation that remains open counts in full, which is what it is settled at.
+  void settle_up() {
+    if (unsigned_receipt_.empty()) return;
+    const SiteReceipt said = SiteReceipt::of_body(Json::parse(unsigned_receipt_));
+    if (!wish_.key.empty() && !RecordDirectory(wish_.directory).has(kReceipt))
+      write_atomically(wish_.directory / kReceipt, said.signed_by(wish_.key));
+    if (!reservation_id_.empty() && manifest_.account)
+      settle_in_full(own_plan(), reservation_id_, said.status);
   }
 
   /// Pays for an interrupted round without repeating it. The round may have reached any point, and
@@ -553,7 +569,7 @@ class RemoteClient::Part {
   // Set once a part has begun.
   std::optional<CheckpointFolder> folder_;
   std::string run_;
-  std::optional<Reservation> reservation_;
+  std::string reservation_id_;  // in the account of the manifest, if it names one
   std::optional<RunOutput> output_;
   DataCommitment data_;
   std::optional<RandomKey> lasting_, key_;  // key_ is for the next round
@@ -563,6 +579,7 @@ class RemoteClient::Part {
   std::string kept_;  // the client's state before the round
   std::uint64_t steps_in_round_ = 0, next_round_ = 0;
   std::string last_order_, last_answer_;
+  std::string unsigned_receipt_;  // once the part is over and a ledger was charged
   RunStatus end_ = RunStatus::completed;
   bool is_over_ = false;
   bool is_broken_ = false;
@@ -577,5 +594,7 @@ RemoteClient::~RemoteClient() = default;
 nlohmann::json RemoteClient::introduction() const { return part_->introduction(); }
 
 std::string RemoteClient::answer(const std::string& order) { return part_->answer(order); }
+
+bool RemoteClient::failed() const noexcept { return part_->failed(); }
 
 }  // namespace privgrad::core

@@ -11,6 +11,7 @@
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/plan/engines.hpp"
 #include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/public_facts.hpp"
 #include "privgrad/record/site_receipt.hpp"
 #include "privgrad/train/cluster_talk.hpp"
 #include "privgrad/trust/files.hpp"
@@ -49,16 +50,8 @@ void check_account_of_server(const Plan& plan) {
             "account of its own examples in its own manifest");
 }
 
-Json shared_facts_of(const Plan& plan) {
-  PublicFacts facts = facts_of_data(plan);
-  facts.account.reset();
-  return to_json(facts);
-}
-
 std::string hash_of_ground(const Plan& plan) {
-  Json ground = common_ground_of(*plan.manifest);
-  ground["facts"] = shared_facts_of(plan);
-  return sha256_hex(ground.dump());
+  return hash_of_ground(common_ground_of(*plan.manifest), shared_facts_of(plan));
 }
 
 RemoteRounds::RemoteRounds(RemoteClients& clients, const Plan& plan)
@@ -69,6 +62,13 @@ RemoteRounds::RemoteRounds(RemoteClients& clients, const Plan& plan)
       ground_(hash_of_ground(plan)) {
   if (const std::string why = why_not(Engine::remote_clients, plan); !why.empty())
     throw PrivacyError("clients cannot be separate programs: " + why);
+}
+
+Json RemoteRounds::facts() const {
+  Json facts = common_ground_of(*plan_.manifest);
+  facts.erase("manifest");
+  facts.update({{"run", run_}, {"ground", ground_}});
+  return facts;
 }
 
 std::vector<std::optional<ClientRound>> RemoteRounds::train(

@@ -41,9 +41,9 @@ class RemoteRounds {
   /// \param directory  the run's directory, for the clients' receipts.
   void dismiss(RunStatus status, const std::filesystem::path& directory);
 
-  /// Identifies the run and the facts on which server and clients agree.
-  const std::string& run() const noexcept { return run_; }
-  const std::string& ground() const noexcept { return ground_; }
+  /// Identifies the run and its ground, with the hashes of the program and the plugins, from which a
+  /// verifier derives the ground again.
+  nlohmann::json facts() const;
 
  private:
   RemoteAnswer checked(const std::string& text, std::uint64_t round, const ClientTask& task,
@@ -58,9 +58,6 @@ class RemoteRounds {
 /// that of its own examples.
 /// \throws PrivacyError
 void check_account_of_server(const Plan& plan);
-
-/// The facts of a plan on which server and clients agree: all but the account of one site.
-nlohmann::json shared_facts_of(const Plan& plan);
 
 /// The hash of common_ground_of() and of a plan's shared facts; orders and answers contain it.
 std::string hash_of_ground(const Plan& plan);

@@ -107,9 +107,11 @@ Value ManifestReader::read_account(Manifest& manifest, const Section& section, c
     return file;
   }
   try {
-    const DataAccount account(path);
+    // The account is the file that links lead to now, for a policy and for the run.
+    const std::filesystem::path real = std::filesystem::weakly_canonical(path);
+    const DataAccount account(real);
     AccountUse use{
-        .file = path, .terms = account.terms(), .opened = account.first_hash(), .filter = {}};
+        .file = real, .terms = account.terms(), .opened = account.first_hash(), .filter = {}};
     std::vector<Problem> found;
     Value filter = parse_yaml(use.terms.accountant, found).value_or(Value());
     filter.mark = file.mark;

@@ -56,6 +56,10 @@ std::string utc_now() {
   return text;
 }
 
+Json facts_of(const AccountUse& use, const std::string& id) {
+  return {{"name", use.terms.name}, {"opened", use.opened}, {"reservation", id}};
+}
+
 }  // namespace
 
 void check_account(const Plan& plan) {
@@ -133,12 +137,27 @@ Reservation::Reservation(const Plan& plan, std::string id)
   }
 }
 
-Json Reservation::facts() const {
-  return {{"name", use_.terms.name}, {"opened", use_.opened}, {"reservation", id_}};
-}
+Json Reservation::facts() const { return facts_of(use_, id_); }
+
+void Reservation::give_back() { (void)account_.give_back(*filter_, id_); }
 
 void Reservation::settle(const std::optional<Event>& cost, const std::string& status) {
   account_.settle(*filter_, id_, cost.value_or(cost_), status);
+}
+
+Json reservation_facts(const Manifest& manifest, const std::string& id) {
+  return manifest.account ? facts_of(*manifest.account, id) : Json(nullptr);
+}
+
+void settle_in_full(const Plan& plan, const std::string& id, const std::string& status) {
+  const AccountUse& use = *plan.manifest->account;
+  DataAccount account(use.file);
+  const auto is_settled = [&](const AccountEntry& entry) {
+    return entry.id == id && entry.settled;
+  };
+  if (std::ranges::any_of(account.entries(), is_settled)) return;
+  const auto filter = make_guard(use.filter);
+  account.settle(*filter, id, largest(costs(plan), *filter, use.terms), status);
 }
 
 }  // namespace privgrad::core

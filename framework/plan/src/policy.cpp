@@ -98,6 +98,8 @@ void ask_rule(const Params& terms, const RunForPolicy& run, Verdict& verdict) {
   };
   const std::string allowed = ", allowed is at most ";
   const std::string at_most = allowed + format_number(terms.real("epsilon"));
+  verdict.unless(run.unprotected.empty(), "epsilon",
+                 run.unprotected + ", so no epsilon holds" + at_most);
   verdict.unless(run.has_noise, "epsilon", "the run adds no noise, so no epsilon holds" + at_most);
   verdict.unless(
       !run.has_seed, "epsilon",
@@ -252,6 +254,14 @@ void obey(const Describe& describe) {
 void obey_policies(const Manifest& manifest, const ComponentUse* data, const Plan* plan,
                    const std::optional<std::string>& server) {
   obey([&] { return run_for_policy(manifest, data, plan, server); });
+}
+
+void obey_policies_unprotected(const Manifest& manifest, const std::string& use) {
+  obey([&] {
+    RunForPolicy run = run_for_policy(manifest, &manifest.data);
+    run.unprotected = use;
+    return run;
+  });
 }
 
 void obey_policies(const PluginIdentity& plugin) {

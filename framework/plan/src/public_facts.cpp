@@ -32,6 +32,12 @@ PublicFacts facts_of(const Plan& plan) {
   return facts;
 }
 
+Json shared_facts_of(const Plan& plan) {
+  PublicFacts facts = facts_of_data(plan);
+  facts.account.reset();
+  return to_json(facts);
+}
+
 PublicFacts facts_of_data(const Plan& plan) {
   const Setting& setting = *plan.setting;
   PublicFacts facts{.shape = setting.info.shape,

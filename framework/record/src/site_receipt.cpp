@@ -21,11 +21,40 @@ std::vector<std::pair<std::string, std::string>> seal_of(const Json& receipt) {
 
 }  // namespace
 
+Json SiteReceipt::body() const {
+  return {{"receipt", 1},     {"run", run},       {"ground", ground}, {"client", client},
+          {"status", status}, {"ledger", ledger}, {"steps", steps},   {"account", account}};
+}
+
+SiteReceipt SiteReceipt::of_body(const Json& body) {
+  try {
+    const auto is_made_of = [&](const char* member, std::string_view letters, std::size_t most) {
+      const auto& word = body.at(member).get_ref<const std::string&>();
+      return !word.empty() && word.size() <= most &&
+             word.find_first_not_of(letters) == std::string::npos;
+    };
+    if (body.at("receipt") != 1 || body.size() != 8 ||
+        !is_made_of("ledger", "0123456789abcdef", 64) ||
+        !is_made_of("status", "abcdefghijklmnopqrstuvwxyz_", 32) ||
+        !body.at("client").is_number_unsigned() || body.at("client") > kMostClient ||
+        !body.at("steps").is_number_unsigned())
+      throw ConfigError("is not a receipt");
+    return {.run = body.at("run"),
+            .ground = body.at("ground"),
+            .client = body.at("client").get<std::uint32_t>(),
+            .status = body.at("status"),
+            .ledger = body.at("ledger"),
+            .steps = body.at("steps").get<std::uint64_t>(),
+            .account = body.at("account"),
+            .signer = {}};
+  } catch (const Json::exception&) {
+    throw ConfigError("is not a receipt");
+  }
+}
+
 std::string SiteReceipt::signed_by(const std::filesystem::path& key) const {
-  Json receipt{{"receipt", 1},     {"run", run},       {"ground", ground}, {"client", client},
-               {"status", status}, {"ledger", ledger}, {"steps", steps},   {"account", account}};
-  const std::string signature = sign(Signed::receipt, seal_of(receipt), key);
-  receipt["signature"] = Json::parse(signature);
+  Json receipt = body();
+  receipt["signature"] = Json::parse(sign(Signed::receipt, seal_of(receipt), key));
   return receipt.dump(2) + "\n";
 }
 
@@ -34,33 +63,14 @@ SiteReceipt SiteReceipt::of(std::string_view text) {
   if (text.size() > kMostReceiptBytes || !json_problem(kDeepest, text).empty())
     throw ConfigError("is not a receipt");
   Json json = Json::parse(text, nullptr, false);
-  try {
-    const std::string signature = json.at("signature").dump();
-    json.erase("signature");
-    if (json.at("receipt") != 1 || json.size() != 8) throw ConfigError("is not a receipt");
-    const auto signer = signer_of(Signed::receipt, seal_of(json), signature);
-    if (!signer) throw ConfigError("is a receipt whose signature is not valid");
-    const auto is_made_of = [&](const char* member, std::string_view letters, std::size_t most) {
-      const auto& word = json.at(member).get_ref<const std::string&>();
-      return !word.empty() && word.size() <= most &&
-             word.find_first_not_of(letters) == std::string::npos;
-    };
-    if (!is_made_of("ledger", "0123456789abcdef", 64) ||
-        !is_made_of("status", "abcdefghijklmnopqrstuvwxyz_", 32) ||
-        !json.at("client").is_number_unsigned() || json.at("client") > kMostClient ||
-        !json.at("steps").is_number_unsigned())
-      throw ConfigError("is not a receipt");
-    return {.run = json.at("run"),
-            .ground = json.at("ground"),
-            .client = json.at("client").get<std::uint32_t>(),
-            .status = json.at("status"),
-            .ledger = json.at("ledger"),
-            .steps = json.at("steps").get<std::uint64_t>(),
-            .account = json.at("account"),
-            .signer = *signer};
-  } catch (const Json::exception&) {
-    throw ConfigError("is not a receipt");
-  }
+  if (!json.is_object() || !json.contains("signature")) throw ConfigError("is not a receipt");
+  const std::string signature = json.at("signature").dump();
+  json.erase("signature");
+  SiteReceipt receipt = of_body(json);
+  const auto signer = signer_of(Signed::receipt, seal_of(json), signature);
+  if (!signer) throw ConfigError("is a receipt whose signature is not valid");
+  receipt.signer = *signer;
+  return receipt;
 }
 
 std::string SiteReceipt::why_not(std::string_view of_run, std::string_view of_ground,
@@ -70,6 +80,11 @@ std::string SiteReceipt::why_not(std::string_view of_run, std::string_view of_gr
   if (client != of_client) return "is of client " + std::to_string(client);
   if (status != with_status) return "says that the run ended as " + status;
   return "";
+}
+
+std::string hash_of_ground(Json common, const Json& facts) {
+  common["facts"] = facts;
+  return sha256_hex(common.dump());
 }
 
 std::string receipt_of_client(std::uint32_t client) {

@@ -18,6 +18,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/plan/components.hpp"
 #include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/policy.hpp"
 #include "privgrad/plan/read_data.hpp"
 #include "privgrad/record/scratch_folder.hpp"
 #include "privgrad/train/trainer.hpp"
@@ -231,6 +232,8 @@ AuditResult audit(const Plan& plan, const AuditOptions& options) {
     throw ConfigError("runs: is " + std::to_string(options.runs) +
                       ", allowed is [3, inf) where they choose between places of the canary");
   if (const auto why = refuses_audit(plan)) throw ConfigError(*why);
+  if (options.rows != AuditRows::drawn)
+    obey_policies_unprotected(*plan.manifest, "an audit trains on the rows without a charge");
   if (options.exposure) return audit_exposure(plan, options);
   if (options.neighbours != AuditNeighbours::canary) return audit_crafted(plan, options);
   return Audit(plan, options).result();

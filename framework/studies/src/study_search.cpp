@@ -282,9 +282,9 @@ std::vector<std::string> search_words(const Study& study) {
   for (const Arm& arm : study.arms) {
     const auto own = search.of_variant.find(arm.variant);
     if (own == search.of_variant.end() || !named.insert(arm.variant).second) continue;
-    grid += (search.over.empty() ? " Candidates of " : " Also of ") + arm.variant + " (" +
-            std::to_string(candidate_count(search, arm.variant)) +
-            " in all): " + words_of(own->second) + ".";
+    grid += (search.over.empty() ? " Candidates of " : " For ") + arm.variant +
+            (search.over.empty() ? ": " : ", each of these also with ") + words_of(own->second) +
+            " (" + std::to_string(candidate_count(search, arm.variant)) + " in all).";
   }
   words.push_back("Each arm is at its own best candidate, by the mean " + search.score.name +
                   " over " + std::to_string(search.seeds.size()) +
@@ -319,8 +319,8 @@ std::vector<std::string> search_words(const Study& study) {
     cost = ". The training data are declared public.";
   } else if (study.scored_rows && study.scored_rows->are_others()) {
     cost =
-        ", which trained on none of the rows that the comparison trains on: choosing by them "
-        "costs these nothing.";
+        ". They trained on none of the rows that the comparison trains on, so choosing by their "
+        "scores costs those rows no privacy.";
   } else if (is_proved) {
     cost = "; choosing an arm's hyper-parameters after its own costs up to epsilon " +
            short_bound(dearest, 5) +

@@ -12,6 +12,7 @@
 #include "plugins.hpp"
 #include "privgrad/api/study_state.hpp"
 #include "privgrad/manifest/yaml.hpp"
+#include "privgrad/plan/policy.hpp"
 #include "privgrad/studies/influence_study.hpp"
 #include "privgrad/studies/quadratic_influence.hpp"
 #include "privgrad/train/run_estimate.hpp"
@@ -275,6 +276,10 @@ int do_influence(const Arguments& arguments) {
     throw UsageError(
         "the influence of noise is asked for, but the manifest chooses the noise during the run");
   const Call call = call_of(arguments, manifest);
+  if (call.own_data) {
+    core::obey_policies_unprotected(manifest,
+                                    "the influence is measured on the rows without a charge");
+  }
   return call.by_retraining ? by_retraining(call, arguments, manifest, plan, host.catalog())
                             : by_hessian(call, arguments, manifest, plan, host.catalog());
 }

@@ -80,6 +80,10 @@ class RemoteClient {
   ///   Client::train().
   std::string answer(const std::string& order);
 
+  /// Whether answer() failed after it had accepted an order. Such an error may name files, accounts
+  /// and rows of the site, which the server must not read; other errors are about the order.
+  bool failed() const noexcept;
+
  private:
   class Part;
   std::unique_ptr<Part> part_;

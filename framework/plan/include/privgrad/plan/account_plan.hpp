@@ -27,6 +27,15 @@ void require_account(const Manifest& manifest);
 /// The account that the manifest names, as statements describe it; nothing if it names none.
 std::optional<AccountFacts> account_facts(const Manifest& manifest);
 
+/// A reservation in the account that the manifest names, in the form of the first line of the run's
+/// ledger; null if it names none.
+nlohmann::json reservation_facts(const Manifest& manifest, const std::string& id);
+
+/// Settles a reservation at its full cost, after the last release of its run; a reservation that was
+/// settled before remains as it is.
+/// \throws PrivacyError, IoError.
+void settle_in_full(const Plan& plan, const std::string& id, const std::string& status);
+
 /// A run's reservation in the account that its manifest names.
 class Reservation {
  public:
@@ -54,6 +63,9 @@ class Reservation {
 
   /// The reservation, as the first line of the run's ledger records it.
   nlohmann::json facts() const;
+
+  /// Returns all of the reservation to the account, before begin(): nothing was charged to it.
+  void give_back();
 
   /// Returns the unspent part of the reservation to the account, if the run was never resumed.
   /// Without this call, for example if the process is killed, nothing is returned.

@@ -69,6 +69,9 @@ struct RunForPolicy {
   /// Known once the plan is made: its proved cost, and its first unaccounted output.
   std::optional<PrivacyAnswer> epsilon = {};
   std::string unaccounted = {};
+  /// What uses the rows beside the plan's mechanism, which nothing is charged for; "" if nothing
+  /// does.
+  std::string unprotected = {};
 };
 
 /// Describes a run for refusal().
@@ -104,6 +107,11 @@ class PolicyError : public PrivacyError {
 /// \throws PolicyError; errors of policies_in_force().
 void obey_policies(const Manifest& manifest, const ComponentUse* data, const Plan* plan = nullptr,
                    const std::optional<std::string>& server = std::nullopt);
+
+/// Refuses to use rows without noise or a charge wherever a policy in force has a rule for them.
+/// \param use  a clause for the refusal: "an audit trains on the rows without a charge".
+/// \throws PolicyError; errors of policies_in_force().
+void obey_policies_unprotected(const Manifest& manifest, const std::string& use);
 
 /// Refuses a plugin that a run uses without naming it in its manifest, such as a --cluster plugin.
 /// \throws like the other overload.

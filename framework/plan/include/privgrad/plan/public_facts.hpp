@@ -61,6 +61,8 @@ PublicFacts facts_of(const Plan& plan);
 /// The facts without the numbers that the plan computed: programs that plan separately agree on
 /// these facts.
 PublicFacts facts_of_data(const Plan& plan);
+/// The same without the account of one site, as JSON: what a server and its clients agree on.
+nlohmann::json shared_facts_of(const Plan& plan);
 
 nlohmann::json to_json(const AccountFacts& account);
 nlohmann::json to_json(const PublicFacts& facts);

@@ -22,6 +22,11 @@ struct SiteReceipt {
   nlohmann::json account;   ///< Reservation::facts(), or null.
   std::string signer;       ///< The public key of the site, 64 hex digits.
 
+  /// The receipt without a signature and signer, and its inverse.
+  /// \throws ConfigError if it is not a receipt.
+  nlohmann::json body() const;
+  static SiteReceipt of_body(const nlohmann::json& body);
+
   /// Signs the receipt.
   /// \returns its text.
   /// \throws as sign().
@@ -35,6 +40,13 @@ struct SiteReceipt {
   std::string why_not(std::string_view of_run, std::string_view of_ground, std::uint32_t of_client,
                       std::string_view with_status) const;
 };
+
+/// The hash on which the server and the clients of a run agree; orders, answers and receipts
+/// contain it.
+/// \param common  "protocol" and the hashes "program", "plugins" and "manifest", the latter of
+///   shared_by_sites().
+/// \param facts  PublicFacts without the account of a site.
+std::string hash_of_ground(nlohmann::json common, const nlohmann::json& facts);
 
 /// The name of a client's receipt in the directory of the server.
 std::string receipt_of_client(std::uint32_t client);
