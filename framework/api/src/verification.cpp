@@ -1,6 +1,8 @@
 #include "privgrad/api/verification.hpp"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -113,8 +115,9 @@ Verified verify(const VerifyRequest& request, const core::RecordDirectory& direc
     core::repeat_audit(directory, catalog, core::available_threads(), result);
   if (request.data) {
     const auto opening = request.opening.value_or(std::filesystem::path());
-    for (std::string& problem : core::verify_data(directory, catalog, opening))
-      result.problems.push_back(std::move(problem));
+    std::vector<std::string> problems = core::verify_data(directory, catalog, opening);
+    if (problems.empty()) result.notes.emplace_back("the data match the commitment in the ledger");
+    std::ranges::move(problems, std::back_inserter(result.problems));
   }
   if (request.sign && result.verified()) {
     if (result.seals.empty()) {

@@ -98,8 +98,7 @@ void ask_rule(const Params& terms, const RunForPolicy& run, Verdict& verdict) {
   };
   const std::string allowed = ", allowed is at most ";
   const std::string at_most = allowed + format_number(terms.real("epsilon"));
-  verdict.unless(run.unprotected.empty(), "epsilon",
-                 run.unprotected + ", so no epsilon holds" + at_most);
+  verdict.unless(run.unprotected.empty(), "epsilon", run.unprotected + ", so no epsilon holds");
   verdict.unless(run.has_noise, "epsilon", "the run adds no noise, so no epsilon holds" + at_most);
   verdict.unless(
       !run.has_seed, "epsilon",

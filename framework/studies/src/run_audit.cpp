@@ -88,8 +88,8 @@ void check_record(const Json& record, const RecordDirectory& directory, Verifica
     return problem("has another 'epsilon_lower' than follows from its guesses");
   if (lower > upper)
     return problem("contradicts the proof: epsilon is at least " + format_number(lower));
-  if (record.value("versions", Json()) !=
-      object_in(directory, "statement.json", kMostOfRun).value("versions", Json()))
+  if (!are_files_of(object_in(directory, "statement.json", kMostOfRun).value("versions", Json()),
+                    record.value("versions", Json())))
     verified.notes.emplace_back(
         "audit.json: the plugins or the program that it attacked are not the files that the run "
         "had");

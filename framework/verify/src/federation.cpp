@@ -120,6 +120,9 @@ class Federation {
           (ledger->second.steps != receipt.steps || ledger->second.account != receipt.account))
         why = "has other steps or another account than the ledger in the client's directory";
       if (!why.empty()) return problem(name + ": " + why);
+      ++receipts_;
+      if (has_directory)
+        return note(client, "its receipt, by the key " + receipt.signer + ", agrees with it");
       note(client,
            "the key " + receipt.signer + " signed that its ledger, whose last line has the hash " +
                receipt.ledger + ", charges " + std::to_string(receipt.steps) + " steps" +
@@ -127,6 +130,15 @@ class Federation {
     } catch (const ConfigError& failure) {
       problem(name + ": " + failure.what());
     }
+  }
+
+  /// Says first how much of the federation is proved.
+  void summarize() {
+    const std::size_t all = plan_.federated->clients.size(), proved = ledgers_.size();
+    result_.notes.insert(result_.notes.begin(),
+                         "of " + std::to_string(all) + " clients, " + std::to_string(proved) +
+                             " prove by their directories what they charged, and " +
+                             std::to_string(receipts_) + " sign it");
   }
 
  private:
@@ -149,6 +161,7 @@ class Federation {
   SharedFacts shared_;
   std::string run_, ground_, status_;
   std::map<std::size_t, ClientLedger> ledgers_;  // in clients' directories
+  std::size_t receipts_ = 0;
 };
 
 }  // namespace
@@ -160,6 +173,7 @@ void check_federation(const RecordDirectory& directory, const Catalog& catalog, 
   for (const std::filesystem::path& path : clients) federation.check_directory(path);
   for (std::uint32_t client = 0; client < plan.federated->clients.size(); ++client)
     federation.check_receipt(client);
+  federation.summarize();
 }
 
 }  // namespace privgrad::core

@@ -311,6 +311,23 @@ std::string first_difference(const Json& said, const Json& derived) {
   return "";
 }
 
+bool are_files_of(const Json& of_run, const Json& versions) {
+  const auto hash_of = [](const Json& list, const Json& name) {
+    for (const Json& plugin : list)
+      if (plugin.value("name", Json()) == name) return plugin.value("sha256", Json());
+    return Json();
+  };
+  const auto without_plugins = [](Json all) {
+    if (all.is_object()) all.erase("plugins");
+    return all;
+  };
+  if (without_plugins(of_run) != without_plugins(versions)) return false;
+  const Json had = of_run.value("plugins", Json::array());
+  return std::ranges::all_of(versions.value("plugins", Json::array()), [&](const Json& plugin) {
+    return hash_of(had, plugin.at("name")) == plugin.at("sha256");
+  });
+}
+
 std::optional<RunStatus> status_of(const std::string& text) {
   for (const RunStatus status :
        {RunStatus::completed, RunStatus::budget_exhausted, RunStatus::stopped_early,

@@ -52,7 +52,9 @@ std::string accountant_line(const std::string& name, const Json& answer) {
 std::string text_of(const core::Verification& result) {
   std::string text = result.verified() ? "verified" : "NOT VERIFIED";
   if (result.epsilon && result.delta) {
-    text += std::string(result.verified() ? ": " : "; the ledgers add up to ") + "epsilon " +
+    const char* not_verified =
+        result.seals.empty() ? "; the plan states " : "; the ledgers add up to ";
+    text += std::string(result.verified() ? ": " : not_verified) + "epsilon " +
             short_bound(*result.epsilon) + " at delta " + short_number(*result.delta, 6);
   }
   text += "\n";

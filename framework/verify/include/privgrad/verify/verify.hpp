@@ -28,6 +28,11 @@ bool nearly_equal(const nlohmann::json& a, const nlohmann::json& b);
 /// \returns "" if no member of `derived` differs; `said` may have additional members.
 std::string first_difference(const nlohmann::json& said, const nlohmann::json& derived);
 
+/// Whether a program and its plugins are the files that a run had, by the entries `versions` of two
+/// statements. The plugins may have other records of tests, and the run may have had more plugins:
+/// its account's, which decides no number and is not loaded again.
+bool are_files_of(const nlohmann::json& of_run, const nlohmann::json& versions);
+
 /// The result of verifying a run from its files.
 struct Verification {
   /// The run's recomputed guarantee at delta, for the requested client or for everyone: the larger
