@@ -9,9 +9,9 @@
 // product, computed for two examples (a pair) at a time. Any other contribution is a truncated row.
 namespace privgrad::cpu {
 
-/// The units and the inputs in a tile of an operand. An operand has the layout [ceil(extent /
-/// width), pairs, width] with one of these widths; each element has the int16 of the pair's first
-/// example in its low half, and the int16 of the second example in its high half.
+/// The number of units, or of inputs, in a tile of an operand. An operand has the layout
+/// [ceil(extent / width), pairs, width] with one of these widths; each element has the int16 of the
+/// pair's first example in its low half, and the int16 of the second example in its high half.
 constexpr std::size_t kUnitTile = 8;
 constexpr std::size_t kInputTile = 48;
 
@@ -28,8 +28,8 @@ struct Rounding {
 };
 
 /// Returns a rounding to factor * x.
-/// \param factor  >= 0; factor * largest is at most 2^14, up to rounding in double, or 2^28 if it
-///   truncates.
+/// \param factor  >= 0; factor * largest is at most 2^14, or 2^28 if `truncates`, up to rounding in
+///   double.
 /// \param largest  the largest absolute x, finite.
 Rounding make_rounding(double factor, float largest, bool truncates);
 

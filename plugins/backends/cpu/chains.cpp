@@ -130,8 +130,8 @@ Start start_at(const Start& start, std::size_t row, std::size_t column) {
           start.of_columns != nullptr ? start.of_columns + column : nullptr, start.at_product};
 }
 
-/// Rows are divided into tiles of nearly the same height, because a tile of one row takes as long
-/// as one of six.
+/// Divides the rows into tiles of nearly the same height, because a tile of one row takes as long
+/// as a tile of six rows.
 void multiply_columns(const Kernel& kernel, std::size_t rows, std::size_t columns,
                       const Tile& all) {
   const std::size_t vectors = (columns + kernel.lanes - 1) / kernel.lanes;

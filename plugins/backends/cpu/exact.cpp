@@ -46,8 +46,8 @@ void ExactEngine::make_stages() {
   }
 }
 
-/// Stores derivatives for a whole batch at the end of a stage, or if another stage uses the
-/// value.
+/// Stores the derivatives with respect to a value for the whole batch if a stage ends with the
+/// value, or if another stage uses it.
 void ExactEngine::place_derivatives() {
   places_.resize(steps_.size() + 1);
   const auto keep = [&](std::size_t value) {
@@ -128,7 +128,7 @@ std::size_t ExactEngine::panel_floats(std::size_t most_rows) const {
 }
 
 std::uint64_t ExactEngine::pass_bytes(std::size_t most_rows) const {
-  std::size_t scratch = 0;  // of one block; at most one per block is in use
+  std::size_t scratch = 0;  // floats of a block's scratch; each block uses at most one scratch
   std::uint64_t floats = panel_floats(most_rows);
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     if (flow_.is_trained[s]) scratch = std::max(scratch, steps_[s]->scratch_floats());
@@ -139,9 +139,9 @@ std::uint64_t ExactEngine::pass_bytes(std::size_t most_rows) const {
   return floats * sizeof(float);
 }
 
-/// Chooses the number of rows in a pass: at most 512, few enough for a pass of about 64 MiB at
-/// most, but at least one panel, unless that would exceed 256 MiB. Each pass reads and writes the
-/// whole sum, so if the sum is large, a pass may use up to 1 GiB.
+/// Chooses the number of rows in a pass: at most 512, and as few as a pass of about 64 MiB needs,
+/// but at least one panel, unless a panel needs more than 256 MiB. Each pass reads and writes the
+/// whole sum, so a large sum raises this limit, up to 1 GiB.
 void ExactEngine::choose_rows() {
   constexpr std::size_t kFloats = std::size_t{16} << 20;
   const std::size_t floats = floats_per_example(), parameters = parameter_count(network_);
@@ -152,14 +152,14 @@ void ExactEngine::choose_rows() {
   while (microbatch_rows_ > 1 && microbatch_rows_ * floats > most) microbatch_rows_ /= 2;
 }
 
-/// Returns the index after a piece's last parameter, counting all parameters before the piece as
-/// parts of preceding pieces.
+/// Returns the end of a piece among the network's parameters: every parameter before the end
+/// belongs to this piece or to an earlier one.
 std::size_t ExactEngine::end_of(const PieceOf& one) const {
   return steps_[one.step]->offset() + one.piece.until;
 }
 
 /// Makes ranges of consecutive pieces with about as many parameters as a piece of a product.
-/// Adjacent pieces of the same units have equal ends, and one range.
+/// Adjacent pieces of the same units have equal ends, and share one range.
 void ExactEngine::make_ranges() {
   std::size_t begin = 0;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {

@@ -90,8 +90,8 @@ class ExactEngine {
     std::vector<std::size_t> slots;  // the number of floats per example in each slot
   };
 
-  /// The location of the derivatives with respect to a value: in the pass, under the value that
-  /// `kept` names, or in a slot of the task's memory, for values inside a stage of blocks.
+  /// The location of the derivatives with respect to a value: ExactPass::deltas_[kept], or, for
+  /// values inside a stage of blocks, a slot of the task's memory.
   struct Place {
     static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
     std::size_t kept = kNowhere, slot = kNowhere;
@@ -114,11 +114,11 @@ class ExactEngine {
   bool may_be_overwritten(std::size_t value) const;
   bool works_in_place(std::size_t step) const;
 
-  /// The memory of a task: the examples [first, first + count) and the slots of a stage.
+  /// A task's examples, [first, first + count), and its memory with the slots of a stage.
   struct Block {
     std::size_t first, count;
     Scratch& scratch;
-    std::vector<std::size_t> slots;  // the beginning of each
+    std::vector<std::size_t> slots;  // the beginning of each slot
   };
 
   void block_forward(const Stage& stage, ExactPass& pass) const;

@@ -231,7 +231,7 @@ void ExactEngine::add_range(ExactPass& pass, std::size_t range, std::span<std::i
   }
 }
 
-/// \param first  the first parameter of the sum.
+/// \param first  the index of the parameter that sum[0] belongs to.
 void ExactEngine::add_piece(const PieceOf& one, const ExactPass& pass, std::span<std::int64_t> sum,
                             std::size_t first) const {
   const Step& step = *steps_[one.step];

@@ -28,13 +28,13 @@ class LossOf {
   /// \param outputs  [output_count(network)].
   /// \param target  the same as in a Batch. A value that is not a class index gives a loss of NaN:
   ///   such a target can only come from corrupted memory, and must not stop the other examples.
-  ///   \returns correct if the target class has the largest output; among equal outputs, the lowest
-  ///   class wins. Never correct with a loss that is not finite, or a target that is not a class.
+  /// \returns `correct` if the target class has the largest output; among equal outputs, the lowest
+  ///   class wins. Never correct if the loss is not finite, or the target is not a class.
   Judgement judge(std::span<const float> features, std::span<const float> outputs,
                   float target) const;
 
-  /// Computes the loss's derivative with respect to the outputs: in double, and for next_token in
-  /// float32.
+  /// Computes the loss's derivative with respect to the outputs: in double, except for next_token,
+  /// which uses float32.
   /// \param gradient  out: in the layout of outputs.
   void find_gradient(std::span<const float> features, std::span<const float> outputs, float target,
                      std::span<float> gradient) const;
@@ -43,7 +43,7 @@ class LossOf {
   double next_token_loss(const float* tokens, const float* outputs) const;
   void next_token_gradient(const float* tokens, const float* outputs,
                            std::span<float> gradient) const;
-  /// The number of places with a next token; nothing if some next token is not in the vocabulary.
+  /// Returns the number of places with a next token; nothing if one is not in the vocabulary.
   std::optional<std::size_t> next_tokens(const float* tokens) const;
 
   const Network& network_;

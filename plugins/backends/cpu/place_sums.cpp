@@ -11,7 +11,7 @@
 namespace privgrad::cpu {
 namespace {
 
-/// Returns the largest integer whose square times the number of places fits in int32.
+/// Returns the largest integer up to 2^14 whose square, times the number of places, fits in int32.
 double largest_factor(std::size_t places) {
   const double most = std::numeric_limits<std::int32_t>::max();
   return std::min(std::floor(std::sqrt(most / static_cast<double>(places))), 0x1p14);

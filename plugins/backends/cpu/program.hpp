@@ -15,16 +15,16 @@
 
 namespace privgrad::cpu {
 
-/// A network on the processor, computed in two ways. Both use the same products, chains
-/// (chains.hpp), so they give the same bits for the same example among any others.
+/// A network on the processor, computed in two ways. Both use the matrix products of chains.hpp, so
+/// they give the same bits for the same example among any others.
 ///
 /// gradient_rows() is the reference: it passes a block of examples forwards, then backwards, then
 /// writes each example's gradient into its row, on the calling thread.
 ///
 /// ExactClipping, evaluate() and outputs() use the fast way (ExactEngine), on all threads.
 ///
-/// Numbers are float32; losses and their derivatives are computed in double. Non-finite examples
-/// give non-finite rows, norms and losses, and do not affect other examples.
+/// Numbers are float32; losses.hpp says what is computed in double. Non-finite examples give
+/// non-finite rows, norms and losses, and do not affect other examples.
 class CpuProgram final : public Program,
                          public ExactClipping,
                          public ReproducibleRows,

@@ -27,7 +27,7 @@ PRIVGRAD_HD double norm_or_nan(double squared) {
   return is_finite(squared) ? squared : double_of(kDoubleNan);
 }
 
-/// Cells per integer of a convolution's kept gradient.
+/// Returns the factor that turns the integers of a convolution's kept gradient into cells.
 PRIVGRAD_HD float place_factor(const Share& share) {
   return static_cast<float>(share.scale * (1.0 - kRoundingMargin) * share.step);
 }
@@ -86,12 +86,12 @@ struct RowStatistics {
   }
 };
 
-/// For kernels with one block per row: adds up parts, one computed by each thread of the block.
+/// For kernels with one block per row: the parts of a result, one from each thread of the block.
 struct SumOfBlock {
   uint64_t parts[kThreads];
 };
 
-/// total = the sum of the parts that the threads have written.
+/// shared.parts[0] = the sum of the parts that the threads have written.
 PRIVGRAD_HD void add_parts(SumOfBlock& shared) {
   for (uint32_t half = kThreads / 2; half > 0; half /= 2) {
     each_thread([&](uint32_t thread) {
@@ -100,7 +100,7 @@ PRIVGRAD_HD void add_parts(SumOfBlock& shared) {
   }
 }
 
-/// largest = the maximum of the parts that the threads have written.
+/// shared.parts[0] = the maximum of the parts that the threads have written.
 PRIVGRAD_HD void largest_part(SumOfBlock& shared) {
   for (uint32_t half = kThreads / 2; half > 0; half /= 2) {
     each_thread([&](uint32_t thread) {
@@ -113,7 +113,7 @@ PRIVGRAD_HD void largest_part(SumOfBlock& shared) {
 
 // --- Norms. The statistics of the group's inputs and errors are computed first.
 
-/// || delta a^T ||^2 + || delta ||^2: the weights and the biases.
+/// || delta a^T ||^2 + || delta ||^2: the norms of the weights' and the biases' gradients.
 struct DenseNorm {
   uint64_t count, groups, group;
   bool has_biases;
@@ -221,7 +221,7 @@ struct TokenNorm {
 /// fits in int32, or to 0 if the numbers are not finite, or all 0.
 struct ChoosePlaceRoundings {
   uint64_t count, groups, group;
-  // the largest integer whose square, times the number of places, fits in int32
+  // the largest integer up to 2^14 whose square, times the number of places, fits in int32
   double largest_factor;
   const float *largest_input, *largest_error;
   Share* shares;
@@ -303,7 +303,7 @@ struct ShrinkPlaceSums {
 
 // --- Cells.
 
-/// \param truncates  for each example, whether it is rounded towards zero.
+/// Chooses how a dense layer's operands are rounded; `truncates`: whether towards zero, by example.
 struct ChooseDenseRoundings {
   uint64_t count, groups, group;
   bool has_biases;
@@ -327,8 +327,7 @@ struct ChooseDenseRoundings {
   }
 };
 
-/// The parts of an example's squared length in one group: squares of inputs and units, whose
-/// product counts, and the rest.
+/// The parts of an example's squared length in one group, which is inputs * units + others.
 struct SquareParts {
   uint64_t inputs, units, others;
 };

@@ -108,8 +108,8 @@ struct PatchColumns : Pixels {
 };
 
 /// Row i is pixel i / examples of example i % examples, so that a tile's rows belong to only a few
-/// pixels. Each chain is one of the places that see a pixel, in order, which makes it one element
-/// of the kernel, in reverse order. k runs over the channels of that place's error.
+/// pixels. Each chain belongs to one kernel element, the last element first, so the chains of a
+/// pixel follow the order of the places that see it. k runs over the channels of a place's errors.
 struct SeenErrors {
   static constexpr bool kByInner = true;
   struct Place {

@@ -39,11 +39,11 @@ class Queue {
   Queue& operator=(const Queue&) = delete;
 
   virtual void launch(const Launch& launch) = 0;
-  /// Use pinned memory: send()'s must not change, and fetch()'s is not ready, until a wait().
+  /// send() and fetch() need pinned memory, which must not be changed or read before a wait().
   virtual void send(void* to, const void* pinned, std::size_t bytes) = 0;
   virtual void fetch(void* pinned, const void* from, std::size_t bytes) = 0;
+  /// copy_in() and copy_out() accept any memory of the host, and wait if there is data to copy.
   virtual void copy_in(void* to, const void* from, std::size_t bytes) = 0;
-  /// Both calls wait until all earlier operations have finished.
   virtual void copy_out(void* to, const void* from, std::size_t bytes) = 0;
   virtual void zero(void* memory, std::size_t bytes) = 0;
   /// Waits until all operations have finished, before another queue uses their results.

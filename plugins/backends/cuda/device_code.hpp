@@ -12,9 +12,9 @@
 // of a block one after the other ("the twin", launch.hpp). So tests on the twin test the code that
 // runs on a GPU.
 //
-// Both compile it without contracting products and sums, and without flushing small numbers to
-// zero: additions, multiplications, divisions, square roots and fused multiply-adds follow IEEE 754
-// on both, so they give the same bits.
+// Both compilers neither contract products and sums nor flush small numbers to zero. Additions,
+// multiplications, divisions, square roots and fused multiply-adds follow IEEE 754 on device and
+// host, so they give the same bits.
 #ifdef __CUDACC__
 #define PRIVGRAD_HD __host__ __device__ __forceinline__
 #define PRIVGRAD_UNROLL _Pragma("unroll")

@@ -82,7 +82,7 @@ NoiseScale make_noise_scale(double sigma, unsigned shift, NoiseTier first) {
   scale.size = std::ilogb(scale.coarse_sigma) + 1;
   scale.first =
       first == NoiseTier::floats && scale.size > kLargestSizeOfFloats ? NoiseTier::doubles : first;
-  // above this size even the last tier leaves elements undecided
+  // Above this size no tier decides any element.
   if (scale.size > kLargestNoiseSize) scale.first = NoiseTier::wide;
   if (scale.first != NoiseTier::floats) return scale;
   constexpr int kMostBits = 24;

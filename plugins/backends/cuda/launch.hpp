@@ -23,7 +23,7 @@ PRIVGRAD_CUDA_KERNELS(PRIVGRAD_CUDA_NAME)
 template <class Kernel>
 void run_block(const void* kernel, std::uint64_t block) {
   typename Kernel::Shared shared;
-  // Leaves data in shared memory, as a device does from the last block.
+  // Shared memory has arbitrary contents, as on a device, where an earlier block has used it.
   if constexpr (!std::is_empty_v<typename Kernel::Shared>) {
     std::memset(static_cast<void*>(&shared), 0xcb, sizeof shared);
   }

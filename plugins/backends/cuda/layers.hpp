@@ -175,8 +175,7 @@ struct PoolBackward {
 
 // --- Norms.
 
-/// Group and layer normalisation: each set of places and channels has its own mean and
-/// variance.
+/// Group, layer and RMS normalisation: each set of places and channels has its own moments.
 struct Norm {
   uint64_t places, channels;
   uint64_t places_per_set, channels_per_set;
@@ -361,7 +360,8 @@ struct NormGradient {
 // --- Embedding.
 
 struct Table {
-  uint64_t vocabulary, width, length;  // of the input
+  // vocabulary, width: the table's rows and columns; length: the number of tokens of an example
+  uint64_t vocabulary, width, length;
 
   PRIVGRAD_HD bool is_token(float value) const {
     return value >= 0.0f && value < static_cast<float>(vocabulary) &&

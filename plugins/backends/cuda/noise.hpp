@@ -25,9 +25,9 @@ PRIVGRAD_HD uint32_t rotated(uint32_t word, uint32_t right) {
   return (word >> right) | (word << (32 - right));
 }
 
-/// Encrypts the block of a counter: AES-128(keys, domain, block), both numbers big-endian, as four
-/// words of its bytes in little-endian order.
+/// Encrypts the 128 bits (domain, block), both numbers big-endian.
 /// \param table  the contribution of a byte x to a column: (2 S[x], S[x], S[x], 3 S[x]).
+/// \param out  out: the ciphertext, as four little-endian words.
 PRIVGRAD_HD void aes_block(const AesKeys& keys, const uint32_t* table, uint64_t domain,
                            uint64_t block, uint32_t* out) {
   uint32_t s[4] = {static_cast<uint32_t>(domain >> 32), static_cast<uint32_t>(domain),

@@ -24,10 +24,10 @@ struct Batches {
   }
 };
 
-// The two operands of a product have element k of row (or column) `place`. Operands provide
-//   locate(batch, chain, place): a Place, with everything that depends only on the place, computed
-//   once a tile; at(k): everything that depends only on k; find(Place, at): the element, which is 0
-//   if `is_there` is false; and kByInner: whether neighbours in memory differ in k; otherwise they
+// A product's operands are read by `place`, the number of a row (or column), and k. They provide
+//   locate(batch, chain, place): a Place, with everything that does not depend on k, computed once
+//   per tile; at(k): everything that depends only on k; find(Place, at): the element, which is 0 if
+//   `is_there` is false; and kByInner: whether neighbours in memory differ in k; otherwise they
 //   differ in `place`.
 
 struct Element {
@@ -81,7 +81,7 @@ struct Result {
   Batches batches = {};
 };
 
-/// The shape of work: a block computes kRows * kColumns elements, a thread 8 rows of kEach columns.
+/// How work is divided: a block computes kRows * kColumns elements, each thread 8 * kEach of them.
 template <uint32_t rows, uint32_t columns>
 struct Tile {
   static constexpr uint32_t kRows = rows, kColumns = columns, kEach = rows * columns / 8 / kThreads;

@@ -164,8 +164,9 @@ struct CellSums {
   }
 };
 
-/// Computes a product, tile by tile, in pieces of kInner terms. Long sums are cut into slices, and
-/// each block adds the products of one slice: at most 2^16 terms, so sums of digits fit in int32.
+/// Computes a product in pieces of kInner terms. Long sums are cut into slices of `slice` terms, and
+/// each block adds the products of one slice of one tile. The caller ensures that sums fit in int32:
+/// by at most 2^16 terms per slice, or by smaller factors (ConvStep::largest_factor()).
 template <class A, class B, class Sink>
 struct WholeProduct {
   static constexpr uint32_t kRows = 128, kColumns = 64, kInner = 32, kWords = kInner / 4;
@@ -287,7 +288,7 @@ struct WholeProduct {
   }
   PRIVGRAD_HD static uint32_t word_of(uint32_t thread) { return thread / 8 % kWords; }
 
-  /// Fetches a piece of the sums. (The number 0 is stored as 0.)
+  /// Fetches a piece of the terms; outside the matrices, the word 0, which stands for the number 0.
   template <uint32_t kPlaces, class Operand>
   PRIVGRAD_HD static void fetch_operand(const Operand& operand,
                                         const typename Operand::Place* places, uint32_t count,

@@ -1,5 +1,5 @@
-// Softmax attention, with the same bits on every processor, and with any number of empty places
-// after a sequence.
+// Softmax attention, with the same bits on every processor and for any number of empty places after
+// a sequence.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -30,7 +30,7 @@ class AttentionStep final : public Step {
     float *queries, *keys;          // turned, if the layer turns them
     float *probabilities, *slopes;  // of one head: [places, places]
     float* turned;                  // [width of a head, places]: keys or values of one head
-    float* open;                    // [places]
+    float* open;                    // [places]: 0 for an empty place
   };
 
   std::size_t key_width() const { return layer_.key_heads * width_; }
@@ -42,7 +42,7 @@ class AttentionStep final : public Step {
   std::size_t key_column(std::size_t head) const {
     return head / (layer_.heads / layer_.key_heads) * width_;
   }
-  /// Turns the pairs of each head by the angles of its place, or back.
+  /// Rotates each head's pairs of numbers by the angles of their place, or rotates them back.
   void turn(const float* from, std::size_t heads, bool is_back, float* to) const;
 
   Attention layer_;

@@ -89,7 +89,7 @@ class ConvStep final : public Step {
   void for_each_patch_row(const Body& body) const;
   const float* with_padding(const float* image, std::vector<float>& padded) const;
   std::size_t padded_size() const;                // floats of the image with its padding
-  std::size_t padded_row(std::size_t row) const;  // beginning of an image row in it
+  std::size_t padded_row(std::size_t row) const;  // beginning of an image row in that image
 
   Conv2d layer_;
   std::size_t height_, width_, depth_;  // extents of the input

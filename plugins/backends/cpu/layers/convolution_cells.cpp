@@ -9,7 +9,7 @@
 namespace privgrad::cpu {
 namespace {
 
-/// Returns the number of cells per integer of a kept gradient.
+/// Returns the factor that turns a kept gradient's integers into cells.
 float place_factor(const Share& share) {
   return static_cast<float>(truncating_scale(share) * share.step);
 }

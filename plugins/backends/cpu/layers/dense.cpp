@@ -32,7 +32,8 @@ Rounding bias_rounding(const Share& share) {
   return make_rounding(truncating_scale(share), share.error, true);
 }
 
-/// Calls body(element, shift) for each int16 of an example in an operand; shift: of its half.
+/// Calls body(element, shift) for each int16 of an example in an operand; the int16 is the half of
+/// the element that begins at bit `shift`.
 template <class Body>
 void for_each_number(std::size_t units, std::size_t pairs, std::size_t row, std::uint32_t* operand,
                      const Body& body) {

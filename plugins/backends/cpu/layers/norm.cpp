@@ -284,7 +284,7 @@ GroupNormStep::GroupNormStep(const GroupNorm& layer, const Shape& in, const Shap
   parameter_count_ = 2 * channels_;
 }
 
-/// Replaces each channel's sum by function(mean), with the mean of the channel's set.
+/// Replaces each channel's sum by function(mean), with the mean of the channel's group.
 template <class Function>
 void GroupNormStep::spread_means(std::vector<double>& sums, const Function& function) const {
   const std::size_t members = inputs_ / channels_ * channels_per_group_;

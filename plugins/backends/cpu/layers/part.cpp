@@ -26,7 +26,7 @@ class PartStep final : public Step {
   }
 
  private:
-  /// Calls body(first element in the input, first element in the output).
+  /// Calls body(first element in the input, first element in the output) for each place.
   template <class Body>
   void for_each_place(std::size_t count, const Body& body) const {
     const std::size_t places = count * inputs_ / extent_;

@@ -16,7 +16,7 @@ namespace privgrad::cpu {
 class SharedStep final : public KeptRows {
  public:
   /// \param layer  the layer, made as if its parameters were its own.
-  /// \param adds  whether a later layer has already written its gradient, to be added to.
+  /// \param adds  whether a later layer has already written its gradient, to which this layer adds.
   SharedStep(std::unique_ptr<Step> layer, const Place& place, bool adds);
 
   bool gives_output_away() const override { return layer_->gives_output_away(); }

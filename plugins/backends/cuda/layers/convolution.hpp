@@ -120,7 +120,7 @@ class ConvStep final : public Step {
     launch_each(queue, ConvBiases{rows * conv_.channels, conv_, pass.delta, biases, stride});
   }
 
-  /// Returns the largest integer whose square, times the number of places, fits in int32.
+  /// Returns the largest integer up to 2^14 whose square, times the places, fits in int32.
   double largest_factor() const {
     const double most = std::numeric_limits<std::int32_t>::max();
     return std::min(std::floor(std::sqrt(most / static_cast<double>(conv_.places()))), 0x1p14);
