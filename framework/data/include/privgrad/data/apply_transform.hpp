@@ -33,8 +33,8 @@ struct PlannedTransform {
 /// \param executor  its threads transform rows one by one; their number does not change a bit.
 /// \param cache  provides and stores the outputs of a costly transform; null: no cache. Cached
 ///   outputs have the same bits: everything that determines them is compared by its hash.
-/// \param teacher  the teacher for a transform that learns from a released statistic instead of
-///   being fitted; null: such a transform is refused.
+/// \param teacher  teaches a transform that learns from a released statistic instead of being
+///   fitted; null: such a transform is refused.
 /// \returns the values that the transform has learnt.
 /// \throws PluginError if number, targets or order changed, or if the shape or the Statistic
 ///   differs from the plan; ManifestError if there is no teacher.
@@ -52,14 +52,14 @@ FittedTransform apply_transform(const ComponentUse& use, const PlannedTransform&
 /// for public rows before it sees private rows.
 /// \param teacher  the same as for apply_transform().
 /// \returns the values that it has learnt, as from fitted_of().
-/// \throws as apply_transform().
+/// \throws as apply_transform(), but ConfigError if there is no teacher.
 FittedTransform learn(const ComponentUse& use, const PlannedTransform& planned,
                       Transform& transform, Dataset& train, Teacher* teacher);
 
 /// \returns the values that a transform has learnt. Readers of a file with these values make the
 ///   same checks.
-/// \throws PluginError for a tensor with an invalid name or shape, for learnt values without a
-///   statistic, and for a released statistic without learnt values.
+/// \throws PluginError for a tensor with an invalid name, shape or value, for learnt values without
+///   a statistic, and for a released statistic without learnt values.
 FittedTransform fitted_of(const ComponentUse& use, const Transform& transform);
 
 /// Checks that an example has the same bits whether it is transformed alone or among others; an

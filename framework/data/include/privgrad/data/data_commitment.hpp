@@ -56,14 +56,14 @@ DataCommitment commit(const Manifest& manifest, const Dataset& train,
 
 /// Returns a resumed run's commitment to the current examples: `value` if they are the same.
 /// \param value  the run's commitment; nothing if it is bound to no data.
-/// \throws PrivacyError if the run is bound to other examples; IoError if its opening is not in
-///   `state`.
+/// \throws PrivacyError if the run is bound to other examples; as read_opening() if `state` lacks
+///   the run's opening.
 DataCommitment commit_again(const Manifest& manifest, const Dataset& train,
                             const std::filesystem::path& state,
                             const std::optional<std::string>& value);
 
 /// \param file  an opening.json.
-/// \throws IoError, ConfigError
+/// \throws IoError if the file cannot be read; ConfigError if it contains no opening.
 Opening read_opening(const std::filesystem::path& file);
 
 }  // namespace privgrad::core

@@ -47,15 +47,13 @@ class FeatureCache {
   /// \param folder  created if it is missing.
   /// \param note  receives lines for the user: each line names the features and the file that was
   ///   written or read, or why no file was used; may be empty.
-  /// \throws ConfigError if the folder belongs to or is accessible by another user; IoError if it
-  ///   is a link or not a folder, or cannot be created.
+  /// \throws as PrivateFolder
   FeatureCache(const std::filesystem::path& folder, std::function<void(const std::string&)> note);
   FeatureCache(const FeatureCache&) = delete;
   FeatureCache& operator=(const FeatureCache&) = delete;
   ~FeatureCache();
 
-  /// \returns the features stored for the key; nothing if the file is missing or not
-  ///   complete.
+  /// \returns the features stored for the key; nothing if their file is missing or damaged.
   std::optional<std::vector<float>> find(const FeatureKey& key) const;
 
   /// Stores features. A failure, for example on a full disk, is noted, and leaves no file

@@ -38,8 +38,9 @@ class Descriptor {
 class PrivateFolder {
  public:
   /// Creates the folder if it is missing.
-  /// \throws ConfigError if it belongs to or is accessible by another user; IoError if it is a
-  ///   link or not a folder, or cannot be created.
+  /// \throws ConfigError if it can be opened, but belongs to another user or is accessible by
+  ///   others; IoError if it is a link or not a folder, or cannot be created or opened (such as
+  ///   another user's folder with mode 0700).
   explicit PrivateFolder(const std::filesystem::path& folder);
 
   /// Opens an existing folder. \returns its descriptor; `get()` is invalid if there is no folder.

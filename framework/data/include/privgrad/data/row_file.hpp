@@ -112,9 +112,9 @@ class RowFileWriter {
   RowFileWriter& operator=(const RowFileWriter&) = delete;
   ~RowFileWriter();
 
-  /// \param block  of any size, with the row size and encoding of the earlier blocks.
-  /// \throws IoError if the disk is full; PluginError if its row size or encoding differs from the
-  ///   earlier blocks'.
+  /// \param block  one row or more, with the row size and encoding of the earlier blocks.
+  /// \throws IoError if it cannot be written; PluginError if it has no rows, or another row size or
+  ///   encoding.
   void add(const RowBlock& block);
 
   std::uint64_t rows(Split split) const noexcept;

@@ -15,8 +15,8 @@ namespace privgrad::core {
 /// Privacy: the draw depends only on the seed and on the number of training rows, not on their
 /// content. If that number is public, an example does not affect which other examples are drawn.
 /// Under add_or_remove_one the number is not public, so the plan lists the draw as unaccounted.
-/// \param seed  if absent, only info() can be called, and read() throws.
-/// \throws (info) ConfigError if there are fewer rows.
+/// \param seed  if absent, read(Split::train) throws ConfigError.
+/// \returns the source; its info() throws ConfigError if there are fewer training rows.
 ComponentPtr<DataSource> sampled(ComponentPtr<DataSource> source, std::uint64_t rows,
                                  std::optional<std::uint64_t> seed);
 

@@ -60,7 +60,7 @@ std::shared_ptr<const RowFile> find_or_make(
     const PrivateFolder& folder, const RowPlace& place, const Streaming& streaming,
     const std::string& what, const std::function<std::shared_ptr<const RowFile>()>& make);
 
-/// Makes a file again in place of a file that was found but turned out to be damaged.
+/// Makes a new file in place of a file that was found, but turned out to be damaged.
 std::shared_ptr<const RowFile> make_anew(
     const PrivateFolder& folder, const Streaming& streaming, const std::string& what,
     const std::function<std::shared_ptr<const RowFile>()>& make);
