@@ -23,8 +23,8 @@ enum class Lacking {
 /// its origin.
 /// \param bytes  the content of the file from which training began; not trusted.
 /// \param names  model.weights.map of the run.
-/// \throws IoError if a tensor that has changed does not fit, or is not F32 in the file, or if two
-///   tensors of the model come from the same place in the file.
+/// \throws IoError for an invalid file; if a tensor that has changed does not fit, or is not F32 in
+///   the file; or if two tensors of the model would need the same place or name in the file.
 std::string weights_with(std::string bytes, const ModelFile& model,
                          const std::vector<TensorSource>& sources, const TensorNames& names,
                          Lacking lacking);

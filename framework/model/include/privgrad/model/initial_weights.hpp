@@ -90,7 +90,8 @@ bool saw_protected_rows(const WeightsOrigin& origin);
 /// so.
 WeightsClaim claim_of(const Manifest& manifest, const WeightsFacts& weights);
 
-/// Returns the number of frozen layers, that is, layers before the first trained layer.
+/// Returns the number of frozen layers at the beginning: all layers before the first trained or
+/// adapted layer, and before the first layer whose parameters others share.
 /// \param loaded  the model's tensors with pretrained values.
 /// \throws ManifestError if a pattern of model.train names no layer, or only a part of one; if a
 ///   frozen or adapted layer, at any place, has a tensor without pretrained values.

@@ -59,7 +59,8 @@ struct LoraLayout {
 /// \param network  the whole model.
 /// \param frozen_layers  the number of frozen layers at the beginning, which are not part of the
 ///   layout; in_network counts from the end of their parameters.
-/// \throws ManifestError for a rank that makes an adapter no smaller than its tensor.
+/// \throws ManifestError for a rank that makes an adapter no smaller than its tensor, for an alpha
+///   that makes `scale` 0 in float32, and as trained_layers().
 LoraLayout lora_layout(const Manifest& manifest, const Network& network, std::size_t frozen_layers);
 
 /// Returns a network whose trained parameters are the parameters of the layout. Nodes whose tensors

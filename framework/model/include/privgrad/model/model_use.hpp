@@ -29,7 +29,7 @@ class TrainedModel {
   /// \param executor  outlives the model.
   /// \throws ConfigError if a component is missing, or cannot apply the model (a transform that
   ///   does not disclose its learnt values, a program without outputs); IoError if the file's parts
-  ///   are inconsistent.
+  ///   are inconsistent; PluginError if the backend makes no program for the network.
   TrainedModel(ModelFile file, std::string name, const Catalog& catalog, Executor& executor);
 
   /// A transform with its learnt values restored, and the shapes of examples before and after it.

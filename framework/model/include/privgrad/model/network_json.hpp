@@ -21,8 +21,8 @@ std::string_view model_format_of(const Network& network);
 /// layer "shortcut" ends residual blocks (chain.hpp).
 /// \param json  not trusted.
 /// \throws ConfigError for invalid JSON; also for a network that check_network() refuses, or that
-///   has more than 2^26 numbers in an example or in a layer's outputs, or more than 2^32
-///   parameters.
+///   has more than 2^26 numbers in an example or in a layer's outputs, more than 2^28 in all of
+///   these together, or more than 2^32 parameters.
 Network network_from_json(const nlohmann::json& json);
 
 }  // namespace privgrad::core

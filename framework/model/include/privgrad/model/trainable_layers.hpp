@@ -23,8 +23,8 @@ struct TrainableLayer {
 
 /// Returns all layers with parameters, as marked by model.train and model.lora. If neither key is
 /// given, all layers are trained.
-/// \throws ManifestError for a pattern that names no layer, a part of a layer, or a layer that
-///   cannot be adapted; and for a layer that both keys name.
+/// \throws ManifestError for a pattern that names only a part of a layer, or no layer that the key
+///   can train or adapt; and for a layer that both keys name.
 std::vector<TrainableLayer> trained_layers(const Manifest& manifest, const Network& network);
 
 /// Whether some layer after the frozen first layers is not trained as a whole.
