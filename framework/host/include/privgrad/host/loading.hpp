@@ -16,7 +16,7 @@ constexpr std::size_t kMostLoading = 4096;
 void keep_loading_in(char* memory) noexcept;
 
 /// Sets a function that is called before and after each loading of a plugin's code, on the loading
-/// thread, so that a monitor can check that loading returns. Null: none is called.
+/// thread, so that a monitor can check that loading returns. Null: no function is called.
 void tell_of_loading(void (*told)(bool begins)) noexcept;
 
 }  // namespace privgrad::host

@@ -46,9 +46,9 @@ class PluginHost {
   explicit PluginHost(TrustPolicy policy);
 
   /// Checks, in this order: the file name; that only the user or root can write it; that it is
-  /// inside a trusted directory; that it contains the notes of a plugin; the ABI; that no plugin of
-  /// this name was offered before. Nothing in the file is executed. If the plugin is accepted, its
-  /// components are in the catalog; its hash is checked when it is loaded.
+  /// inside a trusted directory and not among the refused files; that it contains the notes of a
+  /// plugin; its hash, if there are pins; the ABI; that no plugin of this name was offered before.
+  /// Nothing in the file is executed. If the plugin is accepted, its components are in the catalog.
   /// \returns whether the plugin was offered; a refusal is recorded in catalog().refused().
   bool offer(const std::filesystem::path& file);
 
