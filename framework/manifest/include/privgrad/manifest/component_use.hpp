@@ -36,15 +36,14 @@ struct ComponentUse {
   /// The component's own name: "momentum".
   const std::string& name() const { return component->factory.info.name; }
 
-  /// Creates the component. Errors of its constructor are rethrown, prefixed with `position` and
-  /// `where`.
+  /// Creates the component, as with_position() does.
   template <class Interface>
   ComponentPtr<Interface> make() const {
     return with_position([&] { return Catalog::create<Interface>(*component, params); });
   }
 
-  /// Calls `action` and prefixes the text of a ConfigError or PrivacyError with "POSITION: error:
-  /// WHERE: ".
+  /// Calls `action`. Prefixes the text of a PrivacyError or ConfigError with "POSITION: error:
+  /// WHERE: ", and turns a ConfigError into a ManifestError.
   template <class Action>
   auto with_position(Action action) const {
     try {

@@ -60,7 +60,7 @@ struct Federated {
   std::optional<double> estimate_noise;
   double estimate_bound = 0.0;
   bool paced_by_largest = false;  ///< Adaptive local iterations distribute the largest budget.
-  double client_clip_norm = 0.0;  ///< These three: for dp_fed_avg.
+  double client_clip_norm = 0.0;  ///< For dp_fed_avg, like all from here to client_aggregator.
   double server_learning_rate = 0.0;
   /// The least number of rounds between two rounds of a client; if absent, the charge is for the
   /// drawn participation.
@@ -170,7 +170,8 @@ struct Manifest {
   bool auto_learning_rate = false;
   /// If given, the run is reproducible and must not be released.
   std::optional<std::uint64_t> seed;
-  /// Steps between measurements for the progress line; 0: about 20 measurements (auto steps).
+  /// Steps between measurements for the progress line; 0: about 20 measurements, once the plan has
+  /// chosen the number of steps.
   std::uint64_t evaluate_every = 0;
   /// Whether to measure the norm of the mean training loss's gradient; research mode only.
   bool gradient_norm = false;
