@@ -60,8 +60,8 @@ struct Measurement {
 /// The value of one hyper-parameter at each step of training.
 ///
 /// A schedule is either absolute (its values are used as they are) or a shape: the core then
-/// multiplies all values by a common scale, chosen so that the gating accountant meets the privacy
-/// target. Only the slot noise_multiplier accepts shapes.
+/// multiplies all values by a common scale, chosen so that the accountant that guards the budget
+/// proves the target. noise_multiplier, noise_std, clip_norm and batch_size accept shapes.
 ///
 /// Privacy: a pure function of the plan, or of released values (next()). It receives no data, so
 /// choosing it costs nothing.

@@ -11,7 +11,7 @@
 
 namespace privgrad {
 
-/// A position in a manifest; 1-based, or 0 for a value that did not come from a file.
+/// A position in a manifest: 1-based; 0 for a default; below 0 for other origins, such as `--set`.
 struct Mark {
   int line = 0;
   int column = 0;
