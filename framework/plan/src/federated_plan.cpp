@@ -39,7 +39,7 @@ std::vector<Unaccounted> unaccounted(const Manifest& manifest, const Shards& sha
     list.push_back({"label histograms of the clients",
                     manifest.position_of("federated.label_histograms"), Reach::shown_values});
   }
-  // Release mode publishes neither the names nor the number of the participants.
+  // If participation is secret, release mode publishes neither names nor number of participants.
   if (participation_is_secret && manifest.mode == Mode::research) {
     list.push_back(
         {"who takes part in which round", wish.participation.position, Reach::shown_values});

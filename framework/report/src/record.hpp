@@ -29,7 +29,8 @@ struct FederatedRound {
   double round = 0.0;             ///< Counted from 1.
   double local_iterations = 0.0;  ///< Steps of each client.
   double steps = 0.0;             ///< The most steps that any client had made by then.
-  /// False if participation is secret; clients, dropped and bytes are then 0.
+  /// False if the line has no participation, as in release mode with secret participation; clients,
+  /// dropped and bytes are then 0, and refused is absent.
   bool shows_participation = true;
   double clients = 0.0, dropped = 0.0;
   /// How many clients were refused because min_separation bars them from this round; nothing in a

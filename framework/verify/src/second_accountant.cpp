@@ -59,8 +59,10 @@ class Asking {
                                  {"note", answer.note}};
   }
 
-  /// \param only  the full name of the accountant to ask; if absent: all accountants.
-  /// \returns the tightest proof; nothing, after adding a note, if there is none.
+  /// Adds a problem for each proof that contradicts the named accountant, unless costs are bounds.
+  /// \param only  the full name of the accountant to ask; if absent: all except the named one and
+  ///   its certifier.
+  /// \returns the tightest of their proofs; nothing, after adding a note, if there is none.
   std::optional<SecondAnswer> about(const Charged& charged,
                                     const std::optional<std::string>& only) {
     std::vector<SecondAnswer> answers = answers_about(charged.costs, only);

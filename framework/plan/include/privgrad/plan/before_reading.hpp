@@ -5,11 +5,13 @@
 
 namespace privgrad::core {
 
-/// Refuses everything that can be refused from the manifest, the parameters, and the headers as far
-/// as the source reports them (DataSource::foreseen_info()). The message and the exit code of these
-/// refusals then depend on no row, even if the rows cannot be read.
+/// In release mode, or with data.test_is_public, refuses everything that can be refused from the
+/// manifest, the parameters, and the headers as far as the source reports them
+/// (DataSource::foreseen_info()). The message and the exit code of these refusals then depend on no
+/// row, even if the rows cannot be read.
 /// \param data  the source to be read next: the manifest's, or a client's own.
-/// \throws PrivacyError; ManifestError if a file is absent or its header is broken.
+/// \throws PrivacyError for a refusal; ManifestError for parameters that the source refuses;
+///   IoError if a file is absent or its header is broken.
 void refuse_before_reading(const Manifest& manifest, const ComponentUse& data);
 
 }  // namespace privgrad::core

@@ -90,8 +90,9 @@ class SampledFamily {
   /// \returns the largest factor, a multiple of `step` up to 8, at which guesses at least this good
   ///   have a probability below `level`; 0 if there is no such factor.
   double one_run_factor(const Guesses& guesses, double level, double step = kFactorStep) const;
-  /// The largest excluded factor for independent runs with one coin each, with a guess for every
-  /// run.
+  /// For independent runs with one coin each, if a guess is made in every run.
+  /// \returns the largest factor, a multiple of kFactorStep up to 8, that these guesses refute with
+  ///   error probability `level`; 0 if there is none.
   double repeated_factor(const Guesses& guesses, double level) const;
   /// \returns a lower estimate of epsilon at delta. The grid's error is of second order: a grid
   ///   that is twice as fine has an error of a third of the two results' difference; three times
