@@ -37,10 +37,9 @@ class TbbExecutor final : public Executor {
   }
 
  private:
-  tbb::global_control
-      /// Without this setting, TBB starts no more workers than there are cores, whatever the arena
-      /// requests.
-      limit_;
+  /// Without this setting, TBB starts no more workers than there are cores, whatever the arena
+  /// requests.
+  tbb::global_control limit_;
   tbb::task_arena arena_;
 };
 

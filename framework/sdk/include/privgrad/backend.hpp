@@ -19,8 +19,8 @@ namespace privgrad {
 /// Sums over examples; the caller computes means.
 struct Evaluation {
   double loss = 0.0;  ///< Sum of the per-example losses, in nats for cross-entropy and logistic.
-  std::size_t correct =
-      0;  ///< Number of examples whose largest output is for their class; 0 for real targets.
+  /// Number of examples whose largest output is for their class; 0 for real targets.
+  std::size_t correct = 0;
 };
 
 /// A network in executable form. It owns the parameters, wherever they are stored.

@@ -22,8 +22,8 @@ struct PluginIdentity {
   std::string file;  ///< Absolute path.
   /// The record that this exact file passed `privgrad plugins test`; "" if it has no record.
   std::string record = {};
-  std::string record_problem =
-      {};  ///< Why an existing record is not valid; "" if no record was found.
+  /// Why an existing record is not valid; "" if no record was found.
+  std::string record_problem = {};
 
   bool is_tested() const noexcept { return !record.empty(); }
 };

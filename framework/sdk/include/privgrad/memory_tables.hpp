@@ -24,12 +24,12 @@ struct PRIVGRAD_API MemoryColumn {
   enum class Cells { texts, numbers, days, unreadable };
 
   std::string name;
-  std::span<const std::int64_t>
-      offsets;                  ///< [rows + 1], ascending: the beginning of each text in `bytes`.
-  std::span<const char> bytes;  ///< UTF-8. A missing value is an empty text; a day has the declared
-                                ///< format.
-  Cells cells = Cells::texts;   ///< In an unreadable column, no text is a valid value.
-  std::string type = {};        ///< The type of the column in error messages.
+  /// [rows + 1], ascending: the beginning of each text in `bytes`, then the end of the last.
+  std::span<const std::int64_t> offsets;
+  /// UTF-8. A missing value is an empty text; a day has the declared format.
+  std::span<const char> bytes;
+  Cells cells = Cells::texts;  ///< In an unreadable column, no text is a valid value.
+  std::string type = {};       ///< The type of the column in error messages.
 };
 
 /// Rows in the program's own memory, which the data source `memory` finds by name.

@@ -29,8 +29,7 @@ struct PRIVGRAD_API ParamSpec {
   std::string unit;  ///< "" if dimensionless.
   bool required = true;
   std::optional<Value> default_value;
-  std::optional<Value>
-      example_value;               ///< A valid value; the conformance suite and the docs use it.
+  std::optional<Value> example_value;  ///< A valid value; the conformance suite and docs use it.
   std::optional<double> min, max;  ///< For numbers. The range of a list applies to its elements.
   bool min_exclusive = false, max_exclusive = false;
   bool takes_auto = false;  ///< For numbers: the text `auto` is allowed too.

@@ -74,8 +74,8 @@ class FeatureCache {
 struct KeptFeatures {
   std::uint64_t bytes = 0;
   std::time_t used = 0;  ///< When the file was last written or read.
-      /// The number of rows according to the file's head; 0 if the head is unreadable, or if a
-      /// killed process left the file.
+  /// The number of rows according to the file's head; 0 if the head is unreadable, or if a killed
+  /// process left the file.
   std::uint64_t rows = 0;
   std::size_t row_size = 0;
 };

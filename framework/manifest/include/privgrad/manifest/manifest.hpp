@@ -156,8 +156,8 @@ struct Manifest {
   ComponentUse batch_size;                    ///< schedules.*; may be missing.
   std::optional<double> target_epsilon;
   double target_delta = 0.0;
-  bool noise_off =
-      false;  ///< privacy.noise: off, for comparisons without privacy; research mode only.
+  /// privacy.noise: off, for comparisons without privacy; research mode only.
+  bool noise_off = false;
   bool scale_all_noise = false;  ///< privacy.calibrate: all.
   Adjacency adjacency = Adjacency::add_or_remove_one;
   ComponentUse accountant;            ///< The accountant that guards the budget.

@@ -17,8 +17,8 @@ struct TrainableLayer {
   std::size_t index = 0;
   std::vector<std::string> tensors;
   bool is_trained = false;  ///< Whether all of its tensors are trained.
-  bool is_adapted =
-      false;  ///< Whether its weight has an adapter (model.lora) and nothing else is trained.
+  /// Whether its weight has an adapter (model.lora) and nothing else is trained.
+  bool is_adapted = false;
 };
 
 /// Returns all layers with parameters, as marked by model.train and model.lora. If neither key is
