@@ -285,9 +285,8 @@ CorrelatedCost cost_of(std::vector<RowWriter> parts, const Participation& partic
       part.add(step, sensitivity);
       rounding_squares += part.rounding_squares();
     }
-    const double root = std::sqrt(sensitivity.worst()) + std::sqrt(rounding_squares);  // by the
-                                                                                       // triangle
-                                                                                       // inequality
+    // By the triangle inequality.
+    const double root = std::sqrt(sensitivity.worst()) + std::sqrt(rounding_squares);
     cost.worst_after.push_back(root * root * room);
   }
   cost.of_groups.assign(sensitivity.of_groups().begin(), sensitivity.of_groups().end());

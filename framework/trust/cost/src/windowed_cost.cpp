@@ -14,8 +14,7 @@
 namespace privgrad::core {
 namespace {
 
-constexpr std::size_t kGroups = 512;  // groups processed at a time, so that their state stays in
-                                      // the caches
+constexpr std::size_t kGroups = 512;  // processed at a time, so their state stays in the caches
 
 /// The rows of N, in the form that the recurrence needs.
 class Rows {
@@ -121,8 +120,7 @@ class Classes {
   std::vector<std::vector<std::uint32_t>> members(const Participation& participation,
                                                   std::uint64_t steps) const {
     std::vector<std::vector<std::uint32_t>> all(steps);
-    std::vector<std::uint64_t> seen(size(), 0);  // for each class, the last step in which it was
-                                                 // found, plus 1
+    std::vector<std::uint64_t> seen(size(), 0);  // the last step with each class, plus 1
     for (std::uint64_t step = 0; step < steps; ++step) {
       for (const std::uint32_t group : participation.at(step)) {
         const std::uint32_t one = of_group_[group];

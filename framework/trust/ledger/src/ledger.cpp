@@ -265,8 +265,7 @@ LedgerContents parse_ledger(std::string_view text, const std::string& name) {
   LedgerParser parser(name);
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
-    if (end == text.npos) {  // no line end: the write was interrupted before the flush, so nothing
-                             // was released
+    if (end == text.npos) {  // the write was interrupted before the flush: nothing was released
       parser.contents.torn_tail = true;
       break;
     }

@@ -17,10 +17,9 @@
 namespace privgrad::core {
 namespace {
 
-constexpr std::size_t kPiece =
-    1024;                          // numbers: 16 KiB with cells and sums, of which a row takes half
-constexpr std::size_t kRows = 32;  // each piece of the sum is loaded once for this many rows
-constexpr std::size_t kLanes = 8;  // a fixed number of sums, whatever the number of threads
+constexpr std::size_t kPiece = 1024;  // numbers: 16 KiB with their cells and sums
+constexpr std::size_t kRows = 32;     // each piece of the sum is loaded once for this many rows
+constexpr std::size_t kLanes = 8;     // a fixed number of sums, whatever the number of threads
 static_assert(kPiece % SquaredNorm::kTogether == 0);
 
 /// Adds up some of the examples.

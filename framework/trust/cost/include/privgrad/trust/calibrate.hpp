@@ -11,8 +11,8 @@ inline constexpr double kLeastScale = 0x1p-60;
 
 /// Returns a noise multiplier so small that a Gaussian release reveals who takes part in it. The
 /// privacy loss of a unit at its bound is N(1/(2 sigma^2), 1/sigma^2), which here exceeds `epsilon`
-/// with probability Phi(3) = .9987. Such noise meets a target only if delta is at least .9987 times
-/// the probability of taking part, so it does not protect the participants.
+/// with probability Phi(3) = .9987. Such noise meets a target only if delta is at least .997 or,
+/// with sampling, of the order of the probability of taking part: it protects no participant.
 /// \param epsilon  >= 0.
 double exposing_noise(double epsilon);
 

@@ -78,8 +78,7 @@ class SquaredSensitivity {
  private:
   const Participation& participation_;
   std::vector<double> squares_;
-  std::vector<double> change_;          // of each group, in the release to which entries are being
-                                        // added
+  std::vector<double> change_;          // of each group, in the release that is being made
   std::vector<std::uint32_t> touched_;  // groups whose change is not 0
   double worst_ = 0.0;
 };

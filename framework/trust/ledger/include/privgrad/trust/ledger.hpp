@@ -103,7 +103,8 @@ class Ledger {
   /// repeated: charge() and close() compare their lines with those in the file, and append only
   /// missing lines. So nothing is charged twice, and no receipt is issued without a line in the
   /// file. Epsilons in the file, which another processor may have proved, are kept if they agree
-  /// within kOfProcessors, and the budget is widened accordingly: the events determine the payment.
+  /// within kOfProcessors: the events determine the payment. Unless the accountant is a filter, the
+  /// budget is widened by the same share.
   ///
   /// The caller guarantees `again`: receipts in hand have not been used, and with `may_repeat`, a
   /// receipt that is issued again is used for the identical release, to the last bit.

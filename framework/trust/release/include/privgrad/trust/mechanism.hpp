@@ -81,7 +81,7 @@ class PaidNoise {
 };
 
 /// Turns bounded sums into released values, each with new noise and, with a window, with noise of
-/// the last steps. Only this class, PaidNoise and CorrelatedMechanism release sums.
+/// the last steps. Only this class, PaidNoise, CorrelatedMechanism and ResidentRun release sums.
 ///
 /// With a window (Aggregator::window()), the keys of the last steps' streams are kept, 32 bytes a
 /// step, and their normals are drawn again. The release is round((x + sum_j sigma_j zeta_j) / 2^h),
@@ -166,14 +166,14 @@ class Mechanism {
   RandomKey key_of(const Receipt& receipt, double l2_bound, const ReleaseRecipe& recipe) const;
 
   RandomKey noise_key_;
-  bool follows_payment_ =
-      false;  ///< Whether use_key() was called; if not, a study's arms share this key.
+  /// Whether use_key() was called; if not, a study's arms share this key.
+  bool follows_payment_ = false;
   Executor& executor_;
   const CorrelatedRecipes* windowed_;
   std::vector<Kept> kept_;  ///< Streams of the last steps, latest first; as many as the window has.
   std::uint64_t next_step_ = 0;
-  std::unordered_set<std::uint64_t>
-      used_nodes_;  ///< Checked because an aggregator may answer differently than during planning.
+  /// Checked because an aggregator may answer differently than during planning.
+  std::unordered_set<std::uint64_t> used_nodes_;
 };
 
 }  // namespace privgrad::core

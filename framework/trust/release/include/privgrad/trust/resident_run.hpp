@@ -132,8 +132,8 @@ class ResidentRun {
   /// Values read from the memory before and after a sum is used.
   struct Reading {
     std::vector<std::int64_t> sums;  ///< At the checked places.
-    std::vector<std::vector<float>>
-        left;  ///< Parameters and state at the places that were checked in the last step.
+    /// Parameters and state at the places that were checked in the last step.
+    std::vector<std::vector<float>> left;
   };
 
   void draw_chunks();

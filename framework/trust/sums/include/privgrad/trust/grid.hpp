@@ -66,9 +66,8 @@ class BoundedOnGrid {
   ~BoundedOnGrid();
 
   std::uint64_t levels() const noexcept { return levels_; }
-  double l2_bound() const noexcept {
-    return l2_bound_;
-  }  ///< The bound of a contribution, in real units.
+  /// Returns the bound of a contribution, in real units.
+  double l2_bound() const noexcept { return l2_bound_; }
   double cell_width() const noexcept { return cell_width_; }
   PrivacyUnit unit() const noexcept { return unit_; }
   std::size_t size() const noexcept { return size_; }
