@@ -87,7 +87,7 @@ double cost_by_filter(Accountant& filter, Adjacency adjacency, const Event& even
   return checked_guard(filter.epsilon(kDelta), "the account's accountant").value;
 }
 
-/// The opened file under a lock, which excludes either only other writers or also readers.
+/// The opened file under a lock: for reading, it excludes writers; for writing, readers as well.
 class DataAccount::Lock {
  public:
   enum class For { reading, writing };

@@ -34,15 +34,15 @@ bool is_unfinished(std::string_view name);
 
 /// Removes the temporary files that write_atomically() left in this directory when its process was
 /// killed. Must be called by the only process that writes there.
-/// \throws IoError
+/// \throws IoError if the directory cannot be read, or a file cannot be removed.
 void remove_unfinished(const std::filesystem::path& directory);
 
 /// Makes a directory and its missing parents, and returns once their names are on the disk.
-/// \throws IoError
+/// \throws IoError if it cannot be made, or its name cannot be flushed to the disk.
 void make_directories(const std::filesystem::path& directory);
 
 /// Removes a file if it exists.
-/// \throws IoError
+/// \throws IoError if it cannot be removed.
 void remove_file(const std::filesystem::path& file);
 
 /// Makes a new directory (and its parents) for a run. Several runs that start in it at once may all

@@ -72,7 +72,8 @@ class RunKeys {
   /// Saves the present state of the chain, sealed; nothing for a constant key.
   void save(StateWriter& out) const;
   /// \param bound_to  the text to which the run is bound now.
-  /// \throws IoError; PrivacyError if the chain was bound to another text when it was saved.
+  /// \throws IoError for an invalid state; PrivacyError if the chain was bound to another text when
+  ///   it was saved.
   static RunKeys restored(StateReader& in, const std::optional<RandomKey>& constant,
                           std::string bound_to);
 
