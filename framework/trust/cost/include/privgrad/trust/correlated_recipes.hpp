@@ -36,9 +36,9 @@ namespace privgrad::core {
 class CorrelatedRecipes {
  public:
   /// \returns nothing if no step is scaled, or shares data or noise with another step.
-  /// \throws PrivacyError for a step without finite noise of its own, or whose nodes break the rules
-  ///   of NoiseTerm; PluginError for other numbers that are not finite, `earlier` steps that are not
-  ///   earlier or are named twice, or a window that is too large.
+  /// \throws PrivacyError for a step without finite noise of its own, or whose nodes break the
+  ///   rules of NoiseTerm; PluginError for other numbers that are not finite, `earlier` steps that
+  ///   are not earlier or are named twice, or a window that is too large.
   static std::optional<CorrelatedRecipes> of(const Aggregator& aggregator, std::uint64_t steps);
 
   /// Accepts any recipes, including recipes with independent noise.

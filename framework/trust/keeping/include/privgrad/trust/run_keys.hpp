@@ -72,8 +72,7 @@ class RunKeys {
   /// Saves the present state of the chain, sealed; nothing for a constant key.
   void save(StateWriter& out) const;
   /// \param bound_to  the text to which the run is bound now.
-  /// \throws IoError for an invalid state; PrivacyError if the chain was bound to another text when
-  ///   it was saved.
+  /// \throws IoError for an invalid state; PrivacyError if the chain was bound to another text.
   static RunKeys restored(StateReader& in, const std::optional<RandomKey>& constant,
                           std::string bound_to);
 
