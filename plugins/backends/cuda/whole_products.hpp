@@ -165,8 +165,8 @@ struct CellSums {
 };
 
 /// Computes a product in pieces of kInner terms. Sums are cut into slices of `slice` terms; a block
-/// adds the products of one slice of one tile. The caller ensures that sums fit in int32: by at most
-/// 2^16 terms per slice, or by smaller factors (ConvStep::largest_factor()).
+/// adds the products of one slice of one tile. The caller ensures that sums fit in int32: by at
+/// most 2^16 terms per slice, or by smaller factors (ConvStep::largest_factor()).
 template <class A, class B, class Sink>
 struct WholeProduct {
   static constexpr uint32_t kRows = 128, kColumns = 64, kInner = 32, kWords = kInner / 4;
