@@ -51,8 +51,8 @@ struct ModelFile {
 std::vector<std::string> class_names(const ExampleShape& shape,
                                      const std::vector<std::string>& given);
 
-/// Reads a model of unknown origin. Checks that its parts are consistent, and that it contains the
-/// network's tensors, with the right shapes, and besides only its transforms', all finite.
+/// Reads a model of unknown origin. Checks that its parts are consistent, that it has each tensor
+/// of the network, with the right shape, and otherwise only tensors of its transforms, all finite.
 /// \param name  the name of the file, for errors.
 /// \throws IoError "NAME: the error"; also for a file of a different version or program.
 ModelFile parse_model_file(std::string_view bytes, const std::string& name);
