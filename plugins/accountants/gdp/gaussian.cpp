@@ -20,10 +20,10 @@ constexpr double kLogSqrtTwoPi = 0.91893853320467274178;
 
 /// Returns ln of the integral over s >= 0 of exp(-a s - s^2/2) (1 - exp(-mu s)), for a >= -1.
 ///
-/// delta(epsilon) is E[(1 - exp(epsilon - Z))^+] over the privacy loss Z ~ N(mu^2/2, mu^2): with Z
-/// = epsilon + mu s it is this integral times the normal density at a, where a = epsilon/mu - mu/2.
-/// Nothing cancels here, unlike in the difference of two normal tails, which loses all digits for
-/// small mu.
+/// delta(epsilon) is E[(1 - exp(epsilon - Z))^+] over the privacy loss Z ~ N(mu^2/2, mu^2).
+/// Substituting Z = epsilon + mu s gives this integral times the normal density at a = epsilon/mu -
+/// mu/2. Nothing cancels here, unlike in the difference of two normal tails, which loses all digits
+/// for small mu.
 double log_tail_integral(double a, double mu) {
   using Rule = boost::math::quadrature::gauss<double, 30>;
   // Beyond `reach` the first factor is below exp(-45).
@@ -31,7 +31,8 @@ double log_tail_integral(double a, double mu) {
   const auto integrand = [&](double s) {
     return -std::exp(-s * (a + 0.5 * s)) * std::expm1(-mu * s);
   };
-  // For large mu the second factor rises within 1/mu, so panels grow from that width.
+  // For large mu the second factor rises within 1/mu, so the first panel is min(reach/8, 4/mu)
+  // wide.
   double sum = 0.0;
   double left = 0.0;
   double right = std::min(reach / 8.0, 4.0 / mu);
@@ -43,7 +44,7 @@ double log_tail_integral(double a, double mu) {
   return std::log(sum);
 }
 
-/// Returns ln of Mills' ratio (1 - Phi(b)) / phi(b), b >= 1: the integral above without 2nd factor.
+/// Returns ln of Mills' ratio (1 - Phi(b)) / phi(b), b >= 1: the integral of exp(-b s - s^2/2).
 double log_mills(double b) {
   using Rule = boost::math::quadrature::gauss<double, 30>;
   const double reach = 90.0 / (b + std::sqrt(b * b + 90.0));
@@ -84,7 +85,7 @@ double epsilon(double mu, double delta) {
   // The classic conversion of mu^2/2-zCDP gives more than the exact epsilon.
   double high = 0.5 * mu * mu + mu * std::sqrt(-2.0 * target);
   const auto gap = [&](double e) { return log_delta(mu, e) - target; };
-  while (!(gap(high) <= 0.0)) high *= 1.0 + 1e-12;  // only rounding can prevent this
+  while (!(gap(high) <= 0.0)) high *= 1.0 + 1e-12;  // rounding may make `high` too small
   std::uintmax_t iterations = 200;
   const auto [below, above] = boost::math::tools::toms748_solve(
       gap, 0.0, high, boost::math::tools::eps_tolerance<double>(50), iterations);

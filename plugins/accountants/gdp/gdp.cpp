@@ -126,7 +126,7 @@ class Gdp final : public Accountant {
                       event.kind());
   }
 
-  /// Returns the squared mu of the sampled events, if all of the data are sampled.
+  /// Returns the squared mu of an event inside a sampling event that takes all of the data.
   double inner(const Event& of) {
     UpwardSum sum;
     for (const auto& [part, count] : flatten(of)) {
@@ -135,7 +135,7 @@ class Gdp final : public Accountant {
     return sum.total();
   }
 
-  /// Returns the total mu, rounded up; its terms are rounded up, too.
+  /// Returns the total mu, rounded up. Its terms are rounded up, too, except for the estimates.
   double mu() const {
     const double square = spent_.total();
     return square == 0.0 ? 0.0 : round_up(std::sqrt(square), 2.0);

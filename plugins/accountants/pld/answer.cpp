@@ -33,18 +33,18 @@ constexpr double kMostFrequencies = 0x1p24;
 // The most values that are computed for each step if few frequencies matter.
 constexpr double kMostValues = 0x1p19;
 
-// With at most this many distinct steps and few frequencies, the interval is narrowed further, by
-// the factor in the next constant.
+// With few frequencies and at most this many distinct steps, the interval is narrowed further, by
+// the factor kNarrower.
 constexpr std::size_t kFewSteps = 4;
 constexpr double kNarrower = 0.05;
 
-// The share of delta, relative to the width of the interval, that may be lost by treating large
-// losses as infinite.
+// Treating large losses as infinite may cost this share of delta, multiplied by the requested
+// relative width of the interval.
 constexpr double kCutShare = 1e-3;
 constexpr double kNoCut = -1000.0;
 
-// The first grid is coarser than the estimate by this factor. Its result also shows which
-// directions cannot affect the answer.
+// In the first pass, the interval may be wider than requested by at most this factor. The result
+// also shows which directions cannot affect the answer.
 constexpr double kFirstWidth = 64.0;
 
 /// Returns the interval of a single release, from its hockey-stick divergence.
@@ -81,8 +81,8 @@ Interval one_release(const Step& step, const Question& question) {
 }
 
 /// Returns the interval that the largest loss of a composition proves without any grid: delta = E
-/// (1 - e^(epsilon - loss))_+ is at least that loss's own contribution, mass * (1 - e^(epsilon -
-/// loss)), and at most its value if the loss had all of the mass.
+/// (1 - e^(epsilon - loss))_+ is at least the contribution of the largest loss, mass * (1 -
+/// e^(epsilon - loss)), and at most this contribution for a mass of 1.
 Interval from_supremum(const std::vector<Step>& steps, const Question& question) {
   double loss = 0.0;
   double log_mass = 0.0;
@@ -129,8 +129,8 @@ class Direction {
   double lower() const { return lower_; }
   double upper() const { return upper_; }
 
-  /// Returns the number to which relative widths refer. It has a lower limit, because an epsilon
-  /// near 0 does not need more digits than the loss itself.
+  /// Returns the number to which relative widths refer. For epsilon it has a lower limit, because
+  /// an epsilon near 0 does not need more digits than the loss itself.
   double scale() const {
     return question_.wants_epsilon ? std::max(upper_, 0.01 * plan_.deviation) : upper_;
   }
@@ -183,7 +183,7 @@ class Direction {
     }
     const double found = width_of_last_ / std::max(scale(), std::numeric_limits<double>::min());
     if (!std::isfinite(found)) return 0.25 * step_;
-    // The error is of second order in the step, except for the share of wide cells, of which a
+    // The error is of second order in the step, except for the part from wide cells, of which a
     // finer grid has more.
     const double factor =
         is_spectral_ ? std::pow(0.85 * width / found, 1.0 / 1.8) : std::sqrt(0.7 * width / found);

@@ -17,10 +17,11 @@ struct Interval {
 /// Answers a question about the composition of all steps, in each of the given directions; the
 /// larger answer counts. Refines the grid until the interval is no wider than `relative_width`
 /// times its upper end (ten times as wide if delta is requested, because ln(delta) changes about
-/// ten times as fast as epsilon), or until the grid would need more than `most_points` points, in
-/// which case the note says so.
+/// ten times as fast as epsilon), or until more points are not allowed (`most_points`, or the
+/// limits on work) or do not help, in which case the note says so.
 ///
-/// A single step has its answer in closed form, with an interval for rounding errors only.
+/// A single release needs no grid. Its interval covers rounding errors and the gap between `above`
+/// and `below`.
 ///
 /// \param directions  each a list of steps, not empty.
 /// \throws NumericError if a computation fails.

@@ -20,9 +20,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Returns r, the relative error of a transform x -> X: the error is at most r ||x||_1 in every
 /// |X_f|, because each stage applies one product and a few sums on the way from x_j to X_f, and at
-/// most r ||X||_2 in the 2-norm (Higham 2002, Theorem 24.2). Each factor of two of the size has a
-/// twiddle factor, whose angle of up to 2 pi carries two roundings (14 units), a product, and three
-/// sums; 24 units of rounding (12 ulps) cover all of these.
+/// most r ||X||_2 in the 2-norm (Higham 2002, Theorem 24.2). Each factor of two in the size costs a
+/// twiddle factor, whose angle of up to 2 pi carries two roundings (14 units of rounding), a
+/// product, and three sums; 24 units (12 ulps) cover all of these.
 double transform_error(std::size_t size) {
   return 12.0 * kUlp * (std::log2(static_cast<double>(size)) + 1.0);
 }
@@ -33,7 +33,7 @@ struct Tilted {
   double log_moment = 0.0;  ///< ln sum of mass * e^(tilt * loss), for the weights as stored.
 };
 
-/// A lattice's losses, without the offset, and the logarithms of its masses; -infinity below 0.
+/// A lattice's losses, without the offset, and the logarithms of its masses (-infinity if <= 0).
 struct Logarithms {
   Logarithms(const Lattice& lattice, double step) {
     loss.reserve(lattice.index.size());
@@ -149,7 +149,7 @@ struct Factors {
 /// The product of the factors at the window's frequencies 0 .. size / 2.
 struct Product {
   std::vector<Complex> upper, lower;
-  /// Products of max(|factor|^2, 1/4). Omitting one factor then at most doubles the square root.
+  /// Products of max(|factor|^2, 1/4). Omitting one factor then at most doubles their square root.
   std::vector<double> upper_majorant, lower_majorant;
   double transform_error = 0.0;  // sum over steps of count * (largest error of a factor)
 };
@@ -354,7 +354,7 @@ TransformNoise transform_noise(const Composer& composer, double steps, const Lay
 /// processed one step at a time.
 constexpr std::size_t kMostKept = 1024;
 
-/// Sets all parts of the upper bound except its spectrum or tails; `up` is a Curve::Bound.
+/// Sets the scale of the upper bound, `outside` and `at_infinity`; `up` is a Curve::Bound.
 /// \param high_end  the end of the layout's losses, relative to the offset.
 void set_upper(auto& up, const Totals& product, const Layout& layout, double high_end) {
   up.log_scale = static_cast<double>(product.upper_log_scale) + product.log_scale_error;
@@ -369,9 +369,9 @@ void set_upper(auto& up, const Totals& product, const Layout& layout, double hig
                    product.steps * 1e-15));
 }
 
-/// Sets the same parts of the lower bound. Its `absolute` is set to the mass below the layout,
-/// without rounding errors.
-/// \param low_end  the beginning of the layout's losses.
+/// Sets the scale of the lower bound, `outside`, and the bounds on masses that wrap into the
+/// window: `absolute` for the masses below the window, and `far_log` and `far_order`.
+/// \param low_end  the beginning of the layout's losses, relative to the offset.
 /// \param length  the length of their range.
 void set_lower(auto& low, const Totals& product, const Layout& layout, double low_end,
                double length) {
@@ -566,7 +566,7 @@ double Curve::with_offset(double counted, double direction) const {
 }
 
 /// Returns a point whose upper bound is at most delta, although the upper bound of the preceding
-/// point is above delta.
+/// point, if there is one, is above delta.
 std::size_t Curve::first_within(double delta) const {
   std::size_t lo = 0;
   std::size_t hi = layout_.size - 1;
@@ -600,8 +600,8 @@ double Curve::upper_epsilon(double delta) const {
 }
 
 double Curve::lower_epsilon(double delta) const {
-  // The bound is good near the answer and deteriorates on both sides, so the search for the last
-  // point with a bound above delta starts at the upper bound's end, at first in small steps.
+  // The bound is good near the answer and deteriorates on both sides. So the search for the last
+  // point with a bound above delta starts at the upper bound on epsilon, at first in small steps.
   std::size_t hi = layout_.size - 1;
   if (lower_at(hi) > delta) return with_offset(point(hi), -1.0);
   if (upper_at(hi) <= delta) hi = std::max<std::size_t>(1, first_within(delta));

@@ -19,8 +19,8 @@ struct Layout {
   double tilt = 0.0, high_order = 0.0, far_order = 0.0, low_order = 0.0;
   double cut = 0.0;  ///< The delta that may be lost by treating large losses as infinite.
   /// The most values, for each step and point of the window, that may be computed to obtain the
-  /// relevant frequencies one by one (each takes some 5 ns); if more are needed, the window is
-  /// transformed as a whole, in some 300 ns per point.
+  /// relevant frequencies one by one (each value takes some 5 ns); if more are needed, the window
+  /// is transformed as a whole, in some 300 ns per point.
   double work_for_point = 16.0;
   /// Whether the window may be larger than transforms allow, because it is never stored. There is
   /// then no curve unless all relevant frequencies can be computed one by one.
@@ -38,8 +38,8 @@ class Curve {
   /// Whether the curve comes from few frequencies, without a transform of the window.
   bool is_spectral() const { return upper_.spectrum.has_value(); }
 
-  /// Return bounds on the smallest epsilon >= 0 whose delta is at most `delta`; +infinity if there
-  /// is none.
+  /// Return bounds on the smallest epsilon >= 0 whose delta is at most `delta`. The upper bound is
+  /// +infinity if no such epsilon is proved.
   double upper_epsilon(double delta) const;
   double lower_epsilon(double delta) const;
 
@@ -54,7 +54,7 @@ class Curve {
     std::optional<Spectrum> spectrum;
     double log_scale = 0.0;  // ln of the moment generating function at the tilt
     double absolute = 0.0;   // added (upper) or subtracted (lower) before scaling
-    double far_log = 0.0;    // lower: ln of the mass that may have wrapped from above, at S = 0
+    double far_log = 0.0;    // lower: ln of a bound, at S = 0, on mass wrapped from above
     double far_order = 0.0;
     double outside = 0.0;      // added (upper) or subtracted (lower) after scaling
     double at_infinity = 0.0;  // upper: the part of `outside` that is at infinity
@@ -86,9 +86,9 @@ class Curve {
 /// - the error of the transforms at each frequency, with twiddle factors computed from rounded
 ///   angles; times n for n equal steps, because |a^n - b^n| <= n |a - b| max(|a|, |b|)^(n-1);
 ///   propagated back in the 2-norm, and to delta by the Cauchy-Schwarz inequality;
-/// - masses above the window, which the transform wraps to its start: a Chernoff bound on them is
-///   added to the upper bound. Masses below the window wrap to its end, and are subtracted from the
-///   lower bound;
+/// - masses outside the window, which the transform wraps to its other end: Chernoff bounds on the
+///   masses above are added to the upper bound, and Chernoff bounds on masses that wrapped in from
+///   either side are subtracted from the lower bound;
 /// - where the window gives no answer, the bound that the moment generating function proves
 ///   (Canonne, Kamath and Steinke 2020, Proposition 12);
 /// - the rounding errors of masses, sums and moments, as relative errors to the power of n.

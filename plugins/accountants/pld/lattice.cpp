@@ -20,8 +20,8 @@ constexpr double kTiny = 4.0 * std::numeric_limits<double>::denorm_min();
 constexpr double kLargestLoss = 700.0;
 constexpr std::size_t kMostCells = std::size_t{1} << 24;
 
-// The largest weight of a wide cell. A cell of w steps adds a variance of about its weight times
-// (w h)^2, and all cells of one step together add about h^2, so this weight adds little.
+// About the largest product of a cell's weight and w^2, where w is its width in steps. It adds a
+// variance of about weight * (w h)^2, far less than the h^2 that all narrow cells add together.
 constexpr double kWideCell = 1e-3;
 constexpr double kLargestTiltInCell = 0.25;
 
@@ -72,8 +72,8 @@ Excess excess_over(const Loss& loss, double q, double difference, double q_error
 Excess excess_over(const Loss& g, const Cell& cell) {
   return excess_over(g, cell.q, cell.difference, cell.q_error, cell.difference_error);
 }
-/// Returns P(A) - e^g Q(A), computed from the part above the threshold or, as P(A) - Q(A) - (e^g -
-/// 1) Q(A), from the part below.
+/// Return P(A) - e^g Q(A), as P(A) - Q(A) - (e^g - 1) Q(A), where A are the losses above or below
+/// the threshold of `t`.
 Excess excess_above(const Loss& g, const Tails& t) {
   return excess_over(g, t.q_above, t.difference, 2.0 * t.relative_error * t.q_above + kTiny,
                      t.difference_error);

@@ -58,7 +58,7 @@ struct Grid {
 /// of h^2/6, in the lower bound it loses h^2/12. Cells are wider than one step where masses hardly
 /// affect the answer.
 ///
-/// \throws NumericError if too many cells for the memory are needed.
+/// \throws NumericError if too many cells are needed, or the grid is finer than losses are known.
 Bracket discretise(const LossPair& above, const LossPair& below, const Grid& grid);
 
 }  // namespace pld

@@ -434,8 +434,8 @@ class Reversed final : public LossPair {
 
 Divergence LossPair::divergence(double epsilon) const {
   const Tails t = at(epsilon);
-  // A suboptimal event misses at most the distance of its threshold times the mass in between. That
-  // mass is above a threshold that is lower by twice the distance.
+  // An event at an inexact threshold misses at most the threshold's error times the mass in
+  // between. This mass is above a threshold that is lower by twice the error.
   const double missed = t.threshold_error * at(epsilon - 2.0 * t.threshold_error).p_above;
   if (epsilon > 700.0) {
     // e^epsilon may overflow. Q(A) is at most e^(-epsilon - 1) P(A) if all losses in A are above

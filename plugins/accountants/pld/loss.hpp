@@ -83,8 +83,8 @@ using LossPairPtr = std::shared_ptr<const LossPair>;
 /// Returns N(1, sigma^2) against N(0, sigma^2).
 LossPairPtr gaussian(double sigma);
 
-/// Returns the mixture q P + (1 - q) Q against Q, for a symmetric pair (P, Q) and 0 < q < 1: adding
-/// an example (Zhu, Dong and Wang 2022, Theorem 11). Its reversed() is removing one.
+/// Returns the mixture q P + (1 - q) Q against Q, for a symmetric pair (P, Q) and 0 < q < 1:
+/// removing an example (Zhu, Dong and Wang 2022, Theorem 11). Its reversed() is adding one.
 ///
 /// Proof. With x > 1 - q, (1-q) Q(A) + q P(A) - x Q(A) is q (P(A) - y Q(A)), y = (x - 1 + q) / q,
 /// and with x (1-q) < 1, Q(A) - x ((1-q) Q(A) + q P(A)) is (1 - x (1-q)) (Q(A) - z P(A)), z = x q /

@@ -344,9 +344,9 @@ class Pld final : public Accountant {
     return *selection.bound;
   }
 
-  /// Returns a lower bound on the cost of the best run. If all runs have the same score and there
-  /// is at least one run, the best run is an ordinary run. With a certain probability the best run
-  /// is a run of a given candidate, which the output may reveal.
+  /// Returns a lower bound on the cost of the best run. If all runs have the same score, the best
+  /// run is an ordinary run. With probability `share` there is a best run and it belongs to a given
+  /// candidate, which the output may reveal.
   static double least_of(const Selected& selection, const pld::Question& question) {
     const double share = (selection.event.is_poisson() ? -std::expm1(-selection.event.mean) : 1.0) /
                          static_cast<double>(selection.candidates.size()) * (1.0 - 1e-12);
@@ -384,7 +384,7 @@ class Pld final : public Accountant {
       if (!one.pair) one.pair = pld::pair_of_ratio(bound_of(one).law());
       for (auto& direction : all) direction.push_back({one.pair, one.pair, one.count});
     }
-    // The pairs of selections are only upper bounds, so there is no lower bound.
+    // The pairs of selections are only upper bounds, so they leave the lower bound as it is.
     interval.upper =
         pld::answer(all, question, std::max(relative_width_, kAllocatedWidth), most_points_).upper;
     interval.note = "the best of the runs: by the privacy profile of one, a polygon above it";
@@ -446,7 +446,8 @@ class Pld final : public Accountant {
         spent_, [](const auto& one) { return one.first.kind == Mechanism::Kind::allocation; });
   }
 
-  /// Returns the width that no grid can reduce, because a law has a limited number of nodes.
+  /// Returns the relative width to ask for. Laws have a limited number of nodes, so no grid can get
+  /// below kAllocatedWidth with them.
   double width() const {
     return has_laws() ? std::max(relative_width_, kAllocatedWidth) : relative_width_;
   }

@@ -111,8 +111,8 @@ void integrate(double s, double from, double to, double ratio, std::size_t cell,
   cells.add(cell, mass * kDensity, moment * ratio * kDensity);
 }
 
-/// Returns the law of exp(s Z - s^2/2), with nodes between the first and the last value, and the
-/// masses outside under Q and under P.
+/// Bounds the law of exp(s Z - s^2/2), s = 1 / sigma, from one side. Cells between the nodes are
+/// integrated; the masses outside, under Q and under P, come from the tails of Z.
 RatioLaw lognormal(double sigma, const std::vector<double>& nodes, Side side) {
   const double s = 1.0 / sigma;
   const auto z_of = [&](double value) { return (std::log(value) + 0.5 * s * s) / s; };

@@ -78,10 +78,10 @@ void add(double weight, const std::vector<double>& part, std::vector<double>& to
   for (std::size_t bin = 0; bin < kBins; ++bin) total[bin] += weight * part[bin] / sum;
 }
 
-/// Returns the share of the nodes in each bin. Half of the nodes follow the mass. The other half is
-/// uniform in the ratio up to quantiles of P, because in a sum of many ratios the absolute width of
-/// a cell counts. Below the quantiles of Q, the second half has no nodes at ratios above 1/2, and
-/// only a few nodes at smaller ratios, which serve the other direction of a step.
+/// Returns the share of the nodes in each bin. About half of the nodes follow the mass. The other
+/// half is uniform in the ratio up to quantiles of P, because in a sum of many ratios the absolute
+/// width of a cell counts. It has no nodes below those quantiles of Q that are ratios above 1/2.
+/// Below smaller quantiles it has only a few nodes, which serve the other direction of a step.
 std::vector<double> node_density(const Densities& of) {
   std::vector<double> total(kBins, 0.0), part(kBins);
   for (std::size_t bin = 0; bin < kBins; ++bin)

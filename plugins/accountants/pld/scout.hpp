@@ -50,7 +50,7 @@ class Scout {
   /// Returns the plan for a point known to be near the curve.
   Plan plan_at(double epsilon, double log_delta) const;
 
-  /// Returns the grid step for which the answer should be about `width` wide: in nats of epsilon,
+  /// Returns the grid step for which the interval should be about `width` wide: in nats of epsilon,
   /// or in ln(delta).
   double grid_step(const Plan& plan, const Question& question, double width) const;
 

@@ -16,8 +16,9 @@ using namespace privgrad;
 /// A factor that covers the rounding errors of the few operations behind an answer.
 constexpr double kUpwards = 1.0 + 1e-12;
 
-/// Returns the smallest ln(e^x + (1 / gamma - 1) d(x)) that a search over x in [0, most] finds; any
-/// x gives a bound. The sum is convex in e^x, so golden-section search finds the minimum.
+/// Returns the smallest ln(e^x + (1 / gamma - 1) d(x)) that a search over x in [0, ln(1 / gamma)]
+/// finds; any x gives a bound. The sum is convex in e^x, so golden-section search finds the
+/// minimum.
 double least_log_ratio(const std::function<double(double)>& delta, double log_inverse_gamma) {
   constexpr double kLargest = 700.0;
   constexpr double kSection = 0.6180339887498949;
@@ -102,7 +103,7 @@ RatioLaw Selection::law() const {
   // A factor far above the rounding errors of a law's masses, which are sums of terms of one sign
   // where the ratio is above 1.
   constexpr long double kSlack = 1.0L + 1e-9L;
-  // Below this x, the 1 - x of a point of the other direction is lost in rounding.
+  // A point of the other direction is left out if its x h is below this: 1 - x + x h would lose it.
   constexpr double kLeast = 1e-12;
   const double last = std::max(1e-9, epsilon(kBeyond));
   std::vector<double> at, value;

@@ -148,8 +148,8 @@ class Sums {
   /// errors of products, and of sums of 32 products; further sums are in extended precision. For
   /// stretches: x is exact, because half is a power of two. The terms of a moment have k + 1
   /// roundings, and their sums 33; the sum over k of (34 + k) / k! is 35 e. The polynomial changes
-  /// by as much through the angle's 3 roundings, by 3 e through the roundings of its powers, and by
-  /// 20 e through Horner's 20 steps: together 170 half ulps.
+  /// by 3 e through the angle's 3 roundings, by 3 e through the roundings of its powers, and by 20
+  /// e through Horner's 20 steps: together less than 170 half ulps.
   static double error(std::size_t points) { return (points < kLeastPoints ? 20.0 : 96.0) * kUlp; }
 
  private:
@@ -158,11 +158,11 @@ class Sums {
   static constexpr std::size_t kAtATime = 32;
   using Terms = std::array<double, kTerms>;
   struct Stretch {
-    std::int64_t middle;  // an index, divided by the sum's scale
+    std::int64_t middle;  // an index modulo the size
     Terms moment;         // the sums of w x^k / k!
   };
   struct Point {
-    std::int64_t place;  // an index, divided by the sum's scale
+    std::int64_t place;  // an index modulo the size
     double weight;
   };
 
@@ -262,7 +262,7 @@ class Transform {
   /// Returns the largest possible derivative with respect to the angle, up to `angle`.
   double slope_up_to(double angle) const { return std::min(distance_, offset_ + angle * square_); }
 
-  /// Returns an upper bound on the transform at every angle from here to pi.
+  /// Returns an upper bound on the transform's absolute value at every angle from here to pi.
   double bound_beyond(double angle) const {
     const double sine = std::sin(0.5 * std::min(angle, std::numbers::pi)) * (1.0 - 8.0 * kUlp);
     double least = 1.0;
@@ -448,9 +448,10 @@ std::vector<std::int64_t> Spectrum::frequencies() const {
   return all;
 }
 
-/// With z = e^(-tilt h + i t) and y = e^(-(tilt + 1) h + i t), the transform of the kernel on the m
-/// = size - 1 - k points after k is the sum of z^j - y^j up to m: the infinite sum, whose parts are
-/// (z - y) / ((1 - z) (1 - y)), minus the rest, z^m (z / (1 - z) - e^(-m h) y / (1 - y)).
+/// Let z = e^(-tilt h + i t) and y = e^(-(tilt + 1) h + i t), where t is the angle of a frequency,
+/// and m = size - 1 - k, the number of points after k. The transform of the kernel on these points
+/// is the sum of z^j - y^j for j = 1 to m. It is computed as the infinite sum, (z - y) / ((1 - z)
+/// (1 - y)), minus the sum over j > m, which is z^m (z / (1 - z) - e^(-m h) y / (1 - y)).
 Approximation Spectrum::tail(const Window& window, std::size_t k) const {
   const double h = window.step;
   const auto behind = static_cast<std::int64_t>(window.size - 1 - k);

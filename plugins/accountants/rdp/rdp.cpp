@@ -321,9 +321,9 @@ class Rdp : public Accountant {
   }
 
   /// Returns the divergence of order infinity. For a selection it is one run's divergence e plus
-  /// the logarithm of the largest factor of f' (best_run.hpp). This logarithm is (1 + eta) e for
-  /// the negative binomial distribution; for a Poisson number, m times a run's total variation,
-  /// which is at most tanh(e / 2).
+  /// the logarithm of the largest factor of f' (best_run.hpp). This logarithm is at most (1 + eta)
+  /// min(e, ln(1 / gamma)) for the negative binomial distribution; for a Poisson number, it is m
+  /// times a run's total variation, which is at most tanh(e / 2).
   double pure_epsilon(Spent& spent) const {
     UpwardSum sum;
     sum.add(spent.pure_epsilon());

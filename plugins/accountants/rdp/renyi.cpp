@@ -216,7 +216,8 @@ double SampledGaussian::log_moment(double order) {
   const double peak = order / sigma_;
   const double far = std::max(order, 2.0) / sigma_;
   // f^a <= 2^a ((1-q)^a + (q e^x)^a), a sum of two normal densities. The valley between the two is
-  // omitted where this bound is negligible even compared with a moment of 1 + q^2/s^2.
+  // omitted where this bound is negligible even compared with the q^2/s^2 of a moment of 1 +
+  // q^2/s^2.
   const double inner = std::sqrt(2.0 * (kNegligible + order * std::log(2.0) - 2.0 * log_q_ +
                                         2.0 * std::log(std::max(1.0, sigma_))));
   const auto down = [&](double t) { return static_cast<std::int64_t>(std::floor(t / step_)); };
@@ -239,8 +240,8 @@ struct Quadrature {
   double value = 0.0;
   double error = 0.0;  ///< In units of the last place.
 
-  /// \param weight  a factor of the integral.
-  /// \param roundings  the rounding error of the term that it multiplies.
+  /// \param weight  a bound on one piece, or one term of its quadrature.
+  /// \param roundings  the rounding error of `weight`, in units of its last place.
   void add(double weight, double roundings) {
     value += weight;
     error += weight * roundings;
@@ -265,7 +266,8 @@ class ExcessPower {
   }
   /// Returns the maximum between two losses: f^a - 1 - a (f - 1) is convex in f, and 0 at f = 1.
   double most(double low, double high) const { return std::max((*this)(low), (*this)(high)); }
-  /// Bounds the absolute value at all complex losses with such real parts: |f(x + i y)| <= f(x).
+  /// Bounds the absolute value at complex losses with real parts up to `high`: |f(x + i y)| <=
+  /// f(x).
   double beyond(double /*low*/, double high) const {
     return std::exp(std::min(700.0, order_ * log_f(high))) + 1.0 +
            order_ * (q_ + std::exp(std::log(q_) + high));
@@ -310,8 +312,8 @@ class Panels {
 
  private:
   static constexpr double kRoundings = 64.0;
-  // The ellipse around a panel whose foci are the panel's ends: the sum of its semiaxes, in half
-  // widths of the panel.
+  // The sum of the semiaxes, in half widths of a panel, of the ellipse whose foci are the panel's
+  // ends.
   static constexpr double kRho = 12.0;
   static constexpr double kReach = 0.5 * (kRho + 1.0 / kRho);
 

@@ -100,7 +100,7 @@ class SampledLaplace {
 
   double log_moment(double order) const;
 
-  /// Returns the largest loss, in both directions: f(-s) f(s) >= 1.
+  /// Returns the largest loss in either direction: ln f(s), because f(-s) f(s) >= 1.
   double pure_epsilon() const;
 
  private:

@@ -20,8 +20,8 @@
 
 namespace rdp {
 
-// Moments and quadrature nodes are stored for up to this many distinct settings and values; beyond
-// that they are recomputed when needed.
+// Quadrature nodes are stored for up to kKeptSettings distinct settings, and moments up to a total
+// of kKeptMoments; all others are recomputed when needed.
 inline constexpr std::size_t kKeptSettings = 16384;
 inline constexpr std::size_t kKeptMoments = std::size_t{1} << 22U;
 

@@ -196,7 +196,8 @@ double Contour::aliasing_period(PrivacyLoss& loss, double epsilon) const {
       std::max(0.0, std::log(std::abs(c_ * (c_ + 1.0)) * std::sqrt(2.0 * kPi * curvature)));
   const double lowest = c_ > 0.0 ? 0.0 : -1.0;
   const double highest = c_ > 0.0 ? std::max(1.2 * c_, loss.largest_tilt()) : 0.0;
-  // An image of delta at distance x is at most e^{digits - |c - other| x}, for any other c.
+  // By Chernoff's inequality at any other c, an image of delta at distance x, divided by e^{K(c) -
+  // c epsilon}, is at most e^{b - |other - c| x}. Returns the x for which this is e^-digits.
   const auto reach = [&](double other) {
     const double bound = loss.cumulant(other).value - at_c_.value - (other - c_) * epsilon;
     return (bound + digits + (c_ > 0.0 ? log_chernoff_factor(other) : 0.0)) / std::abs(other - c_);
@@ -414,7 +415,7 @@ double smallest(PrivacyLoss& loss, double near, const Function& f) {
   return boost::math::tools::brent_find_minima(at, centre - 5.0, high, 26).second;
 }
 
-/// Return the delta and the epsilon that Chernoff's inequality proves at the best c.
+/// Return ln delta, and the epsilon, that Chernoff's inequality proves at the best c.
 double chernoff_delta(PrivacyLoss& loss, double epsilon, double near) {
   return smallest(loss, near, [&](double c, double cumulant) {
     const double rounding = 16.0 * kUlp * (std::abs(cumulant) + c * std::abs(epsilon) + 4.0);
@@ -447,7 +448,7 @@ Bounds delta_of(PrivacyLoss& loss, double epsilon) {
     const double error = (value.error * part + 4.0 * kUlp * delta) / delta;
     const bool helped = error < 0.3 * best.relative_error;
     if (error < best.relative_error) {
-      // If rounding errors dominate, their estimate may be off by a factor.
+      // A large error may be mostly rounding, whose estimate may be off by a factor.
       const double margin = error > kLittle ? 4.0 * error : error;
       best.lower = std::max(0.0, delta * (1.0 - margin));
       best.upper = std::min(best.upper, delta * (1.0 + margin));
@@ -492,7 +493,7 @@ struct Bracket {
 };
 
 /// Newton's iteration for ln delta, or for ln(1 - delta), on one contour. It stays within the
-/// distance from `start` at which the contour is accurate.
+/// distance from `start` within which the contour is accurate.
 Root newton(const Contour& contour, double start, double delta, const Bracket& bracket) {
   const double target = contour.gives_rest() ? std::log1p(-delta) : std::log(delta);
   const double least = std::max(start - contour.radius(), bracket.low);

@@ -8,12 +8,12 @@
 
 namespace saddle_point {
 
-/// An interval for the true value: proved if relative_error is infinite, otherwise estimated.
+/// An interval for the true value. It rests on estimates of the integral's error, see Contour.
 struct Bounds {
   double lower = 0.0;
   double upper = 0.0;
   /// The estimated error of the integral itself, relative to delta; infinite if the integral
-  /// failed, in which case `upper` is Chernoff's bound.
+  /// failed, in which case `upper` is the smaller of Chernoff's bound and an estimated upper bound.
   double relative_error = 0.0;
 };
 

@@ -240,7 +240,7 @@ PrivacyLoss::PrivacyLoss(Pair pair, double gaussian_square, std::vector<SampledS
       lines_(steps_.size()),
       log_mgf_(steps_.size()) {}
 
-/// Bounds the slope of ln(dP/dN(0, sigma^2)) + tL by z / sigma^2 from above, for t up to s.
+/// Returns an upper bound on d/dx (ln(dP/dN(0, sigma^2)) + tL), x = z / sigma^2, for t up to s.
 double PrivacyLoss::push(double s) const {
   switch (pair_) {
     case Pair::remove:

@@ -70,8 +70,8 @@ class PrivacyLoss {
 
   void tilt(double c);
 
-  /// Returns the sum over steps of the integral of |tilted density * L| over the line in use, and a
-  /// bound on the error of ln phi per unit of tau: rounding errors, and the part of the total
+  /// Return the sum over steps of the integral of |tilted density * L| over the line in use, and an
+  /// estimate of the error of ln phi per unit of tau: rounding errors, and the part of the total
   /// weight 1 that the points on the line lack. Available after log_characteristic.
   double absolute_loss() const noexcept { return absolute_loss_; }
   double loss_error() const noexcept { return loss_error_; }

@@ -26,13 +26,14 @@ using saddle_point::Pair;
 
 using saddle_point::kInfinity;
 
-// The largest relative error of the integral for which its result is called exact.
+// A result is called exact if the integral's relative error is at most this, or if its two bounds
+// agree closely (describe()).
 constexpr double kExact = 1e-8;
 
-// The most steps: up to here, counts are exact as doubles.
+// The most times that one step may be composed: up to here, counts are exact as doubles.
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 53;
 
-// The smallest noise for which sampled steps are integrated. With far less noise, the loss
+// Sampled steps are integrated for noise between these two limits. With far less noise, the loss
 // overflows or underflows.
 constexpr double kLeastSampledNoise = 0.02;
 constexpr double kMostSampledNoise = 1e7;
@@ -73,7 +74,7 @@ std::string one_digit(double x) {
   return error == std::errc{} ? std::string(text.data(), end) : std::string("?");
 }
 
-/// Returns why a sampled event is refused: some part of the event is not a Gaussian.
+/// Returns why a sampled event is refused: a part is not a Gaussian, or has next to no noise.
 std::optional<std::string> refuses_sampled(const PoissonSampledEvent& event) {
   if (const auto joint = joint_gaussian(*event.of); joint && joint->low > 0.0) return {};
   for (const auto& [part, count] : flatten(*event.of)) {
@@ -99,9 +100,9 @@ std::optional<std::string> refuses_sampled(const PoissonSampledEvent& event) {
 /// - under replace_one: "replace", which is its own mirror image.
 ///
 /// The estimate of the integral's own error, rounding included, is added to the value, and
-/// subtracted for `lower`. If it is above 1e-8 of delta, the answer is marked `upper`. It is an
-/// estimate, not a proof (contour.hpp lists the estimated parts), so publish its figures together
-/// with pld's interval.
+/// subtracted for `lower`. The answer is marked `upper` if this estimate is above 1e-8 of delta and
+/// the two bounds are not close (describe()). It is an estimate, not a proof (contour.hpp lists the
+/// estimated parts), so publish these figures together with pld's interval.
 class SaddlePoint final : public Accountant {
  public:
   explicit SaddlePoint(const Params& params) : direction_(params.text("direction")) {}
@@ -218,7 +219,8 @@ class SaddlePoint final : public Accountant {
   /// there is no noise.
   template <class Compute>
   PrivacyAnswer answer(double most, const Compute& compute) const {
-    // An infinite upper bound is always valid; a search for a scale treats it as too little noise.
+    // The largest possible answer is always a valid upper bound; a search for a scale treats it as
+    // too little noise.
     const bool has_next_to_none =
         !std::isfinite(gaussian_square(End::low)) ||
         std::ranges::any_of(spent_.steps, [&](const auto& one) {
@@ -278,8 +280,8 @@ class SaddlePoint final : public Accountant {
     return {.value = bounds.upper, .bound = bound, .lower = bounds.lower, .note = std::move(note)};
   }
 
-  /// Stores the last answer, because plans, ledgers and reports often repeat a question before
-  /// anything new is composed.
+  /// Stores answers, because plans, ledgers and reports often repeat a question before anything new
+  /// is composed.
   template <class Compute>
   PrivacyAnswer remembered(Answers& answers, double key, const Compute& compute) const {
     {
