@@ -51,7 +51,7 @@ CsvReader::CsvReader(const std::filesystem::path& path, CsvDialect dialect,
              in_each_byte(dialect.quote.value_or('\n'))},
       text_(kWord, '\n') {
   read_more();
-  // The first bytes belong to a row, and a row must not affect how other rows are read.
+  // With line_is_field, the first bytes belong to a row, which must not affect how others are read.
   if (dialect.line_is_field) return;
   const std::string_view start(text_.data(), end_);
   if (start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff")) {
@@ -117,7 +117,7 @@ bool CsvReader::next() {
   return true;
 }
 
-/// Skips to the end of this row, whatever the row contains, and returns a row of empty fields.
+/// Skips to the end of this row, whatever the row contains, and replaces its fields by empty ones.
 void CsvReader::skip_row() {
   bool is_inside = false;
   lines_inside_ = 0;

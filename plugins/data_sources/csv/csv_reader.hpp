@@ -64,10 +64,10 @@ class CsvReader {
   ///   decompressed file exceeds most_bytes or the limit for its compressed size.
   bool next();
 
-  /// From the next row on, returns an empty row, with `fields` empty fields, for every row that is
-  /// malformed, has a different number of fields, or is longer than kMostRowBytes; so next() throws
-  /// for no row. The file's total size is no longer limited, because a row may have any number of
-  /// bytes. Callers that store rows must limit them.
+  /// From the next row on, next() reads a row that is malformed, has a different number of fields,
+  /// or is longer than kMostRowBytes as a row of `fields` empty fields, and never throws because of
+  /// a row. The file's total size is no longer limited, because a row may have any number of bytes.
+  /// Callers that store rows must limit them.
   void fill_malformed(std::size_t fields) { filled_fields_ = fields; }
 
   /// Returns the fields of the row that next() read; valid until the next call.
@@ -75,7 +75,7 @@ class CsvReader {
   /// Whether the row is an empty line.
   bool is_blank() const noexcept { return fields_.size() == 1 && at_end_of_row_ == places_[0]; }
 
-  /// Whether quotes in the row contain a line end; with row_is_line, whether they would otherwise.
+  /// Whether quotes in the row contain a line end; with row_is_line, whether it ends inside quotes.
   bool spans_lines() const noexcept { return spans_lines_; }
 
   /// \returns how many rows the whole file would have if all were as long as this row; 0 for
@@ -121,7 +121,7 @@ class CsvReader {
   /// For each character that ends a plain field, a word with eight copies of that character.
   std::array<std::uint64_t, 4> stops_;
 
-  /// The bytes read, an added line end, and kBlock - 1 more bytes.
+  /// The bytes read, an added line end, and kWord - 1 more bytes.
   std::vector<char> text_;
   std::size_t end_ = 0;       ///< End of the bytes read; text_[end_] is the added line end.
   std::size_t row_ = 0;       ///< Beginning of this row.

@@ -19,8 +19,8 @@ std::string delimiter_hint(const CsvForm& form) {
          "; data.delimiter says what separates them";
 }
 
-/// \returns whether a file, read in this form, has the column; and the number of its columns, or 0
-///   if one of its first rows has a different number of fields.
+/// \returns whether a file, read in this form, has the column, and the number of its columns; false
+///   and 0 if one of its first rows has a different number of fields.
 std::pair<bool, std::size_t> columns_by(const std::filesystem::path& file, const CsvForm& form,
                                         const std::string& column) {
   constexpr int kRows = 100;

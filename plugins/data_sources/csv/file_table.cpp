@@ -106,7 +106,7 @@ std::string FileTable::name(Split split) const {
   return (split == Split::train ? train_file_ : *test_file_).string();
 }
 
-/// Checks that a row of empty fields becomes an example, and that it differs from an empty line.
+/// Checks that the header sets the number of fields, and that a row of empty fields is an example.
 void FileTable::check_fills(const std::string& component) const {
   if (!form_.fills_malformed) return;
   const std::string fill = component + ": malformed is fill, ";

@@ -127,7 +127,7 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
   virtual std::vector<float> targets_of(Array& targets) const = 0;
   virtual privgrad::Dataset read(const Place& place, const ArrayOutline& outline) const = 0;
   /// Prepares for reading features in order.
-  /// \returns the number of rows to read at once: at most this many elements, if possible.
+  /// \returns the number of rows to read at once: at most `elements` elements, if possible.
   virtual std::size_t begin_stream(Array& features, std::size_t elements) const = 0;
   /// \param to  empty on entry.
   virtual void read_bytes(Array& features, std::size_t first, std::size_t rows,

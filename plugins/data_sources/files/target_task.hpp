@@ -109,15 +109,15 @@ class TargetTask {
                        : "a class index: a whole number in 0.." + std::to_string(limit() - 1);
   }
 
-  /// \returns the problem with a target. The target must not come from a row, because messages
-  ///   never quote a row: "is 2.5, expected a class index ..."; "" if there is none.
+  /// \returns "is 2.5, expected a class index ...", or "" if the target is accepted. The target
+  ///   must not come from a row, because messages never quote a row.
   std::string problem(double target) const {
     return accepts(target) ? ""
                            : "is " + privgrad::format_number(target) + ", expected " + expected();
   }
 
   /// Derives the number of classes from accepted training targets, unless it was stated. Afterwards
-  /// problem() applies that number to other splits.
+  /// fit() and problem() apply that number to other splits.
   /// \returns the problem with the targets as a whole; "" if there is none.
   std::string learn(std::span<const float> train_targets) {
     if (states_classes()) return "";

@@ -74,7 +74,7 @@ class IdxSource {
  public:
   /// Opens nothing yet.
   /// \param test  nothing if there is no test split.
-  /// \throws ConfigError if the selection names a test split that does not exist.
+  /// \throws ConfigError if the selection has test_limit or test_skip without a test split.
   IdxSource(IdxFiles train, std::optional<IdxFiles> test, IdxSelection selection);
 
   privgrad::DataInfo info();

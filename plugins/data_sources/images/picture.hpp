@@ -9,7 +9,7 @@
 
 /// An image with 8 bits per channel.
 struct Picture {
-  std::size_t height = 0, width = 0, channels = 0;  ///< 1 (grey) or 3 (red, green, blue).
+  std::size_t height = 0, width = 0, channels = 0;  ///< channels: 1 or 3 (red, green, blue).
   std::vector<std::uint8_t> pixels;                 ///< [height, width, channels].
 };
 

@@ -62,7 +62,7 @@ std::size_t rows_of(const MemoryTable& table) {
   return count / element_count(table.features);
 }
 
-/// The rows of a split that were found under the split's name.
+/// The lent rows of one split.
 struct Rows {
   MemoryTable table;
   std::vector<float> targets;  ///< [rows], after target_fill; empty if there are none.
@@ -426,7 +426,7 @@ void register_components(Registrar& registrar) {
           .optional(),
   };
   for (auto& spec : TargetColumn::params()) {
-    // Omits `target`: rows of numbers are lent together with their targets.
+    // `target` is optional here, because rows of numbers are lent together with their targets.
     if (spec.name == "target") {
       params.push_back(std::move(spec).optional());
     } else {

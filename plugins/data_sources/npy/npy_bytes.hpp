@@ -27,7 +27,7 @@ class NpyBytes {
   /// \returns the name of the array in the archive; "" if it is the whole file.
   virtual std::string member() const { return ""; }
 
-  /// \throws IoError, always: its message is who(), a colon and `what`.
+  /// \throws IoError, always: its message is who(), followed by `what`.
   [[noreturn]] void fail(const std::string& what) const;
 
   /// Appends up to `count` bytes; memory never grows ahead of the bytes that have arrived.
@@ -42,8 +42,8 @@ class NpyBytes {
 std::unique_ptr<NpyBytes> open_npy(const std::filesystem::path& path,
                                    const std::optional<std::string>& array);
 
-/// Opens one array of an archive by numpy.savez or numpy.savez_compressed, a ZIP file, which
-/// libarchive decompresses as it is read; encrypted archives are refused. A member's length and
-/// checksum must match the values in the archive.
+/// Opens one array of an archive that numpy.savez or numpy.savez_compressed wrote: a ZIP file,
+/// which libarchive decompresses as it is read; encrypted archives are refused. A member's length
+/// and checksum must match the values in the archive.
 std::unique_ptr<NpyBytes> open_npz(const std::filesystem::path& path,
                                    const std::optional<std::string>& array);

@@ -46,8 +46,8 @@ bool short_number(std::string_view text, double& value) {
 }
 
 /// Reads integers of one to three digits, the most frequent numbers of some tables, without a
-/// branch for each length. Of one or two digits, the last is read several times, but counted
-/// once.
+/// branch for each length. If there are only one or two, the last is read several times, but
+/// counted once.
 bool tiny_number(std::string_view text, double& value) {
   static constexpr unsigned kWorth[3][3] = {{1, 0, 0}, {10, 0, 1}, {100, 10, 1}};
   const std::size_t size = text.size();
@@ -75,7 +75,7 @@ bool boolean_word(std::string_view text, double& value) {
   return true;
 }
 
-/// Decides from the text of a number far from 1 whether the number is below 1.
+/// Decides from the text of a number far from 1 whether its absolute value is below 1.
 bool is_below_one(std::string_view text) {
   const std::size_t end = std::min(text.find_first_of("eE"), text.size());
   long exponent = 0;
@@ -122,7 +122,7 @@ namespace {
 
 constexpr double kMostExact = 9007199254740992.0;  // 2^53
 
-/// Whether every program represents this number exactly: 16777217 is not representable as float32.
+/// Whether this is an integer that programs write exactly, even if float32 lacks it (16777217).
 bool is_exact(double value) { return value == std::floor(value) && std::abs(value) < kMostExact; }
 
 }  // namespace
@@ -203,8 +203,8 @@ void add_with_point(const std::string& digits, std::set<std::string>& to) {
   if (digits.find('.') == digits.npos) to.insert(digits + ".0");
 }
 
-/// \param scientific  such as "1.5e-05". Adds variants with e or E, with and without a plus, padded
-///   or not.
+/// Adds the spellings of a number such as "1.5e-05" with e or E, with and without a plus, padded or
+/// not.
 void add_exponents(const std::string& scientific, std::set<std::string>& to) {
   const std::size_t e = scientific.find('e');
   std::set<std::string> mantissas, exponents;
@@ -227,7 +227,7 @@ void add_exponents(const std::string& scientific, std::set<std::string>& to) {
 template <class Real>
 void add_spellings(Real value, std::set<std::string>& to) {
   const double size = std::abs(static_cast<double>(value));
-  // Outside this range no program writes all digits; inside it none writes an exponent.
+  // No program writes all digits outside this range, or an exponent outside the next one.
   if (size == 0.0 || (size >= 1e-9 && size < 1e22))
     add_with_point(shortest(value, std::chars_format::fixed), to);
   if (size != 0.0 && (size < 1e-2 || size >= 1e6))

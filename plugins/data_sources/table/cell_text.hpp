@@ -12,7 +12,7 @@
 #include <vector>
 
 /// Reads a whole text as a number in float32's range. Accepts a leading plus and, with
-/// `decimal_comma`, a comma instead of a point; Accepts true and false as 1 and 0, because columns
+/// `decimal_comma`, a comma instead of a point. Accepts true and false as 1 and 0, because columns
 /// of booleans become such texts beside numbers. A number too small for a double becomes 0.
 /// \param value  the number; unspecified if the text is not a number.
 /// \returns whether the text is a number.

@@ -152,7 +152,7 @@ class Column {
 /// \param names  the names of the table's columns, each once.
 /// \param target  index of the column to predict; names.size() if no column is to be predicted.
 /// \param by_place  patterns keep the table's order instead, for tables without names.
-/// \throws ConfigError for a column that no rule names, or a rule that names no column.
+/// \throws ConfigError if a column has no rule, or a feature's rule (except `*`) has no column.
 std::vector<Column> choose_columns(const std::vector<ColumnRule>& rules,
                                    const std::vector<std::string>& names, std::size_t target,
                                    const std::vector<std::string>& missing, bool decimal_comma,

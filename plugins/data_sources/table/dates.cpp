@@ -128,8 +128,7 @@ std::string date_text(std::chrono::sys_days day, std::string_view format, bool p
   return text;
 }
 
-/// \returns the form up to its last day, month or year, unless a time of day comes before that;
-///   otherwise "".
+/// \returns the form up to the last of %Y, %m and %d; "" if a time of day comes before that.
 std::string_view without_time(std::string_view format) {
   std::size_t end = 0;
   for (const std::string_view needed : {"%Y", "%m", "%d"})

@@ -55,7 +55,7 @@ std::vector<ColumnRule> column_rules(const Params& params) {
 
 namespace {
 
-/// Adds a column in which a value that does not fit is an error.
+/// Adds the column's name if a value that does not fit is an error there.
 void add_strict(const ColumnRule& rule, const std::string& name, std::vector<std::string>& strict) {
   if (rule.is_feature() && !rule.is_total()) strict.push_back(name);
 }
@@ -113,7 +113,7 @@ std::vector<std::string> DeclaredTable::columns() {
 std::vector<std::vector<std::string>> DeclaredTable::kept(Split split) {
   std::vector<std::vector<std::string>> texts =
       std::move(split == Split::train ? kept_of_train_ : kept_of_test_);
-  texts.resize(form_.kept.size());  // so also if there are no test rows
+  texts.resize(form_.kept.size());  // even if there are no test rows
   return texts;
 }
 
@@ -212,8 +212,8 @@ void DeclaredTable::learn(TargetColumn& target, const Table& table) const {
     throw IoError(parts_.name(Split::train) + ": " + wrong);
 }
 
-/// A row that does not fit ends the run unless the manifest says how to treat it; a completed run
-/// then reveals that every row fits.
+/// Without a rule in the manifest for a row that does not fit, such a row ends the run, so a
+/// completed run reveals that every row fits.
 std::vector<std::string> DeclaredTable::unaccounted(const std::vector<std::string>& strict) const {
   std::vector<std::string> facts = target_.unaccounted();
   if (!form_.is_well_formed) facts.emplace_back("that every row is well formed (malformed)");

@@ -25,8 +25,8 @@ constexpr std::size_t kMostClasses = 100;
 /// The number of values that suffice to see whether a column has many different values.
 constexpr std::size_t kMostCounted = 100'000;
 
-/// The recognised forms of dates. Forms in which exchanging day and month gives another valid date
-/// are not included, because they are ambiguous.
+/// The recognised forms of dates. If the values fit two forms without a time of day, such as
+/// %d/%m/%Y and %m/%d/%Y, the form is ambiguous and no date is suggested.
 constexpr std::array<std::string_view, 7> kDateFormats = {
     kIsoDate,   "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y/%m/%d",
     "%d.%m.%Y", "%d/%m/%Y",          "%m/%d/%Y"};
@@ -77,8 +77,8 @@ class Seen {
     sum_ += *number;
   }
 
-  /// Returns the index of the date format that all values have; otherwise, of the only format that
-  /// nine in ten values have; otherwise nothing.
+  /// Returns the index of the only date format that all values have; if none fits all, of the only
+  /// format that nine in ten values have; nothing if several fit or none does.
   std::optional<std::size_t> date_format() const {
     for (const bool all : {true, false}) {
       const auto fits = [&](std::uint64_t days) {
@@ -114,8 +114,8 @@ class Seen {
   /// Whether the values are 0, 1, ... or 1, 2, ..., and the name is also typical of an index.
   bool looks_like_index() const { return are_numbers() && counts_rows_ && is_named_as_id(); }
 
-  /// Whether the values are texts or integers, and either nearly all of them occur only once, or
-  /// there are many different values.
+  /// Whether the values are texts or integers, there are many different values, and nearly all of
+  /// them occur only once.
   bool looks_like_id() const {
     constexpr std::size_t kMany = 1000;
     const std::uint64_t few = is_named_as_id() ? 2 * kMostCategories : kMany;
@@ -134,7 +134,7 @@ class Seen {
            });
   }
 
-  /// Whether the values are texts, and most of them occur repeatedly.
+  /// Whether there are few different values, at most half as many as rows.
   bool is_category() const {
     return has_values() && values_.size() <= kMostCategories && 2 * values_.size() <= rows_;
   }
@@ -284,7 +284,7 @@ bool are_class_indices(const Seen& target) {
          });
 }
 
-/// \returns a note on the class or number that missing values of the target become.
+/// \returns the class or number that missing values of the target become, in words.
 std::string add_target(const Seen& target, Value& params) {
   if (are_class_indices(target)) {
     params.set("classes", std::max(2, static_cast<int>(target.most()) + 1));

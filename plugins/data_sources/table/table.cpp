@@ -132,8 +132,8 @@ class TableReader {
     now_ = std::move(found);
   }
 
-  /// Reserves 1.5 times the likely size; untouched pages cost nothing. Beyond 128 MiB, memory grows
-  /// with the rows.
+  /// Reserves 1.5 times the likely size, which counts as at most 128 MiB; untouched pages cost
+  /// nothing.
   void reserve(const TextRows& text) {
     constexpr std::size_t kMost = std::size_t{1} << 25;
     TableRows& rows = table_.train;

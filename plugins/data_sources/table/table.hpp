@@ -62,7 +62,7 @@ struct Table {
   TableRows train, test;
   /// Facts about all rows, including rows that `take` received.
   SideFacts train_facts, test_facts;
-  /// For each column in columns.features: the number of rows without a value.
+  /// For each column in columns.features: the number of rows without a valid value.
   std::vector<std::uint64_t> filled;
   std::uint64_t filled_targets = 0;
   std::vector<std::string> misfits;  ///< TextRows::misfit() of columns that have fills.

@@ -37,8 +37,8 @@ class TextRows {
     bool takes_numbers = true, takes_days = true;
     std::string expected;  ///< "a finite number".
   };
-  /// \returns why this column's type excludes every value that it must be able to contain; "" if
-  ///   the type does not. A single row may determine the type.
+  /// \returns why this column's type excludes every value that the column must be able to contain;
+  ///   "" if it does not exclude every value. A single row may determine the type.
   virtual std::string misfit(std::size_t, const Needs&) const { return ""; }
 
   /// Whether this row spans more than one line of a file, or would if rows were not lines.

@@ -20,7 +20,7 @@
 
 using Token = std::uint32_t;
 
-/// The limit of tokens, which are features: float32 represents every whole number below this limit.
+/// Tokens are below this limit, because they are features: float32 has every whole number up to it.
 inline constexpr Token kMostTokens = Token{1} << 24;
 
 /// The memory for the tokens of one text; tokens beyond its end are dropped.
@@ -74,8 +74,9 @@ class WordPiece final : public WordModel {
 };
 
 /// Byte-pair encoding of a word's bytes: the pair with the lowest rank (the first of equals) is
-/// merged into one token, repeatedly. A word of more than kMostWord bytes is split, so the memory
-/// for a text is a small multiple of its size, and a long text takes only as long as its beginning.
+/// merged into one token, repeatedly. A word of more than kMostWord bytes is cut into pieces of
+/// that size, which are encoded one after the other, each by itself. This limits the memory for
+/// merging. Encoding stops at the first piece after the row is full.
 class BytePairs final : public WordModel {
  public:
   static constexpr std::size_t kMostWord = std::size_t{1} << 16;

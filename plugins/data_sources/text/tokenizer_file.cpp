@@ -98,7 +98,7 @@ class TokenizerFile {
         refuse("has the member " + where + shown_text(key));
     }
   }
-  /// Refuses a member with any value except this one or none.
+  /// Refuses the member, unless it is missing or its value is `neutral` or null.
   void check_none(const json& object, const std::string& where, const char* key,
                   const json& neutral) const {
     const json& value = member(object, key);
@@ -115,7 +115,7 @@ class TokenizerFile {
     refuse("has the " + member + " " + (type.empty() ? "null" : shown_text(type)));
   }
 
-  /// Checks the rest: the manifest sets the length, and padding is -1 after the last token.
+  /// Refuses truncation other than on the right. The manifest sets the length, and padding is -1.
   void read_truncation() const {
     const json& truncation = member(root_, "truncation");
     if (truncation.is_null()) return;
