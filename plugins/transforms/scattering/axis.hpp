@@ -87,7 +87,7 @@ class Axis {
     Lanes cosine{}, sine{};
   };
 
-  /// Computes sum and difference of each two elements that share a cosine, [length / 2 - 1, 4].
+  /// Computes sum and difference of each pair of elements with one cosine, [length / 2 - 1, 4].
   template <std::size_t kWidth, bool kReal>
   [[gnu::always_inline]] inline void fold(Complex in, std::size_t step, float* pairs) const {
     using R = Register<kWidth>;
@@ -119,8 +119,8 @@ class Axis {
       first_im = R::load(in.im);
       middle_im = R::load(in.im + half * step);
     }
-    // By exp(i x) = cos x + i sin x, this is frequency k of the backward transform, and the
-    // opposite frequency of the forward transform.
+    // By exp(i x) = cos x + i sin x, c + i s is frequency k of the backward transform, and the
+    // opposite frequency of the forward transform; c - i s is the other one of each pair.
     const auto put = [&](std::size_t k, Lanes c, Lanes c_im, Lanes s, Lanes s_im) {
       c += k % 2 != 0 ? first - middle : first + middle;
       c_im += k % 2 != 0 ? first_im - middle_im : first_im + middle_im;

@@ -28,7 +28,7 @@ long double frequency(std::size_t k, std::size_t n) {
   return 2.0L * kPi * whole / static_cast<long double>(n);
 }
 
-/// The Fourier transform of a Gaussian that is longer across its direction than along it.
+/// The Fourier transform of a Gaussian with different widths along and across its direction.
 struct Gaussian {
   long double deviation, slant, cosine, sine;
 

@@ -19,14 +19,15 @@ struct Bank {
 /// thus the transform of the wavelet wrapped around the image.
 ///
 /// In space it is (Bruna and Mallat, "Invariant scattering convolution networks", 2013)
-///     g(u) (exp(i xi . u) - K),  g a Gaussian of deviation 0.8 2^j along xi and L / 4 times as
-///     much
-/// across, |xi| = 3 pi / (4 2^j), and K such that its mean is 0. The lengths, and the constant in
-/// front, are the same as in kymatio, where pi is taken to be 3.1415.
+///     g(u) (exp(i xi . u) - K),
+/// g a Gaussian of deviation 0.8 2^j along xi and L / 4 times as much across, |xi| = 3 pi / (4
+/// 2^j), and K such that its mean is 0. The lengths, and the constant in front, are the same as in
+/// kymatio, where pi is taken to be 3.1415.
 std::vector<double> wavelet(const Bank& bank, std::size_t j, std::size_t angle);
 
-/// Derives the filter for an image of which only every 2^j-th pixel is left from the filter for the
-/// whole image: it keeps the frequencies from -n / 2 to n / 2 - 1 in each direction.
+/// Returns the filter to use on an image that has been subsampled to every 2^j-th pixel. It is
+/// `filter`, the filter for the whole image, restricted to the frequencies -n / 2 to n / 2 - 1 in
+/// each direction, where n is the subsampled extent (height or width / 2^j).
 std::vector<double> at_resolution(const Bank& bank, std::size_t j,
                                   const std::vector<double>& filter);
 

@@ -186,7 +186,7 @@ class Builder {
     const std::size_t each = Cascade::coefficients(scales, angles, task_.max_order);
     row::Take take{std::vector<std::size_t>(places() * channels * each)};
     std::size_t next = 0;  // position in the concatenation
-    // Places one coefficient of every channel, from [channels, count, places] in the concatenation.
+    // Places `count` coefficients of each channel, [channels, count, places] in the concatenation.
     const auto put = [&](std::size_t count, const std::function<std::size_t(std::size_t)>& number) {
       for (std::size_t c = 0; c < channels; ++c)
         for (std::size_t i = 0; i < count; ++i)

@@ -12,8 +12,8 @@ inline std::size_t padded(std::size_t length, std::size_t scales) {
   return ((length >> scales) + 2) << scales;
 }
 
-/// Returns which place of the image a pixel of the padded image shows: beyond the border it is
-/// mirrored at the border pixels, which are not repeated.
+/// Returns the place in the image that a pixel of the padded image shows. Beyond the borders, the
+/// image is mirrored at the border pixels, which are not repeated.
 /// \param before  the number of pixels before the image.
 /// \param length  the length of the image, > 1.
 inline std::size_t reflected(std::size_t place, std::size_t before, std::size_t length) {
