@@ -24,9 +24,9 @@ using matrix_noise::Workload;
 /// The cost follows from the recipes and the order of the examples, for any coefficients.
 ///
 /// With `form: banded`, the optimisation chooses the coefficients c of a matrix C with few bands,
-/// and a contains the first coefficients of 1 / c: N is nearly the inverse of C, and the charge
-/// covers the difference (strategy()). All terms of step t are then scaled by sigma_t, as a_j
-/// sigma_t zeta_{t-j}, so C N is the same at each step even if the noise changes.
+/// and a contains the first coefficients of 1 / c: the noising matrix N is nearly the inverse of C,
+/// and the charge covers the difference (strategy()). All terms of step t are then scaled by
+/// sigma_t, as a_j sigma_t zeta_{t-j}, so C N is the same at each step even if the noise changes.
 class Matrix final : public Aggregator {
  public:
   explicit Matrix(const Params& params)

@@ -13,15 +13,15 @@ struct Workload {
   /// The optimizer's momentum: iterate t is the sum of the earlier releases r_u, each times its
   /// weight and 1 - momentum^(t-u+1). 0: plain sums.
   double momentum = 0.0;
-  std::vector<double> weights;  ///< The weight of each release in the iterates: its learning rate.
-  std::vector<double> noise;    ///< Standard deviation of each step's own noise, > 0.
+  std::vector<double> weights;  ///< The weight of each release in the iterates.
+  std::vector<double> noise;    ///< Relative standard deviation of each step's own noise, > 0.
   /// An example takes part `participations` times, `spacing` steps apart, beginning with the first
   /// step.
   std::uint64_t participations = 1, spacing = 1;
 };
 
-/// An objective for coefficients x_0 = 1, x_1, ...: log(||A N||_F^2 sens^2), which for a given
-/// guarantee is the log of the mean squared error of the iterates times the number of steps.
+/// The objective for coefficients x_0 = 1, x_1, ...: log(||A N||_F^2 sens^2), where A maps releases
+/// to iterates. For a given guarantee it is the log of the iterates' total squared error.
 class Objective {
  public:
   virtual ~Objective() = default;
@@ -84,8 +84,8 @@ std::vector<double> inverse(std::span<const double> c, std::size_t terms);
 std::vector<double> power_of_inverse(double gamma, double momentum, std::size_t bands);
 
 /// Returns the a with the smallest error among those with -1 <= a_j <= 0 for j > 0: the best local
-/// minimum found from three starts, which are the best power of the inverse and the results for
-/// half as many bands and for two bands.
+/// minimum found from up to three starts, which are the best power of the inverse and the results
+/// for half as many bands and for two bands.
 std::vector<double> minimised_inverse(const Workload& workload, std::size_t bands);
 
 /// Returns the c with 0 <= c_j <= 1 that has the smallest BandedErrors, found in the same way.

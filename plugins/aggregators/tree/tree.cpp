@@ -15,12 +15,12 @@ using namespace privgrad;
 
 /// Prefix sums, or exponentially weighted momentum, with the noise of a binary tree over the steps.
 ///
-/// Count a tree's steps from 1, and let 2^b be the largest power of two that divides k. The release
-/// of step k continues the release of step k - 2^b, and adds a node over the 2^b steps between
-/// them: the greedy cover of [1, k] by aligned blocks (COMPOSE(1, k) of Tran and Cutkosky) consists
-/// of the cover of [1, k - 2^b] and this block. So each step draws one node, numbered by the step
-/// itself, and reads one earlier release; nodes that no cover uses do not exist, and cost nothing.
-/// The number of steps is arbitrary.
+/// Count a tree's steps k from 1, and let 2^b be the largest power of two that divides k. The
+/// release of step k continues the release of step k - 2^b, and adds a node over the 2^b steps
+/// between them: the greedy cover of [1, k] by aligned blocks (COMPOSE(1, k) of Tran and Cutkosky)
+/// consists of the cover of [1, k - 2^b] and this block. So each step draws one node, numbered by
+/// the step itself, and reads one earlier release; nodes that no cover uses do not exist, and cost
+/// nothing. The number of steps is arbitrary.
 ///
 /// Momentum: s_t = momentum s_{t-1} + x_t, released as (1 - momentum) s_t, and the noise of a block
 /// fades at the same rate as its data.
@@ -29,10 +29,11 @@ using namespace privgrad;
 /// the old one. Completion: the last release of a tree gets the noise of a single node over the
 /// whole tree instead of one node per block of the cover, as if steps without data had completed
 /// the tree.
-///
 /// Variance reduction: the estimator "from below" of Honaker (2015). It uses all nodes of a
 /// complete tree, also nodes that no cover uses. A block is estimated by its own node and by the
 /// sum of its halves' estimates, weighted by their precision. With weight w_l for the node of level
+/// l, and K for the fading since an earlier step, the prefix that ends in a block of level b is
+/// estimated by
 /// l, the prefix that ends in a block of level b is estimated by
 ///
 ///     Z(l) = w_l (K Z_{k - 2^l} + node_l) + (1 - w_l) Z(l-1),    Z(0) = K Z_{k-1} + node_0,
@@ -41,7 +42,7 @@ using namespace privgrad;
 /// the releases of the steps k - 2^l with shares w_l prod_{j>l} (1 - w_j), which add up to 1, and
 /// its nodes add noise with the same weights. The nodes are not released individually, so one
 /// vector with their common variance suffices, and only the release itself is accounted, which
-/// costs less than releasing every node. Precisions: v_0 = 1, c_l = v_{l-1} (1 + momentum^(2^l)),
+/// costs less than releasing every node. Variances: v_0 = 1, c_l = v_{l-1} (1 + momentum^(2^l)),
 /// v_l = w_l = c_l / (1 + c_l), in units of a node's variance.
 ///
 /// `momentum: auto` and `steps: auto` are alpha and T of Tran and Cutkosky's Theorem 6.

@@ -130,7 +130,7 @@ class TreeReduced final : public Aggregator, public UsesGradientDifferences {
     }
   }
 
-  /// Returns the state: the next step, the vectors of the epoch so far, one after the other, and,
+  /// Returns the state: the next step, the vectors M of the last n steps, one after the other, and,
   /// once it exists, the last vector of the first epoch.
   std::vector<StateMember> state() override {
     return {{"next_step", &next_step_}, {"epoch", &history_}, {"end_of_first", &end_of_first_}};
@@ -237,7 +237,7 @@ class TreeReduced final : public Aggregator, public UsesGradientDifferences {
       if (step >= epoch_) between_cost += between_[step] * between_[step] / n;
     }
     const auto weight = [](double cost, double error) {
-      constexpr double kLeast = 1e-12;  // least relative noise: of nodes without cost or effect
+      constexpr double kLeast = 1e-12;  // for nodes without cost or effect
       return std::pow(std::max(cost, kLeast) / std::max(error, kLeast), 0.25);
     };
     const double unit = weight(1.0, first);
