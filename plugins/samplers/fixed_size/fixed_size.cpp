@@ -17,7 +17,7 @@ using namespace privgrad;
 /// - under zero_out: the proofs also exchange the zeroed example for a third example that is
 ///   present, which moves the sum by 2, but zero_out accounts for 1;
 /// - under add_or_remove_one: neighbours differ in N, so their subsets have different
-/// distributions.
+///   distributions.
 ///
 /// Accounting, amplification off, replace_one and zero_out: the plain release is charged, an upper
 /// bound. Fix the subsets of row numbers of all steps, which have the same distribution for both
