@@ -21,7 +21,7 @@ using namespace privgrad;
 /// Initialises and finalises MPI once per process, no matter how many components are made.
 class Library {
  public:
-  /// \throws IoError
+  /// \throws IoError if MPI cannot begin.
   static void begin() {
     static std::once_flag once;
     std::call_once(once, [] {
@@ -50,7 +50,7 @@ std::string words_of(int error) {
 
 /// The longest message in bytes: MPI's counts are of type int, so longer messages are split.
 constexpr std::size_t kMost = std::size_t{1} << 30;
-/// The size, in bytes, of a message when all processes send to each other.
+/// The longest message, in bytes, when all processes send to each other.
 constexpr std::size_t kMessage = std::size_t{1} << 16;
 
 /// A cluster of the processes that mpirun, srun or another PMIx launcher started together.
@@ -151,7 +151,7 @@ class Mpi final : public Cluster {
     std::size_t number;  ///< Its number among the messages in its direction.
     std::size_t other;   ///< The other process.
     bool comes;
-    std::size_t begin = 0, size = 0;  ///< Bytes of the data in that direction.
+    std::size_t begin = 0, size = 0;  ///< Its bytes, within the data of that direction.
   };
 
   /// Returns the number of messages in transit at the same time from and to each other process. It
@@ -307,7 +307,7 @@ class Mpi final : public Cluster {
     return missing;
   }
 
-  /// Answers the roll call; other processes call it while they wait.
+  /// Answers the roll call of process 0; all other processes call this function while they wait.
   void answer_roll_call() {
     int is_asked = 0;
     ::MPI_Iprobe(0, kWhoIsThere, MPI_COMM_WORLD, &is_asked, MPI_STATUS_IGNORE);
