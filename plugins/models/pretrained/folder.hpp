@@ -8,7 +8,7 @@
 
 namespace pretrained {
 
-/// \returns a text from the folder in the form for messages: on one line, at most 80 bytes.
+/// \returns up to 80 bytes of a text from the folder, for messages: unprintable bytes become \xNN.
 std::string shown(const std::string& text);
 
 /// config.json and the header of model.safetensors, as `save_pretrained` of Hugging Face's
