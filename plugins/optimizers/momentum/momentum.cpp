@@ -51,7 +51,7 @@ class Momentum final : public Optimizer {
   bool is_coordinatewise() const override { return true; }
 
  private:
-  /// Returns the sum of the gradients' weights in v after t = `steps` + 1 steps: 1 - beta^t.
+  /// Returns the divisor of v after t = `steps` + 1 steps: 1 - beta^t, or 1 for heavy_ball.
   double weight_sum(std::uint64_t steps) const {
     return bias_corrected_ ? one_minus_power(beta_, steps + 1) : 1.0;
   }
