@@ -64,7 +64,7 @@ class ByColumn final : public SharesOut {
   bool is_drawn() const override { return false; }
 
  private:
-  /// Reads rows in small groups, so that the other rows of images stay bytes.
+  /// Reads one row at a time, so that rows stored as bytes are not all converted at once.
   std::vector<float> column(const Dataset& train) const {
     std::vector<float> values, features(train.row_size()), target(1);
     values.reserve(train.rows());

@@ -5,7 +5,7 @@ namespace {
 
 using namespace privgrad;
 
-/// Gives every client an equal number of randomly drawn examples, regardless of their content.
+/// Gives every client the same number of random examples, up to one, regardless of their content.
 class Iid final : public SharesOut {
  public:
   explicit Iid(const Params&) {}
