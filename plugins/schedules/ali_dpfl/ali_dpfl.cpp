@@ -70,7 +70,7 @@ class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
     return s / b * std::expm1(x * std::log1p(eta * b)) - eta * s * x;
   }
 
-  /// Returns the number in 1 ... min(2 tau, 100) with the smallest bound (Eq. 13).
+  /// Returns the number up to min(2 now.last, 100) with the smallest bound (Eq. 13).
   std::uint64_t by_search(const FederatedProgress& now) const {
     // Until all estimates exist, keeps the last number of local iterations; the first is 1.
     if (!lipschitz_ || !smoothness_ || !divergence_ || now.last == 0) {
@@ -98,8 +98,9 @@ class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
     return best;
   }
 
-  /// Returns sqrt(1 + (4/mu^2 + 3 C^2 + 2 Gamma T mu + b) / ((2 + 2/T)(C^2 + b))), at most 2 tau,
-  /// where b = d (sigma C / B)^2, T = min(Rs tau, Rc), and tau is the last round's number.
+  /// Returns sqrt(1 + (4/mu^2 + 3 C^2 + 2 Gamma T mu + b) / ((2 + 2/T)(C^2 + b))), at most min(2
+  /// tau, 100), where b = d (sigma C / B)^2, T = min(Rs tau, Rc), and tau is the last round's
+  /// number.
   std::uint64_t by_formula(const FederatedProgress& now) const {
     if (!convexity_ || !heterogeneity_ || now.last == 0) {
       return std::max<std::uint64_t>(1, now.last);

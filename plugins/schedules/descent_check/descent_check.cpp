@@ -5,7 +5,7 @@
 
 namespace {
 
-/// Gives steps more budget once they stop descending: if a released change of the loss is above
+/// Gives steps more budget once they stop descending: if a released change of the loss is not below
 /// -margin, rho = 1 / (2 sigma^2) of all later steps is multiplied by (1 + raise).
 ///
 /// Lee and Kifer detect such steps by a noisy minimum over step sizes including 0, and measure the

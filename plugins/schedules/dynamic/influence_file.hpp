@@ -20,5 +20,5 @@ struct InfluenceFile {
   bool is_unaccounted = false;
 };
 
-/// \throws IoError "FILE:LINE: what is wrong".
+/// \throws IoError that names the file, and for a bad row also the line.
 InfluenceFile read_influence_file(const std::filesystem::path& file);
