@@ -31,8 +31,7 @@ double log_tail_integral(double a, double mu) {
   const auto integrand = [&](double s) {
     return -std::exp(-s * (a + 0.5 * s)) * std::expm1(-mu * s);
   };
-  // For large mu the second factor rises within 1/mu, so the first panel is min(reach/8, 4/mu)
-  // wide.
+  // For large mu the second factor rises within 1/mu: the first panel is min(reach/8, 4/mu) wide.
   double sum = 0.0;
   double left = 0.0;
   double right = std::min(reach / 8.0, 4.0 / mu);

@@ -20,8 +20,7 @@ struct Interval {
 /// ten times as fast as epsilon), or until more points are not allowed (`most_points`, or the
 /// limits on work) or do not help, in which case the note says so.
 ///
-/// A single release needs no grid. Its interval covers rounding errors and the gap between `above`
-/// and `below`.
+/// A single release needs no grid; its interval covers rounding and the gap between the two pairs.
 ///
 /// \param directions  each a list of steps, not empty.
 /// \throws NumericError if a computation fails.

@@ -446,8 +446,7 @@ class Pld final : public Accountant {
         spent_, [](const auto& one) { return one.first.kind == Mechanism::Kind::allocation; });
   }
 
-  /// Returns the relative width to ask for. Laws have a limited number of nodes, so no grid can get
-  /// below kAllocatedWidth with them.
+  /// Returns the relative width to ask for; the nodes of laws allow none below kAllocatedWidth.
   double width() const {
     return has_laws() ? std::max(relative_width_, kAllocatedWidth) : relative_width_;
   }

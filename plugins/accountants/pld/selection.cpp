@@ -16,9 +16,8 @@ using namespace privgrad;
 /// A factor that covers the rounding errors of the few operations behind an answer.
 constexpr double kUpwards = 1.0 + 1e-12;
 
-/// Returns the smallest ln(e^x + (1 / gamma - 1) d(x)) that a search over x in [0, ln(1 / gamma)]
-/// finds; any x gives a bound. The sum is convex in e^x, so golden-section search finds the
-/// minimum.
+/// Returns the smallest ln(e^x + (1 / gamma - 1) d(x)) found for x in [0, ln(1 / gamma)]; any x
+/// gives a bound. The sum is convex in e^x, so golden-section search finds the minimum.
 double least_log_ratio(const std::function<double(double)>& delta, double log_inverse_gamma) {
   constexpr double kLargest = 700.0;
   constexpr double kSection = 0.6180339887498949;

@@ -215,9 +215,8 @@ double SampledGaussian::log_moment(double order) {
   const double margin = std::sqrt(2.0 * kNegligible);
   const double peak = order / sigma_;
   const double far = std::max(order, 2.0) / sigma_;
-  // f^a <= 2^a ((1-q)^a + (q e^x)^a), a sum of two normal densities. The valley between the two is
-  // omitted where this bound is negligible even compared with the q^2/s^2 of a moment of 1 +
-  // q^2/s^2.
+  // f^a <= 2^a ((1-q)^a + (q e^x)^a), a sum of two normal densities. The valley between them is
+  // omitted where this bound is negligible even against q^2/s^2, by which small moments exceed 1.
   const double inner = std::sqrt(2.0 * (kNegligible + order * std::log(2.0) - 2.0 * log_q_ +
                                         2.0 * std::log(std::max(1.0, sigma_))));
   const auto down = [&](double t) { return static_cast<std::int64_t>(std::floor(t / step_)); };
@@ -266,8 +265,7 @@ class ExcessPower {
   }
   /// Returns the maximum between two losses: f^a - 1 - a (f - 1) is convex in f, and 0 at f = 1.
   double most(double low, double high) const { return std::max((*this)(low), (*this)(high)); }
-  /// Bounds the absolute value at complex losses with real parts up to `high`: |f(x + i y)| <=
-  /// f(x).
+  /// Bounds the absolute value for complex losses of real part <= high: |f(x + i y)| <= f(x).
   double beyond(double /*low*/, double high) const {
     return std::exp(std::min(700.0, order_ * log_f(high))) + 1.0 +
            order_ * (q_ + std::exp(std::log(q_) + high));

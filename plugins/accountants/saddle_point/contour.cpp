@@ -415,7 +415,7 @@ double smallest(PrivacyLoss& loss, double near, const Function& f) {
   return boost::math::tools::brent_find_minima(at, centre - 5.0, high, 26).second;
 }
 
-/// Return ln delta, and the epsilon, that Chernoff's inequality proves at the best c.
+/// Return ln delta and the epsilon that Chernoff's inequality proves at the best c.
 double chernoff_delta(PrivacyLoss& loss, double epsilon, double near) {
   return smallest(loss, near, [&](double c, double cumulant) {
     const double rounding = 16.0 * kUlp * (std::abs(cumulant) + c * std::abs(epsilon) + 4.0);

@@ -219,8 +219,7 @@ class SaddlePoint final : public Accountant {
   /// there is no noise.
   template <class Compute>
   PrivacyAnswer answer(double most, const Compute& compute) const {
-    // The largest possible answer is always a valid upper bound; a search for a scale treats it as
-    // too little noise.
+    // The largest answer is always a bound; a search for a scale treats it as too little noise.
     const bool has_next_to_none =
         !std::isfinite(gaussian_square(End::low)) ||
         std::ranges::any_of(spent_.steps, [&](const auto& one) {

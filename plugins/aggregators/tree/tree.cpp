@@ -29,12 +29,11 @@ using namespace privgrad;
 /// the old one. Completion: the last release of a tree gets the noise of a single node over the
 /// whole tree instead of one node per block of the cover, as if steps without data had completed
 /// the tree.
+///
 /// Variance reduction: the estimator "from below" of Honaker (2015). It uses all nodes of a
 /// complete tree, also nodes that no cover uses. A block is estimated by its own node and by the
 /// sum of its halves' estimates, weighted by their precision. With weight w_l for the node of level
-/// l, and K for the fading since an earlier step, the prefix that ends in a block of level b is
-/// estimated by
-/// l, the prefix that ends in a block of level b is estimated by
+/// l, and K for the fading, the prefix that ends in a block of level b is estimated by
 ///
 ///     Z(l) = w_l (K Z_{k - 2^l} + node_l) + (1 - w_l) Z(l-1),    Z(0) = K Z_{k-1} + node_0,
 ///

@@ -38,7 +38,6 @@ class ZipReader {
     return true;
   }
 
-  /// Returns the name of the current member.
   std::string name() const {
     const char* name = ::archive_entry_pathname(entry_);
     return name == nullptr ? "" : name;

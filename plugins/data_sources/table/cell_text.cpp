@@ -203,8 +203,7 @@ void add_with_point(const std::string& digits, std::set<std::string>& to) {
   if (digits.find('.') == digits.npos) to.insert(digits + ".0");
 }
 
-/// Adds the spellings of a number such as "1.5e-05" with e or E, with and without a plus, padded or
-/// not.
+/// Adds the spellings of a number such as "1.5e-05": with e or E, plus or not, padded or not.
 void add_exponents(const std::string& scientific, std::set<std::string>& to) {
   const std::size_t e = scientific.find('e');
   std::set<std::string> mantissas, exponents;

@@ -22,7 +22,6 @@ struct Suggestion {
 /// \returns parameters: columns, and labels and other_label, classes and target_fill, or task and
 ///   target_fill.
 /// \throws ConfigError if there is no such target.
-/// \throws IoError  as read_table(), except for values that do not fit; or if the target has no
-///   suitable values.
+/// \throws IoError as read_table(), except for values that do not fit; also for an unusable target.
 Suggestion suggest_params(const std::vector<TablePart>& parts, const TableForm& form,
                           const std::string& target);

@@ -10,7 +10,6 @@
 
 namespace privgrad::cnn {
 
-/// Returns the names of the presets.
 std::vector<std::string> preset_names();
 
 /// \param activation  the activation to use instead of the preset's own.

@@ -15,7 +15,6 @@ namespace privgrad::dense_models {
 /// \param of_places  whether the outputs may belong to the places of a sequence.
 ParamSpec loss_parameter(bool of_places = false);
 
-/// Returns the parameter `class_weights`.
 ParamSpec class_weights_parameter();
 
 /// \returns a network without nodes, which has its input, the requested loss (by default one that

@@ -12,8 +12,7 @@ using namespace privgrad;
 using Json = nlohmann::json;
 
 /// Adds a dense layer whose weights are stored as [inputs, units], perhaps inside a larger tensor.
-/// \param first  the layer's first unit in the larger tensor; nothing if the tensor is the layer's
-///   own.
+/// \param first  the layer's first unit in the larger tensor; nothing for a tensor of its own.
 std::size_t add_transposed(Builder& builder, std::size_t units, const std::string& name,
                            const std::string& stored, std::optional<std::size_t> first,
                            std::vector<std::size_t> from = {}) {

@@ -99,8 +99,7 @@ class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
   }
 
   /// Returns sqrt(1 + (4/mu^2 + 3 C^2 + 2 Gamma T mu + b) / ((2 + 2/T)(C^2 + b))), at most min(2
-  /// tau, 100), where b = d (sigma C / B)^2, T = min(Rs tau, Rc), and tau is the last round's
-  /// number.
+  /// tau, 100), where b = d (sigma C / B)^2, T = min(Rs tau, Rc), and tau is the last number.
   std::uint64_t by_formula(const FederatedProgress& now) const {
     if (!convexity_ || !heterogeneity_ || now.last == 0) {
       return std::max<std::uint64_t>(1, now.last);

@@ -119,8 +119,8 @@ class Axis {
       first_im = R::load(in.im);
       middle_im = R::load(in.im + half * step);
     }
-    // By exp(i x) = cos x + i sin x, c + i s is frequency k of the backward transform, and the
-    // opposite frequency of the forward transform; c - i s is the other one of each pair.
+    // By exp(i x) = cos x + i sin x, the backward transform has c + i s at frequency k, and c - i s
+    // at the opposite frequency. In the forward transform, the two are exchanged.
     const auto put = [&](std::size_t k, Lanes c, Lanes c_im, Lanes s, Lanes s_im) {
       c += k % 2 != 0 ? first - middle : first + middle;
       c_im += k % 2 != 0 ? first_im - middle_im : first_im + middle_im;
