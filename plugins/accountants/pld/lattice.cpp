@@ -20,7 +20,7 @@ constexpr double kTiny = 4.0 * std::numeric_limits<double>::denorm_min();
 constexpr double kLargestLoss = 700.0;
 constexpr std::size_t kMostCells = std::size_t{1} << 24;
 
-// About the largest product of a cell's weight and w^2, where w is its width in steps. It adds a
+// About the largest product of a cell's weight and w^2, for a width of w steps. Such a cell adds a
 // variance of about weight * (w h)^2, far less than the h^2 that all narrow cells add together.
 constexpr double kWideCell = 1e-3;
 constexpr double kLargestTiltInCell = 0.25;
