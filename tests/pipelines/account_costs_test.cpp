@@ -36,4 +36,22 @@ TEST_CASE("an account reserves what the client costs that costs most, also where
   CHECK(account.spent(*filter).value == 0.0);
 }
 
+TEST_CASE("verification does not ask for the plugin of a run's account, which decides no number",
+          "[account][verify]") {
+  Experiment experiment(kCentral,
+                        {"seed=null", "mode=release", "data.size=200", "privacy.accountant=pld",
+                         "privacy.adjacency=add_or_remove_one", "privacy.account=rows.account"});
+  core::DataAccount::open(experiment.dir() / "rows.account",
+                          {.name = "rows",
+                           .adjacency = Adjacency::add_or_remove_one,
+                           .unit = PrivacyUnit::example,
+                           .target_epsilon = 50.0,
+                           .target_delta = 1e-5,
+                           .accountant = "{kind: rdp_filter, order: 16}"});
+  experiment.run();
+  const core::Verification verification = check(experiment.run_dir());
+  CHECK(verify::all_of(verification.problems).empty());
+  CHECK_THAT(verify::all_of(verification.notes), !ContainsSubstring("not the files"));
+}
+
 }  // namespace verify
