@@ -190,7 +190,7 @@ def beyond(random: np.random.Generator, changes: dict[str, Any]) -> dict[str, An
     """Adds changes that go in one to three ways beyond a policy of epsilon 2 for release."""
     ways = [
         lambda: {"privacy.target_epsilon": float(random.uniform(2.2, 50))},
-        lambda: {"privacy.target_delta": float(10 ** random.uniform(-3.9, -1.1))},
+        lambda: {"privacy.target_delta": float(10 ** random.uniform(-3.9, -2.4))},
         lambda: {"mode": "research"},
         lambda: {"mode": "research", "privacy.noise": "off"},
         lambda: {"mode": "research", "seed": int(random.integers(100))},

@@ -45,7 +45,7 @@ TEST_CASE("verification does not ask for the plugin of a run's account, which de
                           {.name = "rows",
                            .adjacency = Adjacency::add_or_remove_one,
                            .unit = PrivacyUnit::example,
-                           .target_epsilon = 50.0,
+                           .target_epsilon = 500.0,
                            .target_delta = 1e-5,
                            .accountant = "{kind: rdp_filter, order: 16}"});
   experiment.run();
