@@ -16,12 +16,10 @@ using namespace privgrad;
 using matrix_noise::Workload;
 
 /// Releases each step's gradient with the noise of a matrix mechanism whose inverse is banded: step
-/// t adds its own noise, sigma_t zeta_t, and a_j sigma_{t-j} zeta_{t-j} for the bands - 1 preceding
-/// steps. With a_j < 0 this subtracts part of the noise that those steps have added, so that sums
-/// over steps, which training computes, have less noise (Kalinin, McKenna, Upadhyay and Lampert
-/// 2025).
-///
-/// The cost follows from the recipes and the order of the examples, for any coefficients.
+/// t adds sigma_t zeta_t, its own noise, and a_j sigma_{t-j} zeta_{t-j} for j = 1, ..., bands - 1.
+/// With a_j < 0 this subtracts part of the noise of the preceding steps, so that sums over steps,
+/// which training computes, have less noise (Kalinin, McKenna, Upadhyay and Lampert 2025). For any
+/// coefficients, the cost follows from the recipes and the order of the examples.
 ///
 /// With `form: banded`, the optimisation chooses the coefficients c of a matrix C with few bands,
 /// and a contains the first coefficients of 1 / c: the noising matrix N is nearly the inverse of C,
@@ -130,7 +128,7 @@ class Matrix final : public Aggregator {
                       .noise = {plan.noise_multipliers.begin(), plan.noise_multipliers.end()},
                       .participations = participations_of(plan)};
     workload.spacing = std::max<std::uint64_t>(1, plan.steps / workload.participations);
-    // Uses only the proportions of the noise, so the scale of the noise does not affect the result.
+    // Scales the noise to a largest value of 1, so that only its proportions affect the result.
     const double largest = *std::ranges::max_element(workload.noise);
     for (double& value : workload.noise) value /= largest;
     if (!weighs_) return workload;

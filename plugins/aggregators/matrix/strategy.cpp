@@ -9,14 +9,14 @@
 namespace matrix_noise {
 
 std::vector<double> squared_errors(const Workload& workload, std::size_t bands, bool older_noise) {
-  // Element (t, u) of A N is sum_j a_j weight_{u+j} p_{t-u-j} times the noise of step u, or of step
-  // u + j, with p_e = 1 - momentum^(e+1).
+  // Element (t, u) of A N is sum_j a_j weight_{u+j} p_{t-u-j} noise_u (without older_noise:
+  // noise_{u+j}), with p_e = 1 - momentum^(e+1).
   std::vector<double> products(bands * bands, 0.0);
   const double beta = workload.momentum;
   std::vector<double> powers{1.0};
   for (std::uint64_t i = 0; i < 2 * workload.steps + bands; ++i)
     powers.push_back(powers.back() * beta);
-  // sum over e < length of p_e p_{e+apart}
+  // Returns the sum of p_e p_{e+apart} over e < length.
   const auto sum_of_products = [&](std::uint64_t length, std::size_t apart) {
     const auto all = static_cast<double>(length);
     if (beta == 0.0) return all;
@@ -254,7 +254,7 @@ class Minimiser {
   double value_ = 0.0;
 };
 
-/// Returns the best of the local minima found from these starting points.
+/// Returns the best of the local minima found from `starts`.
 std::vector<double> best_from(Objective& errors, std::vector<std::vector<double>> starts) {
   std::vector<double> best;
   double least = std::numeric_limits<double>::infinity();

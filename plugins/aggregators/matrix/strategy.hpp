@@ -34,8 +34,8 @@ class Objective {
   virtual double most() const = 0;
 };
 
-/// Returns [bands x bands] products: ||A N||_F^2 = sum_ij a_i a_j products_ij, N banded.
-/// \param older_noise  N_{t,t-j} = a_j noise_{t-j}; otherwise a_j noise_t.
+/// Returns the products, [bands, bands], with ||A N||_F^2 = sum_ij a_i a_j products_ij.
+/// \param older_noise  whether N_{t,t-j} is a_j noise_{t-j}; otherwise it is a_j noise_t.
 std::vector<double> squared_errors(const Workload& workload, std::size_t bands, bool older_noise);
 
 /// The objective for N_{t,t-j} = a_j noise_{t-j}, a_0 = 1, as a function of the coefficients a.
@@ -44,8 +44,9 @@ class InverseErrors final : public Objective {
   /// \param bands  the bands of N, > 0.
   InverseErrors(const Workload& workload, std::size_t bands);
 
-  /// sens^2 = sum_r (y_r / noise_r)^2 with (a * y)_t = [t is one of the participations]. This
-  /// formula is correct if C >= 0, which holds for coefficients between least() and most().
+  /// sens^2 = sum_t (y_t / noise_t)^2, where the convolution (a * y)_t is 1 in the steps of the
+  /// participations and 0 in others. This is correct if C >= 0, as for coefficients between least()
+  /// and most().
   double operator()(std::span<const double> a, std::span<double> gradient) override;
   double least() const override { return -1.0; }
   double most() const override { return 0.0; }
@@ -88,7 +89,7 @@ std::vector<double> power_of_inverse(double gamma, double momentum, std::size_t 
 /// for half as many bands and for two bands.
 std::vector<double> minimised_inverse(const Workload& workload, std::size_t bands);
 
-/// Returns the c with 0 <= c_j <= 1 that has the smallest BandedErrors, found in the same way.
+/// Returns the c with 0 <= c_j <= 1 and the least BandedErrors, searched as in minimised_inverse().
 std::vector<double> minimised_banded(const Workload& workload, std::size_t bands,
                                      std::size_t terms);
 

@@ -33,7 +33,8 @@ using namespace privgrad;
 /// Variance reduction: the estimator "from below" of Honaker (2015). It uses all nodes of a
 /// complete tree, also nodes that no cover uses. A block is estimated by its own node and by the
 /// sum of its halves' estimates, weighted by their precision. With weight w_l for the node of level
-/// l, and K for the fading, the prefix that ends in a block of level b is estimated by
+/// l, and K = momentum^s for a release s steps earlier, the prefix that ends in a block of level b
+/// is estimated by
 ///
 ///     Z(l) = w_l (K Z_{k - 2^l} + node_l) + (1 - w_l) Z(l-1),    Z(0) = K Z_{k-1} + node_0,
 ///
@@ -84,8 +85,8 @@ class Tree final : public Aggregator {
                  kTheorem}};
   }
 
-  /// T log2(T) = epsilon N n / sqrt(d ln(1/delta)), with n steps in an epoch. At this T, alpha is
-  /// 1/n.
+  /// T log2(T) = epsilon N n / sqrt(d ln(1/delta)), for N examples, n steps in an epoch and d
+  /// parameters. At this T, alpha is 1/n.
   std::optional<AutoValue> auto_steps(const RunFacts& run) const override {
     if (!is_momentum_) {
       throw ConfigError(

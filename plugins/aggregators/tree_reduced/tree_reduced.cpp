@@ -201,7 +201,8 @@ class TreeReduced final : public Aggregator, public UsesGradientDifferences {
     }
   }
 
-  /// Returns the bound, in clip norms, on differences of gradients at iterates this far apart.
+  /// Returns the bound, in clip norms, on differences of gradients at iterates `learning_rates`
+  /// apart.
   double allowed(double learning_rates, double clip_norm) const {
     return std::min(2.0, smoothness_ * learning_rates / clip_norm);
   }
