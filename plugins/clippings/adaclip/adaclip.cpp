@@ -20,8 +20,8 @@ using namespace privgrad;
 /// the smallest possible (Theorem 2).
 ///
 /// Both mean and variance follow from the releases r, which include noise of standard deviation
-/// sigma in each coordinate: the gradient of a step is b r + m, so b r is its difference from the
-/// mean, and b^2 (r^2 - sigma^2) is an estimate of its variance.
+/// sigma in each coordinate: the gradient of a step is b r + m, so b r is the gradient's difference
+/// from the mean, and b^2 (r^2 - sigma^2) is an estimate of the variance.
 ///
 ///     s^2 <- variance_decay s^2 + (1 - variance_decay) clamp(b^2 (r^2 - sigma^2))
 ///     m   <- mean_decay m + (1 - mean_decay) (b r + m)
@@ -29,10 +29,10 @@ using namespace privgrad;
 /// These are products, sums and square roots in a fixed order, so they have the same bits on every
 /// processor.
 ///
-/// (The mean of B examples has a variance B times smaller than one example's, so if examples share
+/// The mean of B examples has a variance B times smaller than one example's, so if examples share
 /// no direction, s is too small by sqrt(B), and w is clipped. Then only the clip norm and the
 /// proportions of s matter. The paper uses exactly this estimate, and calls the smallest and
-/// largest variance h_1 and h_2)
+/// largest variance h_1 and h_2.
 ///
 /// State: m and s^2; b follows from them.
 class AdaClip final : public Clipping, public CoordinateScaling {
