@@ -20,8 +20,8 @@ using namespace privgrad;
 ///
 /// State: m, if momentum is not 0.
 ///
-/// `schedules.learning_rate: auto` is 1/sqrt(n T), with n = N/B steps in an epoch. This is eta in
-/// Tran and Cutkosky's Theorems 6 and 9, which they print for batches of one.
+/// `schedules.learning_rate: auto` is 1/sqrt(n T), for T steps, n = N/B of them in an epoch. This
+/// is eta in Tran and Cutkosky's Theorems 6 and 9, which they print for batches of one.
 class NormalizedSgd final : public Optimizer {
  public:
   explicit NormalizedSgd(const Params& params) : momentum_(params.real("momentum")) {}
