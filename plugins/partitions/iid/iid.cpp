@@ -5,7 +5,7 @@ namespace {
 
 using namespace privgrad;
 
-/// Gives every client the same number of random examples, up to one, regardless of their content.
+/// Deals out the examples at random, so that the clients' numbers of examples differ by at most 1.
 class Iid final : public SharesOut {
  public:
   explicit Iid(const Params&) {}
