@@ -16,14 +16,13 @@ using namespace privgrad;
 /// Row i takes part only in the steps i mod cycle, i mod cycle + cycle, ..., in each of them with a
 /// separate coin (Choquette-Choo et al. 2023, Algorithm 2). With N rows and batches of B rows on
 /// average, the coins have probability B cycle / N: a row is drawn as often as with poisson, and
-/// its steps are at least `cycle` apart, as strategies with that many bands require.
+/// its steps are at least `cycle` apart, as matrices C with `cycle` bands require.
 ///
 /// Accounting: the row in which neighbours differ can be in only one of a cycle's steps, the same
 /// step for both, because neighbours have the same row numbers (hence not under add_or_remove_one).
 /// Given the other rows' coins, the releases of all other steps in the cycle depend on that row
-/// only through earlier releases. So a cycle costs one Poisson-sampled release. It is charged as
-/// the most expensive release of the cycle, because the charge does not distinguish groups. The
-/// charge is made at the cycle's first step.
+/// only through earlier releases. So a cycle costs one Poisson-sampled release. The charge, made at
+/// the cycle's first step, is for the most expensive release of the cycle, whatever i mod cycle is.
 class CyclicPoisson final : public Sampler {
  public:
   explicit CyclicPoisson(const Params& params)

@@ -97,8 +97,8 @@ class Shuffle final : public Sampler, public PublicOrder {
   SamplingPlan plan_;
   std::uint64_t epoch_steps_ = 1;
   std::vector<std::uint32_t> order_;
-  // The epoch and the random source for which order_ was drawn. A run has one source, which start()
-  // forgets.
+  // The epoch and the random source for which order_ was drawn. Each run has its own source, so
+  // start() resets this.
   std::optional<std::pair<std::uint64_t, const RandomSource*>> shuffled_epoch_;
 };
 
