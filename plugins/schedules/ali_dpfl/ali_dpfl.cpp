@@ -13,7 +13,7 @@ using namespace privgrad;
 
 constexpr std::uint64_t kMost = 100;
 
-/// Chooses the local iterations that minimise a bound on the loss, given the rest of two budgets:
+/// Chooses the local iterations that minimise a bound on the loss, given two remaining budgets:
 /// rounds of communication (Rs), and local steps that the privacy budget pays for (Rc).
 class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
  public:
@@ -99,7 +99,8 @@ class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
   }
 
   /// Returns sqrt(1 + (4/mu^2 + 3 C^2 + 2 Gamma T mu + b) / ((2 + 2/T)(C^2 + b))), at most min(2
-  /// tau, 100), where b = d (sigma C / B)^2, T = min(Rs tau, Rc), and tau is the last number.
+  /// tau, 100), where mu is the convexity, C the clip norm, Gamma the heterogeneity, b = d (sigma C
+  /// / B)^2, T = min(Rs tau, Rc) and tau = now.last.
   std::uint64_t by_formula(const FederatedProgress& now) const {
     if (!convexity_ || !heterogeneity_ || now.last == 0) {
       return std::max<std::uint64_t>(1, now.last);

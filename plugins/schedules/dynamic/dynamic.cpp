@@ -77,7 +77,7 @@ double gamma_of(const Params& influence) {
                     ", allowed is above 0");
 }
 
-/// The optimal noise for an influence, up to its scale, which the core finds.
+/// The optimal noise for an influence; the core finds its scale.
 class Dynamic final : public Schedule {
  public:
   explicit Dynamic(const Params& params)
@@ -98,7 +98,7 @@ class Dynamic final : public Schedule {
     if (horizon.steps == 0) throw ConfigError("dynamic: there are no steps");
     const std::uint64_t steps = horizon.steps;
     influence_ = influence_of(steps);
-    // The noise is for a budget of 1; the core finds the scale.
+    // A budget of 1, because the core finds the scale.
     noise_ = is_exponential_ ? exponentially_allocated_noise(steps, gamma_, 1.0)
                              : allocated_noise(influence_, 1.0);
     if (form_ != "exponential_decay") return;

@@ -7,7 +7,7 @@ using namespace privgrad;
 
 /// The same noise at every step, as much as the budget requires. The schedule is a shape of ones,
 /// which the core scales until the guarding accountant meets the target. Under zCDP the scale
-/// becomes sqrt(T/R), where R is twice the budget in rho.
+/// becomes sqrt(T/R) for T steps, where R is twice the budget in rho.
 class Uniform final : public Schedule {
  public:
   explicit Uniform(const Params&) {}
