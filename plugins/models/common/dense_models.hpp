@@ -17,8 +17,8 @@ ParamSpec loss_parameter(bool of_places = false);
 
 ParamSpec class_weights_parameter();
 
-/// \returns a network without nodes, which has its input, the requested loss (by default one that
-///   suits the targets), and the class weights.
+/// \returns a network without nodes that has its input, the class weights, and the requested loss,
+///   by default a loss that suits the targets.
 Network begun_network(const Params& params, const ExampleShape& input);
 
 /// \returns the number of outputs that the loss needs for targets of this kind.

@@ -62,7 +62,6 @@ bool contains(const std::vector<std::string_view>& names, std::string_view name)
   return std::ranges::find(names, name) != names.end();
 }
 
-/// One entry of the list.
 class Entry {
  public:
   Entry(Form form, const Params& given, std::size_t index)

@@ -14,7 +14,7 @@ namespace privgrad::layer_list {
 enum class Form { chain = 1, graph };
 
 /// Returns a parameter that is a list of objects, each with its kind and the keys of that kind.
-/// \param name  the name of the parameter: "layers".
+/// \param name  the parameter's name, such as "layers".
 ParamSpec parameter(Form form, const std::string& name, const std::string& doc);
 
 /// \returns the layers of a chain as the manifest lists them.
@@ -23,7 +23,8 @@ ParamSpec parameter(Form form, const std::string& name, const std::string& doc);
 std::vector<ChainLink> chain_from(const std::vector<Params>& given);
 
 /// \returns the nodes of a graph as the manifest lists them.
-/// \throws ConfigError as above; also for an input that no earlier node makes, or a repeated name.
+/// \throws ConfigError as chain_from() does; also for an input that no earlier node makes, or a
+///   repeated name.
 std::vector<Node> graph_from(const std::vector<Params>& given);
 
 }  // namespace privgrad::layer_list

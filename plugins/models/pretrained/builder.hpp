@@ -1,4 +1,4 @@
-// The common part of the builders of all families.
+// Helpers for the builders of all families of models.
 #pragma once
 
 #include <array>
@@ -40,8 +40,8 @@ class Builder {
   void store_as(privgrad::TensorSource source, const std::string& tensor = "weight");
 
   /// Adds the table of tokens, and the mask of the tokens.
-  /// \throws ConfigError if the examples are not sequences, or are longer than `places`, unless
-  ///   that is 0.
+  /// \param places  the longest sequence; 0: any length.
+  /// \throws ConfigError if the examples are not sequences, or are longer than `places`.
   void add_tokens(const privgrad::Shape& features, std::size_t places, std::size_t width,
                   const std::string& table);
 

@@ -55,7 +55,7 @@ const std::set<std::string>& harmless() {
   return names;
 }
 
-/// Adds the tokens' rows and the places' rows, and normalises the sums.
+/// Adds the rows of tokens and of places to each other, and normalises the sums.
 void add_tokens(Folder& folder, const Shape& features, std::size_t width, double epsilon,
                 const std::string& first_row, Builder& builder) {
   builder.add_tokens(features, folder.size("max_position_embeddings"), width,
@@ -115,7 +115,7 @@ Body distilbert(Folder& folder, const Shape& features) {
   Builder builder(folder, folder.prefix("distilbert"));
   const std::size_t width = folder.size("dim");
   constexpr double kEpsilon = 1e-12;
-  folder.ignore({"sinusoidal_pos_embds"});  // the file has the rows in both cases
+  folder.ignore({"sinusoidal_pos_embds"});  // the file has these rows anyway
   add_tokens(folder, features, width, kEpsilon, "", builder);
   const Layer activation = activation_of(folder, folder.text("activation", "gelu"));
   for (std::size_t i = 0; i < layers_of(folder, "n_layers"); ++i) {

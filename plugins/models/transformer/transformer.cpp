@@ -113,7 +113,7 @@ class Transformer final : public dense_models::DenseModel {
     if (text("norm") == "rms") return RmsNorm{.epsilon = 1e-6};
     return LayerNorm{};
   }
-  /// Returns a dense layer for each place, by custom without biases if the norms are RMS norms.
+  /// Returns a dense layer for each place; with RMS norms it has no biases, as is customary.
   Dense dense(std::size_t units) const {
     return {.units = units, .per_place = true, .no_bias = text("norm") == "rms"};
   }
