@@ -1,4 +1,4 @@
-// The parameter `axis`: for transforms of channels, the axis of an example that holds its channels.
+// The parameter `axis`: which axis of an example holds its channels.
 #pragma once
 
 #include <cstddef>

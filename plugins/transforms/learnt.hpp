@@ -22,8 +22,8 @@ class LearntTransform : public Transform, public BoundedStatistic {
   bool is_restorable() const override { return true; }
 
  protected:
-  /// The margin of bounds for rounding to float32: without it, a bound could shorten contributions
-  /// that only rounding has made too long.
+  /// Bounds are multiplied by this, so that they do not shorten contributions that only rounding to
+  /// float32 has made too long.
   static constexpr double kAbove = 1.0 + 1e-6;
 
   LearntTransform(std::string who, const Params& params)
@@ -33,8 +33,8 @@ class LearntTransform : public Transform, public BoundedStatistic {
 
   [[noreturn]] void refuse(const std::string& what) const { throw ConfigError(who_ + ": " + what); }
 
-  /// Checks that the parameter that bounds an example is given if and only if the statistic is
-  /// private.
+  /// Checks that the bound on an example is given if and only if the statistic is private.
+  /// \param name  the parameter that is the bound.
   /// \param what  what the parameter bounds, and how to choose it.
   void check_bound(const Params& params, const std::string& name, const std::string& what) const {
     if (params.has(name) == noise_.has_value()) return;

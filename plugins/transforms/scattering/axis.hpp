@@ -87,7 +87,7 @@ class Axis {
     Lanes cosine{}, sine{};
   };
 
-  /// Computes sum and difference of each pair of elements with one cosine, [length / 2 - 1, 4].
+  /// Computes sum and difference of each pair of elements that share a cosine, [length / 2 - 1, 4].
   template <std::size_t kWidth, bool kReal>
   [[gnu::always_inline]] inline void fold(Complex in, std::size_t step, float* pairs) const {
     using R = Register<kWidth>;

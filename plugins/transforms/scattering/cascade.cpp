@@ -191,7 +191,7 @@ template <std::size_t kLanes>
 
 /// Computes |x * psi| for all angles of a scale, at every 2^scale-th pixel: [height, width, lanes]
 /// of that resolution. Subsampling pixels means adding up the frequencies that alias.
-/// \param step  distance between two numbers of the spectrum of x.
+/// \param step  the distance between neighbouring numbers of the spectrum of x.
 [[gnu::always_inline]] inline void Cascade::filter(const Level& level, Complex spectrum,
                                                    std::size_t step, std::size_t scale,
                                                    Workspace& space, float* moduli) const {

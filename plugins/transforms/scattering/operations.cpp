@@ -22,8 +22,8 @@ void append(Operations& operations, Operations more) {
   for (auto& one : more) operations.push_back(std::move(one));
 }
 
-/// Returns the factor, from exp(sign 2 pi i k m / n), between the real or imaginary part of a term
-/// and the real or imaginary part of the sum.
+/// Returns the factor with which a real or imaginary part of a term enters a real or imaginary part
+/// of the sum, if the term is multiplied by exp(sign 2 pi i k m / n).
 double turn(int sign, std::size_t k, std::size_t m, std::size_t n, bool to_imaginary,
             bool from_imaginary) {
   const double angle =
@@ -34,8 +34,8 @@ double turn(int sign, std::size_t k, std::size_t m, std::size_t n, bool to_imagi
 
 enum class Kind { real = 1, complex };
 
-/// Returns the Fourier transform of n numbers, at every step-th frequency: [parts, n] to [2, n /
-/// step], real parts first; real input has one part.
+/// Returns the matrix of the Fourier transform of n numbers, at every step-th frequency. It maps
+/// [parts, n] to [2, n / step], real parts first; real input has one part.
 Matrix fourier(int sign, std::size_t n, Kind kind, std::size_t step = 1, double factor = 1.0) {
   const std::size_t parts = kind == Kind::real ? 1 : 2;
   Matrix result;
