@@ -24,27 +24,27 @@ constexpr double kPointsForTiny = 0x1p16;
 
 // Smaller grids cost almost nothing, so they are refined even if the last refinement did not help.
 constexpr std::size_t kLargeSize = std::size_t{1} << 17;
-// The same limit for pairs that are known only from two sides, where refining stops helping
-// earlier.
+// The same limit for pairs that are known only from two sides, for which refining soon stops
+// helping.
 constexpr std::size_t kLargeSizeOfSides = std::size_t{1} << 12;
 
 // The largest window of few frequencies: nothing is stored for it, but its indices have a limit.
 constexpr double kMostFrequencies = 0x1p24;
-// The most values that are computed for each step if few frequencies matter.
+// The most values to compute for each distinct step if few frequencies matter.
 constexpr double kMostValues = 0x1p19;
 
-// With few frequencies and at most this many distinct steps, the interval is narrowed further, by
+// With few frequencies and at most kFewSteps distinct steps, the interval is narrowed further, by
 // the factor kNarrower.
 constexpr std::size_t kFewSteps = 4;
 constexpr double kNarrower = 0.05;
 
-// Treating large losses as infinite may cost this share of delta, multiplied by the requested
-// relative width of the interval.
+// The delta that may be lost by treating large losses as infinite, divided by delta and by the
+// requested relative width of the interval.
 constexpr double kCutShare = 1e-3;
 constexpr double kNoCut = -1000.0;
 
-// In the first pass, the interval may be wider than requested by at most this factor. The result
-// also shows which directions cannot affect the answer.
+// The first pass accepts an interval this many times wider than requested. Its result also shows
+// which directions cannot affect the answer.
 constexpr double kFirstWidth = 64.0;
 
 /// Returns the interval of a single release, from its hockey-stick divergence.
@@ -81,8 +81,8 @@ Interval one_release(const Step& step, const Question& question) {
 }
 
 /// Returns the interval that the largest loss of a composition proves without any grid: delta = E
-/// (1 - e^(epsilon - loss))_+ is at least the contribution of the largest loss, mass * (1 -
-/// e^(epsilon - loss)), and at most this contribution for a mass of 1.
+/// (1 - e^(epsilon - loss))_+ is at least mass * (1 - e^(epsilon - loss)) for the largest loss and
+/// its mass, and at most this number for a mass of 1.
 Interval from_supremum(const std::vector<Step>& steps, const Question& question) {
   double loss = 0.0;
   double log_mass = 0.0;
@@ -135,7 +135,7 @@ class Direction {
     return question_.wants_epsilon ? std::max(upper_, 0.01 * plan_.deviation) : upper_;
   }
 
-  /// True once the interval is `width` times its scale or less.
+  /// Whether the interval is at most `width` * scale() wide.
   bool within(double width) const {
     if (!question_.wants_epsilon && (upper_ <= kNothing || closed_)) return true;
     const double wanted = is_tiny() ? std::max(0.5, width) : width;
@@ -175,7 +175,8 @@ class Direction {
     return !question_.wants_epsilon && (upper_ < kTiny || plan_.log_delta < std::log(kTiny));
   }
 
-  /// Returns the grid's step for a width: at first from the plan, later from the last width.
+  /// Returns the grid's step for a width: at first by the plan, later by the width of the last
+  /// interval.
   double next_step(double width) const {
     if (step_ == 0.0) {
       const double epsilon = std::max(plan_.epsilon, 0.01 * plan_.deviation);
@@ -183,8 +184,8 @@ class Direction {
     }
     const double found = width_of_last_ / std::max(scale(), std::numeric_limits<double>::min());
     if (!std::isfinite(found)) return 0.25 * step_;
-    // The error is of second order in the step, except for the part from wide cells, of which a
-    // finer grid has more.
+    // The error is of second order in the step, except for the share of wide cells, which is larger
+    // on a finer grid.
     const double factor =
         is_spectral_ ? std::pow(0.85 * width / found, 1.0 / 1.8) : std::sqrt(0.7 * width / found);
     return step_ * std::clamp(factor, 0.02, 0.7);
@@ -236,7 +237,7 @@ class Direction {
     return std::ldexp(std::floor(mantissa * 0x1p30) * 0x1p-30, exponent);
   }
 
-  /// Composes with this layout. \returns whether the layout gives a curve.
+  /// Composes with this layout. \returns false if the composition needs transforms but has none.
   bool run(const Layout& layout) {
     const std::optional<Curve> composed = compose(steps_, *scout_, layout);
     if (!composed) return false;

@@ -18,9 +18,9 @@ using namespace privgrad;
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Returns r, the relative error of a transform x -> X: the error is at most r ||x||_1 in every
-/// |X_f|, because each stage applies one product and a few sums on the way from x_j to X_f, and at
-/// most r ||X||_2 in the 2-norm (Higham 2002, Theorem 24.2). Each factor of two in the size costs a
+/// Returns r such that a transform x -> X has an error of at most r ||x||_1 in every |X_f|, because
+/// each stage applies one product and a few sums on the way from x_j to X_f, and of at most r
+/// ||X||_2 in the 2-norm (Higham 2002, Theorem 24.2). Each factor of two in the size costs a
 /// twiddle factor, whose angle of up to 2 pi carries two roundings (14 units of rounding), a
 /// product, and three sums; 24 units (12 ulps) cover all of these.
 double transform_error(std::size_t size) {
@@ -342,16 +342,16 @@ TransformNoise transform_noise(const Composer& composer, double steps, const Lay
   };
   const double upper_noise = noise_of_factors(product.upper_majorant);
   const double lower_noise = noise_of_factors(product.lower_majorant);
-  // Both sums were transformed back together. The exact sums are at most the result (cut off at 0)
-  // plus the rounding noise; 1e-120 is more than all underflows together.
+  // Both sums were transformed back together. The exact sums are at most the computed ones (cut off
+  // at 0) plus the rounding noise; 1e-120 is more than all underflows together.
   const double norm = std::sqrt(sum_of_squares(upper) + sum_of_squares(lower));
   const double shared = 2.0 * own * (norm + upper_noise + lower_noise) + 1e-120;
   const double kernel = root_of_kernel_squares(layout);
   return {(upper_noise + shared) * kernel, (lower_noise + shared) * kernel};
 }
 
-/// The most distinct steps that are stored, with some 2000 points each. Larger compositions are
-/// processed one step at a time.
+/// The most distinct steps whose factors, of some 2000 points each, are stored. Compositions of
+/// more steps are processed one step at a time.
 constexpr std::size_t kMostKept = 1024;
 
 /// Sets the scale of the upper bound, `outside` and `at_infinity`; `up` is a Curve::Bound.
@@ -579,8 +579,8 @@ std::size_t Curve::first_within(double delta) const {
 }
 
 double Curve::upper_epsilon(double delta) const {
-  // Two neighbouring points prove the result if the first has a bound above delta, and the second
-  // does not.
+  // The result is proved by two neighbouring points of which only the first has a bound above
+  // delta.
   if (upper_at(layout_.size - 1) > delta) {
     const double left_over = delta - upper_.at_infinity;
     if (!(left_over > 0.0) || layout_.tilt == 0.0) return kInfinity;

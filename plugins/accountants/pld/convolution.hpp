@@ -18,9 +18,9 @@ struct Layout {
   std::size_t size = 0;  ///< Points of the window.
   double tilt = 0.0, high_order = 0.0, far_order = 0.0, low_order = 0.0;
   double cut = 0.0;  ///< The delta that may be lost by treating large losses as infinite.
-  /// The most values, for each step and point of the window, that may be computed to obtain the
-  /// relevant frequencies one by one (each value takes some 5 ns); if more are needed, the window
-  /// is transformed as a whole, in some 300 ns per point.
+  /// The most values, per step and point of the window, to compute for finding the relevant
+  /// frequencies one by one (each value takes some 5 ns); if more are needed, the window is
+  /// transformed as a whole, in some 300 ns per point.
   double work_for_point = 16.0;
   /// Whether the window may be larger than transforms allow, because it is never stored. There is
   /// then no curve unless all relevant frequencies can be computed one by one.
@@ -35,7 +35,7 @@ class Curve {
   double upper_delta(double given) const;
   double lower_delta(double given) const;
 
-  /// Whether the curve comes from few frequencies, without a transform of the window.
+  /// Whether the curve was computed from few frequencies, without a transform of the window.
   bool is_spectral() const { return upper_.spectrum.has_value(); }
 
   /// Return bounds on the smallest epsilon >= 0 whose delta is at most `delta`. The upper bound is
@@ -93,7 +93,7 @@ class Curve {
 ///   (Canonne, Kamath and Steinke 2020, Proposition 12);
 /// - the rounding errors of masses, sums and moments, as relative errors to the power of n.
 ///
-/// \returns nothing only if the layout forbids transforms but they are needed.
+/// \returns nothing if transforms are needed but `layout` forbids them.
 /// \throws NumericError if an intermediate number is unusable.
 std::optional<Curve> compose(const std::vector<Step>& steps, const Scout& scout,
                              const Layout& layout);

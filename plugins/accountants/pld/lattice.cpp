@@ -20,8 +20,9 @@ constexpr double kTiny = 4.0 * std::numeric_limits<double>::denorm_min();
 constexpr double kLargestLoss = 700.0;
 constexpr std::size_t kMostCells = std::size_t{1} << 24;
 
-// About the largest product of a cell's weight and w^2, for a width of w steps. Such a cell adds a
-// variance of about weight * (w h)^2, far less than the h^2 that all narrow cells add together.
+// About the largest product of a cell's weight and w^2, for a width of w steps of size h. Such a
+// cell adds a variance of about weight * (w h)^2, far less than the h^2 of all narrow cells
+// together.
 constexpr double kWideCell = 1e-3;
 constexpr double kLargestTiltInCell = 0.25;
 
@@ -73,7 +74,7 @@ Excess excess_over(const Loss& g, const Cell& cell) {
   return excess_over(g, cell.q, cell.difference, cell.q_error, cell.difference_error);
 }
 /// Return P(A) - e^g Q(A), as P(A) - Q(A) - (e^g - 1) Q(A), where A are the losses above or below
-/// the threshold of `t`.
+/// g.
 Excess excess_above(const Loss& g, const Tails& t) {
   return excess_over(g, t.q_above, t.difference, 2.0 * t.relative_error * t.q_above + kTiny,
                      t.difference_error);
@@ -200,10 +201,10 @@ Nodes nodes_of(const LossPair& pair, const Grid& grid) {
   return nodes;
 }
 
-/// Ensures that the curve through the nodes is nowhere below H. As it is convex and piecewise
-/// linear, this must hold at each node x_i. The height at x_i comes from the cells above. If mass m
-/// moves from this node up to the next, the height rises by m (1 - x_i / x_(i+1)) at this node, and
-/// below it in proportion to x. Errors that can lower the curve:
+/// Ensures that the curve through the nodes is nowhere below H. As the curve is convex and
+/// piecewise linear, this must hold at each node x_i. The curve's height at x_i comes from the
+/// cells above. If mass m moves from this node up to the next, the height rises by m (1 - x_i /
+/// x_(i+1)) at this node, and below it in proportion to x. Errors that can lower the curve:
 /// - errors of the cells' numbers, which are compensated in the cell itself;
 /// - the node's threshold error t, which may misplace losses within t of it. That costs at most t
 ///   times their mass, at the node or, because such a loss may be above its cell's upper node,
@@ -300,7 +301,7 @@ class Tangents {
   double last_gap(std::size_t i) const { return nodes_.down[i - 1]; }
 
   /// Chooses both ends. The polygon ends in the line 0. Masses are summed from there, so they are
-  /// complete. Its last mass is at the last node up to which all tangents stay above 0. Beyond that
+  /// complete. The last mass is at the last node up to which all tangents stay above 0. Beyond that
   /// node, no higher mass could balance a mass whose mean is below its node. The same applies to
   /// the lower end of a bounded loss, where the polygon starts with the line 1 - x. At both ends
   /// the tangent may be moved to the node itself, because bounded losses often have an atom there.

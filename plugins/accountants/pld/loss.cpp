@@ -127,8 +127,8 @@ class Gaussian final : public LossPair {
 };
 
 /// (1-q) Q + q P against Q, 0 < q < 1, for pairs whose larger tails also have a small relative
-/// error. If a is the loss of (P, Q), the loss is ln(1 - q + q e^a), which increases with a, so
-/// both losses have the same events.
+/// error. If a is the loss of (P, Q), the sampled loss is ln(1 - q + q e^a), which increases with
+/// a, so the two losses define the same events.
 class Sampled final : public LossPair {
  public:
   Sampled(double q, LossPairPtr pair) : q_(q), pair_(std::move(pair)) {}
@@ -388,7 +388,7 @@ class DiscreteGaussian final : public LossPair {
   double at_least(double k) const {  // P(X >= k) for k >= 0
     return k < static_cast<double>(above_.size()) ? above_[static_cast<std::size_t>(k)] : 0.0;
   }
-  /// Returns P(X <= k) as `above`, because the loss decreases with x, and the complement.
+  /// Returns P(X <= k) as `above`, because the loss decreases with x, and 1 - P(X <= k) as `below`.
   Normal up_to(double k) const {
     if (k < 0.0) return {at_least(-k), 1.0 - at_least(-k)};
     return {1.0 - at_least(k + 1.0), at_least(k + 1.0)};

@@ -344,8 +344,8 @@ class Pld final : public Accountant {
     return *selection.bound;
   }
 
-  /// Returns a lower bound on the cost of the best run. If all runs have the same score, the best
-  /// run is an ordinary run. With probability `share` there is a best run and it belongs to a given
+  /// Returns a lower bound on the cost of the best run: if all runs have the same score, the best
+  /// run is like any other. With probability `share` there is a best run, and it belongs to a given
   /// candidate, which the output may reveal.
   static double least_of(const Selected& selection, const pld::Question& question) {
     const double share = (selection.event.is_poisson() ? -std::expm1(-selection.event.mean) : 1.0) /
@@ -384,7 +384,7 @@ class Pld final : public Accountant {
       if (!one.pair) one.pair = pld::pair_of_ratio(bound_of(one).law());
       for (auto& direction : all) direction.push_back({one.pair, one.pair, one.count});
     }
-    // The pairs of selections are only upper bounds, so they leave the lower bound as it is.
+    // The pairs of selections are only upper bounds, so the lower bound stays as it is.
     interval.upper =
         pld::answer(all, question, std::max(relative_width_, kAllocatedWidth), most_points_).upper;
     interval.note = "the best of the runs: by the privacy profile of one, a polygon above it";
@@ -446,7 +446,7 @@ class Pld final : public Accountant {
         spent_, [](const auto& one) { return one.first.kind == Mechanism::Kind::allocation; });
   }
 
-  /// Returns the relative width to ask for; the nodes of laws allow none below kAllocatedWidth.
+  /// Returns the relative width to ask for; laws have too few nodes for less than kAllocatedWidth.
   double width() const {
     return has_laws() ? std::max(relative_width_, kAllocatedWidth) : relative_width_;
   }

@@ -9,8 +9,8 @@
 namespace pld {
 
 /// A measure on finitely many values >= 0: the distribution under Q of a likelihood ratio M =
-/// dP/dQ, or a bound on it from one side. P has the masses mass[k] * value[k], and the mass
-/// `beyond` where Q has none.
+/// dP/dQ, or a bound on this distribution from one side. P has the masses mass[k] * value[k], and
+/// the mass `beyond` where Q has no mass.
 struct RatioLaw {
   std::vector<double> value;  ///< Increasing.
   std::vector<double> mass;

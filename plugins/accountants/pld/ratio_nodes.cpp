@@ -7,7 +7,7 @@
 namespace pld {
 namespace {
 
-// The mass outside the nodes that is ignored: under Q below the nodes, and under P above them.
+// The masses that nodes may ignore: under Q below the first node, and under P above the last node.
 constexpr double kCut = 1e-19;
 constexpr std::size_t kBins = 4000;  // bins of the logarithm, for densities
 // Two laws are reduced to this many values each before the law of their sum is computed.
@@ -79,8 +79,8 @@ void add(double weight, const std::vector<double>& part, std::vector<double>& to
 }
 
 /// Returns the share of the nodes in each bin. About half of the nodes follow the mass. The other
-/// half is uniform in the ratio up to quantiles of P, because in a sum of many ratios the absolute
-/// width of a cell counts. It has no nodes below those quantiles of Q that are ratios above 1/2.
+/// half is uniform in the ratio, because in a sum of many ratios the absolute width of a cell
+/// counts. It ends at quantiles of P, and begins at those quantiles of Q that are ratios above 1/2.
 /// Below smaller quantiles it has only a few nodes, which serve the other direction of a step.
 std::vector<double> node_density(const Densities& of) {
   std::vector<double> total(kBins, 0.0), part(kBins);

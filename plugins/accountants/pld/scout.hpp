@@ -1,4 +1,4 @@
-// Estimates, by quadrature, the place of the answer and the grid that it needs; no proof relies on
+// Estimates, by quadrature, where the answer is and which grid it needs. No proof relies on this.
 // this.
 #pragma once
 
@@ -26,8 +26,8 @@ struct Question {
 /// depends.
 struct Plan {
   double tilt = 0.0;  ///< The exponent of the measure change that moves the mass to the answer.
-  /// Orders of three Chernoff bounds: for the mass above the window, for the tilted mass far enough
-  /// above to wrap around to the answer, and for the mass below the window.
+  /// Orders of three Chernoff bounds: for the mass above the window, for the tilted mass so far
+  /// above it that it wraps around to the answer, and for the mass below the window.
   double high_order = 0.0, far_order = 0.0, low_order = 0.0;
   double low = 0.0, high = 0.0;           ///< The window of losses.
   double epsilon = 0.0, log_delta = 0.0;  ///< The answer, roughly.
@@ -50,7 +50,7 @@ class Scout {
   /// Returns the plan for a point known to be near the curve.
   Plan plan_at(double epsilon, double log_delta) const;
 
-  /// Returns the grid step for which the interval should be about `width` wide: in nats of epsilon,
+  /// Returns the grid step for which the interval should be about `width` wide, in nats of epsilon,
   /// or in ln(delta).
   double grid_step(const Plan& plan, const Question& question, double width) const;
 

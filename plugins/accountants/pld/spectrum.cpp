@@ -251,8 +251,8 @@ class Transform {
     return at_zero_ + sums_->at(frequency, angle, roots_);
   }
 
-  /// Returns the error of at(): the errors of the roots and of the products or moments, and two
-  /// roundings for adding the constant.
+  /// Returns the error of at(): errors of roots, of products or moments, and of adding the
+  /// constant.
   double error() const {
     const double sums = static_cast<double>(weight_.size()) *
                         static_cast<double>(std::numeric_limits<long double>::epsilon());

@@ -28,7 +28,7 @@ double log_delta_at(Conversion conversion, double order, double log_moment, doub
 struct Orders {
   std::vector<double> list;  ///< Increasing, above 1, not empty.
   bool refine = false;       ///< Whether to search between and beyond these orders, too.
-  /// Whether the bound has a single minimum; otherwise the whole list is tried.
+  /// Whether the bound has a single minimum; otherwise every order of the list is tried.
   bool unimodal = true;
 };
 

@@ -40,8 +40,8 @@ std::optional<Event> single_release(const Event& event) {
   return only;
 }
 
-/// Returns the usual default orders: 1.1 to 10.9 by tenths, 11 to 63, and four large ones
-/// (dp_accounting's list, which contains Opacus').
+/// Returns the default orders: 1.1 to 10.9 by tenths, 11 to 63, and four large ones (the list of
+/// dp_accounting, which contains the list of Opacus).
 std::vector<double> default_orders() {
   std::vector<double> orders;
   for (int tenths = 11; tenths < 110; ++tenths) orders.push_back(tenths / 10.0);
@@ -80,7 +80,7 @@ class Rdp : public Accountant {
     std::ranges::sort(orders_.list);
     orders_.list.erase(std::unique(orders_.list.begin(), orders_.list.end()), orders_.list.end());
   }
-  /// Uses only this order.
+  /// Uses only the order `order`.
   explicit Rdp(double order)
       : conversion_(rdp::Conversion::improved), orders_{.list = {order}, .refine = false} {}
 

@@ -196,8 +196,9 @@ double Contour::aliasing_period(PrivacyLoss& loss, double epsilon) const {
       std::max(0.0, std::log(std::abs(c_ * (c_ + 1.0)) * std::sqrt(2.0 * kPi * curvature)));
   const double lowest = c_ > 0.0 ? 0.0 : -1.0;
   const double highest = c_ > 0.0 ? std::max(1.2 * c_, loss.largest_tilt()) : 0.0;
-  // By Chernoff's inequality at any other c, an image of delta at distance x, divided by e^{K(c) -
-  // c epsilon}, is at most e^{b - |other - c| x}. Returns the x for which this is e^-digits.
+  // By Chernoff's inequality at the order `other`, the image of delta at distance x, divided by
+  // e^{K(c) - c epsilon}, is at most e^{bound - |other - c| x}. Returns the x for which this is
+  // e^-digits.
   const auto reach = [&](double other) {
     const double bound = loss.cumulant(other).value - at_c_.value - (other - c_) * epsilon;
     return (bound + digits + (c_ > 0.0 ? log_chernoff_factor(other) : 0.0)) / std::abs(other - c_);
@@ -251,6 +252,9 @@ bool Contour::decayed(double epsilon) {
   return tail_ <= negligible(epsilon);
 }
 
+/// Returns the size below which an integrand is negligible: a share of the sum so far, at least its
+/// rounding error.
+///
 /// \param epsilon  the constructor's epsilon.
 double Contour::negligible(double epsilon) {
   for (; begun_.nodes < nodes_.size(); ++begun_.nodes) {
@@ -346,9 +350,9 @@ bool Contour::add_panel(PrivacyLoss& loss, double epsilon, double begin, double 
 }
 
 /// Integrates from the end of the trapezoidal rule to the place at which the integrand is
-/// negligible. `distance` is the distance of epsilon from the only place where the loss is
-/// concentrated: it is the frequency at which the rest of the integrand oscillates, and delta has
-/// no finer detail.
+/// negligible.
+/// \param distance  the distance of epsilon from the only place where the loss is concentrated: the
+///   frequency at which the rest of the integrand oscillates. Delta has no finer detail.
 void Contour::add_panels(PrivacyLoss& loss, double epsilon, double distance, double finer) {
   fade_out();
   fade_end_ = std::max(finer * kFadeReach / distance, 4.0 * fade_begin_);

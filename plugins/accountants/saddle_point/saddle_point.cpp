@@ -33,8 +33,8 @@ constexpr double kExact = 1e-8;
 // The most times that one step may be composed: up to here, counts are exact as doubles.
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 53;
 
-// Sampled steps are integrated for noise between these two limits. With far less noise, the loss
-// overflows or underflows.
+// Sampled steps are integrated if their noise is between these limits: with far less noise the loss
+// overflows, and with far more it underflows.
 constexpr double kLeastSampledNoise = 0.02;
 constexpr double kMostSampledNoise = 1e7;
 
@@ -215,8 +215,8 @@ class SaddlePoint final : public Accountant {
     return {Pair::remove, Pair::add};
   }
 
-  /// Returns the larger of the results of `compute` for the two directions. `most` is the result if
-  /// there is no noise.
+  /// Returns the larger of the results of `compute` for the two directions.
+  /// \param most  the result if there is no noise.
   template <class Compute>
   PrivacyAnswer answer(double most, const Compute& compute) const {
     // The largest answer is always a bound; a search for a scale treats it as too little noise.

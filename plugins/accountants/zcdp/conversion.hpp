@@ -13,7 +13,7 @@ struct Bound {
 /// own rounding error, so that it stays an upper bound in floating point.
 ///
 /// \param rho  in [0, +infinity]; infinity means that no finite bound is proved.
-/// \param delta  in (0, 1);
+/// \param delta  in (0, 1).
 /// \param epsilon  finite, >= 0.
 
 /// epsilon = rho + 2 sqrt(rho ln(1/delta)): Bun and Steinke 2016, Proposition 1.3, the form used in
