@@ -51,7 +51,8 @@ CsvReader::CsvReader(const std::filesystem::path& path, CsvDialect dialect,
              in_each_byte(dialect.quote.value_or('\n'))},
       text_(kWord, '\n') {
   read_more();
-  // With line_is_field, the first bytes belong to a row, which must not affect how others are read.
+  // With line_is_field, the first bytes belong to a row, and must not affect how other rows are
+  // read.
   if (dialect.line_is_field) return;
   const std::string_view start(text_.data(), end_);
   if (start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff")) {

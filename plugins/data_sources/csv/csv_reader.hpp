@@ -54,7 +54,7 @@ class CsvReader {
   static constexpr std::uint64_t kPlainBytes = std::uint64_t{1} << 24;
 
   /// \param most_bytes  the most bytes of a file, after decompression.
-  /// \throws IoError  as InputFile, and for UTF-16.
+  /// \throws IoError  as InputFile does, or if the file is UTF-16 text.
   CsvReader(const std::filesystem::path& path, CsvDialect dialect,
             std::uint64_t most_bytes = kMostFileBytes);
 
@@ -64,10 +64,10 @@ class CsvReader {
   ///   decompressed file exceeds most_bytes or the limit for its compressed size.
   bool next();
 
-  /// From the next row on, next() reads a row that is malformed, has a different number of fields,
-  /// or is longer than kMostRowBytes as a row of `fields` empty fields, and never throws because of
-  /// a row. The file's total size is no longer limited, because a row may have any number of bytes.
-  /// Callers that store rows must limit them.
+  /// From the next row on, next() replaces each row that is malformed, has a different number of
+  /// fields, or is longer than kMostRowBytes by a row of `fields` empty fields, and never throws
+  /// because of a row. The file's total size is no longer limited, because a row may have any
+  /// number of bytes. Callers that store rows must limit them.
   void fill_malformed(std::size_t fields) { filled_fields_ = fields; }
 
   /// Returns the fields of the row that next() read; valid until the next call.
@@ -75,7 +75,7 @@ class CsvReader {
   /// Whether the row is an empty line.
   bool is_blank() const noexcept { return fields_.size() == 1 && at_end_of_row_ == places_[0]; }
 
-  /// Whether quotes in the row contain a line end; with row_is_line, whether it ends inside quotes.
+  /// Whether quotes contain a line end; with row_is_line, whether the row ends inside quotes.
   bool spans_lines() const noexcept { return spans_lines_; }
 
   /// \returns how many rows the whole file would have if all were as long as this row; 0 for

@@ -25,9 +25,9 @@ bool can_fill_malformed(const CsvForm& form);
 inline constexpr std::array<const char*, 5> kDelimiters = {",", ";", "\t", "|", " "};
 
 /// \returns the form's delimiter if the header, split by it, has the column. Otherwise, the
-///   delimiter by which the header has the column or, if there is none, the most columns. The next
-///   rows must have equally many.
-/// \throws IoError as CsvRows.
+///   delimiter by which the header has the column or, if there is none, the most columns. The first
+///   rows must have as many fields as the header.
+/// \throws IoError  as the constructor of CsvRows does.
 char likely_delimiter(const std::filesystem::path& file, const CsvForm& form,
                       const std::string& column);
 

@@ -9,9 +9,9 @@
 
 /// Appends up to `count` bytes in chunks, so that memory never grows ahead of the bytes that have
 /// arrived.
-/// \param read  std::size_t(std::span<std::uint8_t>): the number of bytes read, fewer than
-///   requested only at the end.
-/// \returns the number of bytes; fewer only at the end.
+/// \param read  std::size_t(std::span<std::uint8_t>): reads bytes and returns how many it read,
+///   less than requested only at the end of the input.
+/// \returns the number of appended bytes; less than `count` only at the end of the input.
 template <class Read>
 std::uint64_t append_bytes(std::vector<std::uint8_t>& to, std::uint64_t count, const Read& read) {
   constexpr std::uint64_t kChunk = std::uint64_t{1} << 16;

@@ -29,10 +29,10 @@ struct ArrayOutline {
 };
 
 /// The common part of data sources whose rows are two arrays in files.
-/// \tparam Place where the arrays of one split are, given by an object among the parameters:
-///   open_features(of_any_size), has_targets(), open_targets(), origins_of(features, targets),
-///   where targets is null if there are none, targets_name().
-/// \tparam Array an open array: shape(), is_bytes(), is_real(), fail().
+/// \tparam Place  where the arrays of one split are, made from an object among the parameters, with
+///   open_features(of_any_size), has_targets(), open_targets(), targets_name(), and
+///   origins_of(features, targets), whose `targets` is null if there are none.
+/// \tparam Array  an open array, with shape(), is_bytes(), is_real(), fail().
 template <class Place, class Array>
 class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
  public:

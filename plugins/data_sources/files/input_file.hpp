@@ -36,11 +36,11 @@ class InputFile {
   std::size_t read(std::span<std::uint8_t> to);
 
   /// Appends up to `count` bytes.
-  /// \returns the number of bytes; fewer only at the end.
+  /// \returns the number of appended bytes; less than `count` only at the end.
   std::uint64_t append(std::vector<std::uint8_t>& to, std::uint64_t count);
 
   /// Reads up to `count` bytes and discards them.
-  /// \returns the number of bytes; fewer only at the end.
+  /// \returns the number of skipped bytes; less than `count` only at the end.
   std::uint64_t skip(std::uint64_t count);
 
   /// \returns whether no bytes are left; also checks the checksum of compressed data.

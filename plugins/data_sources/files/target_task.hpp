@@ -63,7 +63,8 @@ class TargetTask {
     return "";
   }
 
-  /// Prepares for rows without targets, which have no classes unless their number is stated.
+  /// Prepares for rows without targets, which have no classes unless the number of classes is
+  /// stated.
   void have_none() { regression_ = regression_ || !stated_; }
 
   /// Reads the parameter of fill_param().

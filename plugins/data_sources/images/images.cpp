@@ -80,7 +80,6 @@ struct Form {
   std::size_t bytes() const { return height * width * channels; }
 };
 
-/// Writes the pixels of a file.
 void read_image(const fs::path& path, const Form& form, std::span<std::uint8_t> to) {
   try {
     Picture picture = decode_picture(bytes_of(path), form.channels);

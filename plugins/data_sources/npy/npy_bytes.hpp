@@ -18,7 +18,6 @@ class NpyBytes {
   /// \throws IoError if the disk fails, or compressed data is corrupt.
   virtual std::size_t read(std::span<std::uint8_t> to) = 0;
 
-  /// \returns the total number of bytes.
   virtual std::uint64_t size() const = 0;
 
   /// \returns the beginning of error messages: "FILE: ", "FILE: its array 'x' ".
@@ -31,7 +30,7 @@ class NpyBytes {
   [[noreturn]] void fail(const std::string& what) const;
 
   /// Appends up to `count` bytes; memory never grows ahead of the bytes that have arrived.
-  /// \returns the number of bytes; fewer only at the end.
+  /// \returns the number of appended bytes; less than `count` only at the end.
   std::uint64_t append(std::vector<std::uint8_t>& to, std::uint64_t count);
 };
 

@@ -27,12 +27,12 @@ class NpyFile {
 
   /// \param array  the array of a .npz archive; see open_npy().
   /// \param most_bytes  the most bytes of its elements.
-  /// \throws IoError if the file is invalid, or as InputFile.
+  /// \throws IoError if InputFile refuses the file, or if its content is invalid.
   NpyFile(const std::filesystem::path& path, const std::optional<std::string>& array,
           std::uint64_t most_bytes = kMostFileBytes);
 
   const privgrad::Shape& shape() const noexcept { return shape_; }
-  /// The same as in NpyBytes.
+  /// Returns the name of the array in the archive; "" if it is the whole file.
   std::string member() const { return file_->member(); }
   /// Whether every element is a byte, as in images.
   bool is_bytes() const noexcept { return kind_ == Kind::unsigned_integer && element_bytes_ == 1; }

@@ -91,8 +91,7 @@ bool is_below_one(std::string_view text) {
   return static_cast<long>(point) - static_cast<long>(first) + exponent < 0;
 }
 
-/// Reads any number.
-/// Sets and returns the same as short_number().
+/// Reads any number; otherwise the same as short_number().
 bool any_number(std::string_view text, bool decimal_comma, double& value) {
   char buffer[kMostNumberBytes];
   if (decimal_comma) {
@@ -226,7 +225,7 @@ void add_exponents(const std::string& scientific, std::set<std::string>& to) {
 template <class Real>
 void add_spellings(Real value, std::set<std::string>& to) {
   const double size = std::abs(static_cast<double>(value));
-  // No program writes all digits outside this range, or an exponent outside the next one.
+  // Programs write all digits only in this range, and an exponent only in the next range.
   if (size == 0.0 || (size >= 1e-9 && size < 1e22))
     add_with_point(shortest(value, std::chars_format::fixed), to);
   if (size != 0.0 && (size < 1e-2 || size >= 1e6))

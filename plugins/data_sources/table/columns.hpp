@@ -147,11 +147,11 @@ class Column {
   Choices choices_;
 };
 
-/// Chooses the columns of a table that become features, in the order of the rules, and by name
-/// among the columns of a pattern, so that the order in a file does not matter.
+/// Chooses the columns that become features. They are in the order of the rules, and within a
+/// pattern sorted by name, so that the order in a file does not matter.
 /// \param names  the names of the table's columns, each once.
 /// \param target  index of the column to predict; names.size() if no column is to be predicted.
-/// \param by_place  patterns keep the table's order instead, for tables without names.
+/// \param by_place  whether a pattern's columns keep the table's order, as in tables without names.
 /// \throws ConfigError if a column has no rule, or a feature's rule (except `*`) has no column.
 std::vector<Column> choose_columns(const std::vector<ColumnRule>& rules,
                                    const std::vector<std::string>& names, std::size_t target,

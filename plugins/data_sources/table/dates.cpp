@@ -161,8 +161,7 @@ std::set<std::string> texts_of_date(std::chrono::sys_days day, std::string_view 
   for (const bool pads_month : {true, false}) {
     for (const bool pads_day : {true, false}) {
       std::string text = date_text(day, format, pads_month, pads_day);
-      // Without separators or leading zeros, the text may be invalid or mean another
-      // day.
+      // Without separators or leading zeros, the text may be invalid or mean another day.
       if (date_in(text, format) == day) texts.insert(std::move(text));
     }
   }

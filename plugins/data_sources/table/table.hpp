@@ -15,8 +15,7 @@
 /// The manifest's rules by which rows of texts become examples.
 struct TableForm {
   bool are_named = true;  ///< If not, columns are called "0", "1", ..., and have an order.
-  /// Whether rows have targets. If not, every target is 0, even if a column has the target's
-  /// name.
+  /// Whether rows have targets. If not, every target is 0, even if a column has the target's name.
   bool has_targets = true;
   bool decimal_comma = false;
   /// Whether a row is a line; if not, it may span several lines of a file.
@@ -35,7 +34,7 @@ struct TableRows {
   std::vector<std::vector<std::string>> kept;  ///< For each of TableForm::kept, [rows].
 };
 
-/// A function that receives rows of one side of the split, and empties the containers.
+/// A function that receives rows of one side of the split, and empties `rows`.
 /// \param done  the share of the table that has been read, 0 to 1.
 using TakeRows = std::function<void(bool is_test, TableRows& rows, double done)>;
 
