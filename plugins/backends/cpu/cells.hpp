@@ -42,7 +42,7 @@ struct PairSquares {
 };
 
 /// Rounds two examples' floats into an operand, padded with zeros.
-/// \param first, second [extent], finite.
+/// \param first, second  [extent], finite.
 /// \param operand  out: the pair's place in the first tile; tiles are `step` elements apart.
 PairSquares round_pair_units(const float* first, const float* second, const Rounding& one,
                              const Rounding& other, std::size_t extent, std::uint32_t* operand,
@@ -59,7 +59,7 @@ void pair_with_next(const float* values, std::size_t count, std::size_t next,
 
 /// sums[u, k] = sum over the pairs' examples of units[u] inputs[k], in int32: the caller ensures
 /// that no sum overflows.
-/// \param rows  number of units, at most kUnitTile; columns number of inputs, at most kInputTile.
+/// \param rows, columns  the numbers of units, at most kUnitTile, and inputs, at most kInputTile.
 /// \param units, inputs  one tile each, beginning at the first of `pairs` pairs.
 /// \param sums  out: [kUnitTile, kInputTile], of which [rows, columns] are valid; rows begin
 ///   `stride` numbers apart.

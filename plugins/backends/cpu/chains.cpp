@@ -15,7 +15,7 @@
 namespace privgrad::cpu {
 namespace {
 
-/// A few rows and a few vectors of columns of a product, kept in registers for all of `inner`.
+/// A part of a product: some rows and some vectors of columns, kept in registers throughout.
 struct Tile {
   std::size_t inner = 0;
   std::size_t last = 0;  // lanes of the last vector, used only if it is partial

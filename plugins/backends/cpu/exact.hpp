@@ -76,7 +76,7 @@ class ExactEngine {
   /// Adds the cells of the chosen examples.
   void add_cells(ExactPass& pass, std::span<std::int64_t> sum) const;
 
-  /// add_range() adds the cells of one range of the parameters, on the calling thread.
+  /// The ends of the parameter ranges. add_range() adds one range's cells, on the calling thread.
   std::span<const std::size_t> range_ends() const noexcept { return range_ends_; }
   void add_range(ExactPass& pass, std::size_t range, std::span<std::int64_t> sum) const;
 

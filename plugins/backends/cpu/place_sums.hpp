@@ -20,7 +20,7 @@ struct WholeRow {
 /// largest absolute value, so about 11 bits of each factor remain for 576 places, and 12 bits
 /// for 64. Rounding errors of terms are small relative to the terms, but not to a sum in which
 /// terms cancel.
-/// \param image  [inputs()]; delta [outputs()].
+/// \param image, delta  [inputs()] and [outputs()].
 /// \param row  out: [channels(), patch()]; zeros if the gradient is not finite.
 WholeRow sum_over_places(const ConvStep& step, const float* image, const float* delta,
                          Scratch& scratch, std::int16_t* row);

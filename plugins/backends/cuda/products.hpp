@@ -24,7 +24,8 @@ struct Batches {
   }
 };
 
-// A product's operands are read by `place`, the number of a row (or column), and k. They provide
+// A product's operands are read by `place`, the number of a row (or column), and k, the index along
+// the chain. They provide
 //   locate(batch, chain, place): a Place, with everything that does not depend on k, computed once
 //   per tile; at(k): everything that depends only on k; find(Place, at): the element, which is 0 if
 //   `is_there` is false; and kByInner: whether neighbours in memory differ in k; otherwise they

@@ -39,7 +39,6 @@ class CountingDevice final : public Device {
   std::size_t bytes_ = 0;
 };
 
-/// \returns the largest number of inputs of one step.
 std::size_t most_inputs(const Flow& flow) {
   std::size_t most = 0;
   for (const auto& inputs : flow.inputs) most = std::max(most, inputs.size());

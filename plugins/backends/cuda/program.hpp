@@ -54,7 +54,6 @@ class CudaProgram : public Program, public ExactClipping, public ReproducibleRow
   void run_sum(Queue& queue, CudaPass& pass, std::uint64_t* sum) const;
   GroupPass group_pass(CudaPass& pass, std::size_t group) const;
   const std::shared_ptr<Device>& device() const { return device_; }
-  /// Returns the step of a group.
   std::size_t step_of(std::size_t group) const { return group_steps_[group]; }
   const Step& step(std::size_t number) const { return *steps_[number]; }
   float* parameters() const { return parameters_.data(); }

@@ -35,7 +35,6 @@ class AttentionStep final : public Step {
 
   std::size_t key_width() const { return layer_.key_heads * width_; }
   Memory memory_of(Scratch& scratch) const;
-  /// Fills the memory for one example.
   void look_at(std::size_t i, Values in, Memory& memory, Scratch& scratch) const;
   void find_probabilities(std::size_t head, const Memory& memory) const;
   /// Returns the first column of the head's keys and values.

@@ -20,8 +20,9 @@ constexpr std::size_t kTileRows = 96;
 /// The number of biases of a sum per task.
 constexpr std::size_t kBiasPiece = 1024;
 
-/// The share by which a product is shrunk before its factors are rounded to nearest, so that it is
-/// rarely too long. For 2^26 cells, a factor is about 2^13 long (longer if the other is shorter);
+/// The share by which a product is shrunk before its factors are rounded to nearest, so that the
+/// rounded product is rarely too long. For 2^26 cells, a factor is about 2^13 long (longer if the
+/// other is shorter);
 /// if its rounding errors behave like random ones, they change its length by less than 1, a share
 /// of 2^-13. In a few products, flat or with one dominating number, all rounding errors have one
 /// direction; these products are rounded again.

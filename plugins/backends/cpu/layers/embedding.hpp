@@ -12,7 +12,7 @@
 namespace privgrad::cpu {
 
 /// A gradient is zero except in the rows of tokens that occur. So only the derivatives with respect
-/// to the outputs are stored, and added up by token and truncated when used.
+/// to the outputs are stored. Each use adds them up by token and truncates the sums.
 class EmbeddingStep final : public Step {
  public:
   EmbeddingStep(const Embedding& layer, const Shape& in, const Shape& out);

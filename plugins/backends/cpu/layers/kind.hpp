@@ -1,4 +1,4 @@
-// Declares what the files with the layers' names define: the steps of their kinds.
+// The template through which the file of each kind of layer makes the steps of that kind.
 #pragma once
 
 #include "layers/make_step.hpp"

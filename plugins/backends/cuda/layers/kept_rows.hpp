@@ -8,7 +8,6 @@
 
 namespace privgrad::cuda {
 
-/// The base class of layers whose gradients are kept as rows of floats.
 class KeptRows : public Step {
  public:
   using Step::Step;

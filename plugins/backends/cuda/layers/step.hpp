@@ -12,7 +12,7 @@
 
 namespace privgrad::cuda {
 
-/// \throws ConfigError
+/// \throws ConfigError, always.
 [[noreturn]] void refuse(const std::string& what);
 
 /// Returns a number of values per example, in the integer type that kernels use.
