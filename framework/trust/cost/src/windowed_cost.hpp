@@ -21,7 +21,7 @@ inline constexpr double kSameFactor = 0x1p-50;
 /// is nilpotent) and y solves N y = 1_pi: y_t = ([t in pi] + sum_j |N_{t,t-j}| y_{t-j}) / N_tt adds
 /// and multiplies non-negative numbers, with 2 window + 2 rounding errors per step: its relative
 /// error is below (t + 1) (window + 1) 2^-52 (1 + 2^-20). worst_after has room for that, and for
-/// recipes that are proportional to these up to kSameFactor.
+/// recipes that are proportional to `recipes` up to kSameFactor.
 ///
 /// If E has entries of both signs, each row of C is computed from the last entry backwards (C N =
 /// I), and a bound on its rounding error is added to its absolute value: steps^2 entries. If that

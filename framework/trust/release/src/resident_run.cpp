@@ -273,7 +273,6 @@ ResidentSum ResidentRun::sum(std::uint64_t step, const Examples& examples, SumMe
   return {clip.clip_norm, examples.batch.size(), ++sums_};
 }
 
-/// Returns the checksums of these rows of the data.
 std::vector<std::uint64_t> ResidentRun::checksums_of(std::span<const std::uint32_t> rows) const {
   constexpr std::size_t kTogether = 32;
   std::vector<std::uint64_t> checksums(rows.size());

@@ -44,7 +44,8 @@ struct RoundedRelease {
 /// added up in pieces that stay in the cache.
 /// \param cells  [size] of the sum, or empty for zeros.
 /// \param deferred  added to the cells; null: nothing.
-/// \throws as DeferredCells::add(), and RoundedGaussianStream::release().
+/// \throws PrivacyError as DeferredCells::add() does; any error of
+///   RoundedGaussianStream::release().
 RoundedRelease release_rounded(std::vector<std::int64_t> cells,
                                std::unique_ptr<DeferredCells> deferred, const RoundedNoise& noise,
                                Executor& executor);

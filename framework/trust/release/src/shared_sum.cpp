@@ -28,7 +28,7 @@ constexpr std::size_t kWindow = std::size_t{1} << 19;
 /// A part of the sum that is added up and sent at once: some pieces of every slice.
 class Window {
  public:
-  /// \param next  for every process, this window's first piece; then set to the next window's.
+  /// \param next  in: this window's first piece, for every process; out: the next window's.
   Window(const Slices& slices, std::span<std::size_t> next) {
     const auto pieces = slices.pieces();
     const std::size_t most = kWindow / slices.processes();

@@ -20,7 +20,7 @@ namespace privgrad::core {
 struct CellGrid {
   const Clip& clip;
   std::uint64_t count;  // the cells of an example's count
-  std::uint64_t most;   // the bound on the length of its gradient's part
+  std::uint64_t most;   // the bound on the length of the gradient's part
 
   explicit CellGrid(const Clip& the_clip)
       : clip(the_clip),

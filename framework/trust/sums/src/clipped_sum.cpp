@@ -34,8 +34,8 @@ double squared_length(std::span<const double> squared_norms, std::span<const dou
   return squares;
 }
 
-/// total += the factors times the gradients of a pass, rounded to a grid on which the longest of
-/// them just fits, which uses all bits of the program's cells.
+/// total += the factors times the gradients of a pass, rounded to a grid on which the longest
+/// product just fits, which uses all bits of the program's cells.
 void add_pass(const ExactClipping& program, const Batch& batch, const Factors& factors,
               SumMemory& memory, std::vector<std::int64_t>& cells, std::vector<double>& total) {
   const std::size_t groups = program.groups();

@@ -133,7 +133,6 @@ class SomeCells {
     if (pieces_ != nullptr) pieces_->choose(pass_, taken_);
   }
 
-  /// \returns the ends of a sum's pieces.
   static std::vector<std::size_t> ends(const CheckedPass& checked) {
     const ExactClipping* const pieces = DeferredPass::in_pieces(checked.rows);
     if (pieces == nullptr) return {checked.after.size()};

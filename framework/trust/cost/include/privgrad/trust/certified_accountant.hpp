@@ -8,7 +8,7 @@
 
 namespace privgrad::core {
 
-/// Returns the accountant that certifies this one (ComponentInfo::certified_by), or nullptr.
+/// Returns the accountant that certifies `accountant` (ComponentInfo::certified_by), or nullptr.
 /// \throws ConfigError if the declaration names an accountant that is not loaded.
 const Component* certifier_of(const Component& accountant, const Catalog& catalog);
 

@@ -20,7 +20,7 @@ class Participation {
   Participation(std::uint64_t groups,
                 const std::vector<std::vector<std::uint32_t>>& members_of_steps);
 
-  /// Returns the order that this sampler draws from these streams.
+  /// Returns the participation that `order` draws from `random`.
   /// \throws PluginError for groups that do not exist or are named twice in a step; and as
   ///   PublicOrder::groups() does.
   static Participation drawn(PublicOrder& order, std::uint64_t steps, const RandomSource& random);
@@ -43,7 +43,7 @@ class Participation {
   void add_step(std::vector<std::uint32_t> members);
 
   std::uint64_t groups_;
-  // where each step's members begin, followed by the end of the last step's
+  // where each step's members begin, followed by the end of the last step's members
   std::vector<std::uint64_t> begins_{0};
   std::vector<std::uint32_t> members_;
 };

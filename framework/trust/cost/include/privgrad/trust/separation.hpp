@@ -61,8 +61,8 @@ std::vector<double> worst_squared_sensitivities_of_decreasing(std::span<const do
 /// client's rounds cost more than that. This also holds up to each step, because the first rows
 /// form a shorter run.
 ///
-/// \returns worst_after, with a margin for rounding errors and for recipes that are proportional to
-///   these up to kSameFactor, and one number in of_groups, which every client is charged. It is an
+/// \returns in of_groups one number, which every client is charged, and in worst_after a margin for
+///   rounding errors and for recipes that are proportional to `recipes` up to kSameFactor. It is an
 ///   upper bound: a client with other rounds costs less.
 /// \throws ConfigError for recipes without a window, for recipes without a finite bound, and if the
 ///   computation would take more than about a minute.
@@ -80,7 +80,8 @@ class SeparationWatch {
   /// \throws PrivacyError for a client number out of range.
   std::string why_not(std::uint32_t client, std::uint64_t round) const;
 
-  /// Must be called for every round, before anything is computed from its clients' data.
+  /// Records the clients of a round. Must be called for every round, before anything is computed
+  /// from its clients' data.
   /// \throws PrivacyError for a round that is not after the last one, and for a client that may not
   ///   take part or is listed twice. Nothing is recorded then.
   void take_part(std::uint64_t round, std::span<const std::uint32_t> clients);

@@ -16,7 +16,7 @@ namespace privgrad::core {
 std::string read_beginning(const std::filesystem::path& file, std::size_t most_bytes);
 
 /// Returns the whole content of a file.
-/// \throws IoError as above, and if the file is longer than `most_bytes`.
+/// \throws IoError as read_beginning() does, and if the file is longer than `most_bytes`.
 std::string read_whole(const std::filesystem::path& file, std::size_t most_bytes);
 
 /// Returns the whole of standard input, which may be a pipe or a device.
@@ -55,7 +55,7 @@ void make_run_directory(const std::filesystem::path& directory);
 class AppendOnlyFile {
  public:
   /// Creates `file`, which must not exist. Of several simultaneous attempts, one succeeds.
-  /// \throws IoError
+  /// \throws IoError if `file` exists or cannot be created.
   explicit AppendOnlyFile(std::filesystem::path file);
 
   /// Continues a file at byte `from`. An interrupted process wrote the text after that byte, and
@@ -79,7 +79,7 @@ class AppendOnlyFile {
   std::string_view ahead() const noexcept { return ahead_; }
 
   /// Returns once everything appended is on the disk.
-  /// \throws IoError
+  /// \throws IoError if flushing fails.
   void flush_to_disk();
 
  private:

@@ -188,7 +188,7 @@ class StateReader {
   }
   /// Reads values that StateWriter::put() wrote, of the same types. Does not read keys, which have
   /// no value before they are read: use key(). The caller checks enumerators.
-  /// \throws IoError also for a number that does not fit its type; otherwise as flag().
+  /// \throws IoError as flag() does, and for a number that does not fit its type.
   template <class... T>
   void get(T&... values) {
     (get_one(values), ...);

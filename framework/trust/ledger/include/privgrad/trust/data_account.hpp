@@ -33,7 +33,7 @@ struct AccountEntry {
   const Event& cost() const { return settled ? *settled : reserved; }
 };
 
-/// The day of a time in UTC, "2026-12-31", whatever the environment says.
+/// Returns the day of a time in UTC, "2026-12-31", whatever time zone the environment says.
 std::string utc_day(std::time_t time);
 
 /// Returns an event's cost according to a filter, as a number by which events can be compared:

@@ -12,7 +12,6 @@ namespace privgrad::core {
 /// (SHA-256). Changing, dropping or moving a line is detected, except for lines at the end.
 class HashChain {
  public:
-  /// An empty chain.
   HashChain() = default;
   /// Continues a chain of `lines` lines, the last of which has the hash `last_hash`.
   HashChain(std::uint64_t lines, std::string last_hash)

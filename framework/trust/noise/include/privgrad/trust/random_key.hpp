@@ -48,8 +48,8 @@ class RandomKey {
   std::array<std::uint8_t, 32> bytes_;
 };
 
-/// Returns an unpredictable number from the operating system's generator, which chooses the places
-/// at which plugins are checked. No result depends on it.
+/// Returns an unpredictable number from the operating system's generator, to choose the places at
+/// which plugins are checked. No result depends on it.
 /// \param below  in [1, 2^32).
 std::size_t unforeseen(std::size_t below);
 

@@ -69,11 +69,11 @@ class RoundedGaussianStream {
   /// Returns the key from which only this stream's bits are drawn: this key reveals no other
   /// stream. Its first half is the cipher's key.
   static RandomKey own_key(const RandomKey& key, std::uint64_t stream);
-  /// Returns the stream with this key.
+  /// Returns the stream whose own_key() is `own_key`.
   static RoundedGaussianStream of_own_key(const RandomKey& own_key);
   /// Makes noise of several terms, from the streams with these keys, in this order.
   /// \param own_keys  1 to 16 keys, no two with the same first half.
-  /// \throws ConfigError otherwise.
+  /// \throws ConfigError for other keys.
   static RoundedGaussianStream of_own_keys(std::span<const RandomKey> own_keys);
 
   /// Makes a stream that computes the same numbers in another way, for tests and measurements.

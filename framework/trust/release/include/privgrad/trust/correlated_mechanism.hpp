@@ -82,11 +82,11 @@ class CorrelatedMechanism {
   /// \param sums  one for each part that makes a release in this step, in the order of the parts.
   ///   The parts' bounds are relative to the first sum's bound, and no other sum may exceed its
   ///   part's bound.
-  /// \throws PrivacyError also if a sum exceeds its bound.
+  /// \throws PrivacyError as release() above does, and if a sum exceeds its bound.
   std::vector<Released> release(std::vector<Bounded> sums, Receipt receipt, double divisor);
 
   /// Like release() above, in exact arithmetic.
-  /// \throws as above; PrivacyError also for a sum of more cells than its part's bound, or of more
+  /// \throws PrivacyError as above; also for a sum of more cells than its part's bound, or of more
   ///   examples than most_rows.
   Released release(BoundedOnGrid sum, Receipt receipt, double divisor);
   std::vector<Released> release(std::vector<BoundedOnGrid> sums, Receipt receipt, double divisor);

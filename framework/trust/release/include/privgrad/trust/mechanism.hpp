@@ -31,7 +31,7 @@ std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t st
 
 /// Like release_events(), for one step. It does not check that no other step uses the same noise
 /// node; Mechanism refuses to use a node twice.
-/// \throws as release_events().
+/// \throws PrivacyError as release_events() does.
 Event release_event(const Aggregator& aggregator, std::uint64_t step);
 
 /// Paid noise for one step's exact sum. With it, each process can add noise to its slice of the sum
@@ -113,7 +113,8 @@ class Mechanism {
   ///
   /// The released values are the noised integers times the width of their cells over the divisor,
   /// as floats: rounding them is post-processing, too.
-  /// \throws as above; ConfigError for noise of more than kLargestRoundedSigma cells.
+  /// \throws PrivacyError as release() above does; ConfigError for noise of more than
+  ///   kLargestRoundedSigma cells.
   Released release(BoundedOnGrid sum, Receipt receipt, double divisor);
 
   /// Pays for the noise with which release() would release an exact sum (exact_sum()), for
@@ -140,7 +141,7 @@ class Mechanism {
   /// releases, these reveal the last steps' sums up to the noise from before the window, so they
   /// are as private as the rows.
   void save(StateWriter& out) const;
-  /// \throws IoError
+  /// \throws IoError for an invalid state.
   void restore(StateReader& in);
 
  private:

@@ -37,8 +37,8 @@ std::span<const std::uint32_t> share_of(std::span<const std::uint32_t> batch, st
 /// shares are never in memory as a whole. One window is sent while the next is added up.
 /// \param share  the sum over share_of(batch, ...) of this process.
 /// \param rows  number of rows in the whole batch.
-/// \throws PluginError if the share's size differs from the total size of all slices; otherwise as
-///   Cluster::add_up().
+/// \throws PluginError if the share's size differs from the total size of all slices; IoError as
+///   Cluster::add_up() does.
 BoundedOnGrid add_shares(BoundedOnGrid share, std::size_t rows, const Slices& slices,
                          Cluster& cluster, Executor& executor);
 
@@ -50,7 +50,7 @@ void gather(std::span<float> values, std::span<const std::size_t> ends, Cluster&
 /// post-processing. All processes call it.
 /// \param ends  [processes]: the ends of the slices.
 /// \returns nothing at the other processes.
-/// \throws as Cluster::gather().
+/// \throws IoError as Cluster::gather() does.
 std::optional<Released> put_together(const Released& slice, std::span<const std::size_t> ends,
                                      Cluster& cluster);
 

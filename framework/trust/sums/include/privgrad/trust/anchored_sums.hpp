@@ -41,7 +41,7 @@ struct DifferenceBounds {
 /// rely on nearby iterates having similar gradients. A gradient that is not finite counts as zero,
 /// also in differences.
 /// \param clip  without a count share.
-/// \throws as clipped_sum().
+/// \throws ConfigError or PluginError as clipped_sum() does.
 std::vector<Bounded> anchored_sums(const Iterates& iterates, const Dataset& data,
                                    std::span<const std::uint32_t> batch, const Clip& clip,
                                    const DifferenceBounds& bounds, Executor& executor);

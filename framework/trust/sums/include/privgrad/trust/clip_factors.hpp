@@ -85,7 +85,7 @@ class LengthBound {
     size_ += size;
   }
 
-  /// 0 if the vector is not finite, or the bound is 0.
+  /// Returns the factor; 0 if the vector is not finite, or the bound is 0.
   double factor() const;
 
  private:

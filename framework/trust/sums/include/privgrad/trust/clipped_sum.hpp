@@ -43,7 +43,7 @@ Bounded clipped_sum(const Program& program, const Dataset& data,
 /// depends on all rows of a pass, so the sum has no bound: l2_bound() is infinite, and so would be
 /// its noise. Programs without ExactClipping add up rows in double.
 /// \param most_rows, memory as for exact_sum().
-/// \throws as clipped_sum().
+/// \throws ConfigError or PluginError as clipped_sum() does.
 Bounded sum_for_no_noise(const Program& program, const Dataset& data,
                          std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor,
                          std::size_t most_rows = 0, SumMemory* memory = nullptr,
@@ -64,8 +64,8 @@ Evaluation total_of(std::span<const Evaluation> parts);
 
 /// Returns the L2 norm of the gradient of the mean loss over a data set, without clipping or noise,
 /// and so only for research. With ExactClipping, the error comes from rounding the gradients to
-/// cells: about 2^-13 of the longest gradient divided by the root of their number. Other programs
-/// add rows in double, so only floating-point rounding remains.
+/// cells: about 2^-13 of the longest gradient, divided by the root of the number of rows. Other
+/// programs add rows in double, so only floating-point rounding remains.
 /// \returns 0 for no rows.
 double mean_gradient_norm(const Program& program, const Dataset& data, Executor& executor);
 

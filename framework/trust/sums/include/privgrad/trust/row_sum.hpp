@@ -58,7 +58,7 @@ inline constexpr std::size_t kLongContribution = std::size_t{1} << 15;
 /// Returns the sum of all examples' contributions to a statistic, each clipped and rounded as
 /// row_sum() does with a row, and computed from the features when it is added.
 ///
-/// Sensitivity: as exact_sum(), kExactLevels cells per example, provided that a contribution
+/// Sensitivity: kExactLevels cells per example, as for exact_sum(), provided that a contribution
 /// depends only on its example (docs/statistics.md).
 /// \param of_row  may be called by several threads at once.
 /// \param size  the number of elements in a contribution, > 0.

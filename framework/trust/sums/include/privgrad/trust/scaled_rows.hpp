@@ -20,7 +20,7 @@ struct Scaling {
 /// \throws PluginError for another length, or for values that break the promises of Scaling.
 void check_scaling(const Scaling& scaling, std::size_t parameters);
 
-/// A program whose rows are those of `program`, shifted and scaled: w = (g - shift) / scale.
+/// A program whose rows are the rows of `program`, shifted and scaled: w = (g - shift) / scale.
 ///
 /// The sensitivity of exact_sum() with this program: a row w is computed from the example's own row
 /// g and from `scaling`, coordinate by coordinate, in double, and rounded to float32. So w is a
