@@ -223,7 +223,6 @@ void require_told(const Aggregator& chooser) {
 
 }  // namespace
 
-// All rules for aggregators, in order.
 // NOLINTNEXTLINE(readability-function-size): it is one list
 void check_aggregator(Checker& checker) {
   const auto started = [&](std::uint64_t steps, double scale) {

@@ -52,7 +52,6 @@ std::string message_of(const std::exception& problem) {
   return text.empty() ? "(its what() is empty)" : text;
 }
 
-/// Runs the body of a rule.
 Finding judge(std::string_view name, const std::function<void()>& body) {
   Finding finding{std::string(name), Verdict::failed, ""};
   try {

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kReleases = 6;
 constexpr double kNoise = 0.5;
 
-/// A clipping that scales coordinates, after start().
+/// A started clipping that scales coordinates.
 class Scaled {
  public:
   Scaled(const Checker& checker, const std::vector<ParameterGroup>& groups)

@@ -162,7 +162,6 @@ void check_coordinatewise(Checker& checker) {
   });
 }
 
-/// Returns the vectors of an optimizer's state.
 std::vector<std::vector<float>*> vectors_of(Optimizer& optimizer) {
   std::vector<std::vector<float>*> vectors;
   for (const StateMember& member : optimizer.state()) {
@@ -208,7 +207,6 @@ void check_rule(Checker& checker) {
   });
 }
 
-/// Checks the rules of anchor().
 void check_anchors(Checker& checker) {
   // The anchors exist as long as the rules run: an optimizer that keeps a reference to an anchor
   // must break its rule instead of reading freed memory.
@@ -243,7 +241,6 @@ void check_anchors(Checker& checker) {
 
 }  // namespace
 
-// All rules for optimizers, in order.
 // NOLINTNEXTLINE(readability-function-size): it is one list
 void check_optimizer(Checker& checker) {
   if (!checker.setup().make_released) {

@@ -47,13 +47,11 @@ void check_coordinate_scaling(Checker& checker,
 /// \param shapes  shapes of examples that the transform accepts.
 void check_bounded_statistic(Checker& checker, const std::vector<Shape>& shapes);
 
-/// Whether a component has an ability.
 template <class Ability, class Component>
 bool is_able(const Component& component) {
   return dynamic_cast<const Ability*>(&component) != nullptr;
 }
 
-/// A function that makes a program.
 using ProgramMaker = std::function<std::unique_ptr<Program>(const Network&, Executor&)>;
 
 /// Checks the rules of Program.

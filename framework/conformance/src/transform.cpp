@@ -486,7 +486,6 @@ void check_statistics(Checker& checker, const Shape& shape) {
 
 }  // namespace
 
-// All rules for transforms, in order.
 // NOLINTNEXTLINE(readability-function-size): it is one list
 void check_transform(Checker& checker) {
   std::vector<Shape> shapes;
