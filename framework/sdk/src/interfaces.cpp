@@ -93,7 +93,6 @@ namespace {
 
 constexpr std::size_t kTaskRows = 32;
 
-/// Runs everything on the calling thread.
 class OneThread final : public Executor {
  public:
   void for_each_chunk(std::size_t chunks, const std::function<void(std::size_t)>& body) override {

@@ -65,10 +65,9 @@ class PRIVGRAD_API ReproducibleRows {
   virtual ~ReproducibleRows();
 };
 
-/// Optional ability of a program: it returns the outputs of the last layer,
-/// before any loss. A trained model is applied with this ability; a program
-/// without it can only be used for training and evaluation. The conformance suite
-/// tests it.
+/// Optional ability of a program: it returns the outputs of the last layer, before any loss. A
+/// trained model is applied with this ability; a program without it can only be used for training
+/// and evaluation. The conformance suite tests it.
 ///
 /// Privacy: like Program. Threads: calls may run concurrently.
 class PRIVGRAD_API Outputs {

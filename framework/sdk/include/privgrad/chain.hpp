@@ -23,8 +23,7 @@ struct Shortcut {
 using ChainLink = std::variant<Layer, Shortcut>;
 
 /// \returns the nodes of a chain: each layer becomes a node, and each shortcut an Add, after a
-///   Conv2d if it projects. Parameters are named after their link: "layers.N", where N is its
-///   number.
+///   Conv2d if it projects. The parameters of link number N are named "layers.N".
 /// \throws ConfigError that names the first link that cannot process its input.
 PRIVGRAD_API std::vector<Node> nodes_of(const ExampleShape& input,
                                         const std::vector<ChainLink>& chain);

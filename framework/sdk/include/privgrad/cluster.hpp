@@ -51,20 +51,20 @@ class PRIVGRAD_API Cluster {
   ///   anything elsewhere.
   /// \param ends  [size()], ascending: where the part of each process ends; the last is the size of
   ///   `values`.
-  /// \throws like broadcast().
+  /// \throws IoError as broadcast() does.
   virtual void add_up(std::span<std::uint64_t> values, std::span<const std::size_t> ends) = 0;
 
   /// Sends the parts of all processes to all processes.
   /// \param bytes  in: the process's own part, at [ends[rank - 1], ends[rank]); out: all parts.
   /// \param ends  the same as in add_up(), in bytes.
-  /// \throws like broadcast().
+  /// \throws IoError as broadcast() does.
   virtual void gather(std::span<std::byte> bytes, std::span<const std::size_t> ends) = 0;
 
   /// Sends the bytes of one process to process 0.
   /// \param bytes  in process `from`: the bytes to send; in process 0: a span of the same size that
   ///   receives them; in all other processes ignored, and best empty.
   /// \param from  below size(); 0: nothing is done.
-  /// \throws like broadcast().
+  /// \throws IoError as broadcast() does.
   virtual void bring(std::span<std::byte> bytes, std::size_t from) = 0;
 
   /// Ends all processes at once, including those that wait or compute. Does not return.

@@ -48,9 +48,9 @@ struct DataInfo {
   std::vector<std::string> feature_names = {};
   /// The parameters that turn rows of other files into the same features and classes: all
   /// parameters except those that name files or choose rows. A model file stores them, and
-  /// `privgrad predict` uses them. Public, as above; null: none are needed. A text NAME_sha256 is
-  /// the hash of the file named by the parameter NAME. That file has no rows: the statement lists
-  /// it as declared public.
+  /// `privgrad predict` uses them. Public, like feature_names; null: none are needed. A text
+  /// NAME_sha256 is the hash of the file named by the parameter NAME. That file has no rows: the
+  /// statement lists it as declared public.
   Value reading = {};
   /// Remarks about the rows, one sentence each, for people who may see the rows. Computed from
   /// private rows: printed on standard error in research mode, and nowhere else.
@@ -107,7 +107,7 @@ class PRIVGRAD_API DataSource {
 
   /// \returns all examples of the split, in the source's order, with the shape and number that
   ///   info() returned.
-  /// \throws IoError as above, and for NaN, infinities, or different numbers of images and
+  /// \throws IoError as info() does, and for NaN, infinities, or different numbers of images and
   ///   labels.
   virtual Dataset read(Split split) = 0;
 

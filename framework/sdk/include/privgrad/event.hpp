@@ -185,9 +185,8 @@ struct UnsupportedEvent {
   static void members(const auto& use, auto&... self) { use("reason", self.reason...); }
 };
 
-/// A description of what a mechanism did to the data, in the field's
-/// vocabulary; the input of every accountant. Cheap to copy;
-/// immutable.
+/// A description of what a mechanism did to the data, in the field's vocabulary; the input of every
+/// accountant. Cheap to copy; immutable.
 class PRIVGRAD_API Event {
  public:
   using Kind = std::variant<GaussianEvent, LaplaceEvent, DiscreteGaussianEvent, ZcdpEvent,

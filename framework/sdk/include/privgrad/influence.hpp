@@ -32,7 +32,7 @@ PRIVGRAD_API std::vector<double> exponential_influence(std::uint64_t steps, doub
 /// Theorem 4.7 allocates by a bound on these weights, which is worse.
 /// \param gamma  in (0, 1].
 /// \param beta  in [0, 1).
-/// \throws ConfigError as above.
+/// \throws ConfigError as exponential_influence() does.
 PRIVGRAD_API std::vector<double> momentum_influence(std::uint64_t steps, double gamma, double beta);
 
 /// Returns a mixture of two exponentials, of which one rises to 1 at the last step, and the other
@@ -41,7 +41,7 @@ PRIVGRAD_API std::vector<double> momentum_influence(std::uint64_t steps, double 
 /// (Hong et al.'s experiments with momentum, there called momexpinfl.)
 /// \param rising, falling  in (0, 1].
 /// \param share  in [0, 1].
-/// \throws ConfigError as above.
+/// \throws ConfigError as exponential_influence() does.
 PRIVGRAD_API std::vector<double> two_exponential_influence(std::uint64_t steps, double rising,
                                                            double falling, double share);
 
