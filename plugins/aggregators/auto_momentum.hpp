@@ -9,9 +9,9 @@
 #include "privgrad/value.hpp"
 
 /// The common part of Tran and Cutkosky's theorems (2022) about momentum, which assume one example
-/// per step. Here a step uses a batch of B examples: an epoch has n = N/B steps, and a batch's mean
-/// has B times less noise than its sum. Balancing the errors then gives the printed formulas with
-/// epsilon B in place of epsilon and n in place of N; B = 1 is the printed case
+/// per step. Here a step uses a batch of B of the N examples: an epoch has n = N/B steps, and a
+/// batch's mean has B times less noise than its sum. Balancing the errors then gives the printed
+/// formulas with epsilon B in place of epsilon and n in place of N; B = 1 is the printed case
 /// (docs/algorithms/momentum-aggregation.md).
 namespace auto_momentum {
 

@@ -107,7 +107,7 @@ BandedErrors::BandedErrors(const Workload& workload, std::size_t bands, std::siz
 
 double BandedErrors::operator()(std::span<const double> c, std::span<double> gradient) {
   const std::vector<double> a = inverse(c, terms_);
-  // d a_j / d c_i = -both_{j-i}, both = a * a.
+  // d a_j / d c_i = -both_{j-i}, where both is the convolution of a with itself.
   std::vector<double> both(terms_, 0.0), slopes(terms_);
   for (std::size_t j = 0; j < terms_; ++j)
     for (std::size_t i = 0; i <= j; ++i) both[j] += a[i] * a[j - i];
@@ -201,7 +201,7 @@ class Minimiser {
     return down;
   }
 
-  /// Makes one step. \returns whether the error decreased.
+  /// \returns whether the error decreased.
   bool step() {
     constexpr double kLeast = 1e-15;
     const std::vector<double> down = direction();
@@ -226,7 +226,7 @@ class Minimiser {
     return false;
   }
 
-  /// Makes the update of Broyden, Fletcher, Goldfarb and Shanno.
+  /// Updates the curvature estimate by the rule of Broyden, Fletcher, Goldfarb and Shanno.
   void learn(std::span<const double> next, std::span<const double> gradient) {
     std::vector<double> moved(size_), turned(size_), image(size_, 0.0);
     for (std::size_t i = 0; i < size_; ++i) {
@@ -268,7 +268,7 @@ std::vector<double> best_from(Objective& errors, std::vector<std::vector<double>
   return best;
 }
 
-/// Finds the power of the workload's inverse, or of the workload, with the smallest error.
+/// Returns the power_of_inverse() with the smallest error or, for BandedErrors, the inverse of one.
 std::vector<double> best_power(Objective& errors, double momentum, std::size_t bands) {
   std::vector<double> best, gradient(bands - 1);
   double least = std::numeric_limits<double>::infinity();

@@ -11,7 +11,7 @@ namespace matrix_noise {
 struct Workload {
   std::uint64_t steps = 0;
   /// The optimizer's momentum: iterate t is the sum of the earlier releases r_u, each times its
-  /// weight and 1 - momentum^(t-u+1). 0: plain sums.
+  /// weight and 1 - momentum^(t-u+1), which is 1 without momentum.
   double momentum = 0.0;
   std::vector<double> weights;  ///< The weight of each release in the iterates.
   std::vector<double> noise;    ///< Relative standard deviation of each step's own noise, > 0.
@@ -29,7 +29,7 @@ class Objective {
   /// \param gradient  out, with respect to x_1 ...: [bands - 1].
   /// \returns infinity if nothing is proved.
   virtual double operator()(std::span<const double> x, std::span<double> gradient) = 0;
-  /// The range in which x_1, ... are searched.
+  /// The ends of the range in which x_1, ... are searched.
   virtual double least() const = 0;
   virtual double most() const = 0;
 };

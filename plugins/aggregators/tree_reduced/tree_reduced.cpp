@@ -39,15 +39,15 @@ using namespace privgrad;
 /// over all epochs (docs/algorithms/momentum-aggregation.md). Every step reads one vector of the
 /// previous epoch; n vectors are kept.
 ///
-/// A difference between iterates that are e learning rates apart is clipped to smoothness * e: if
+/// A difference between iterates that are x learning rates apart is clipped to smoothness * x: if
 /// the optimizer's steps are as long as the learning rate (normalized_sgd) and losses have that
 /// smoothness, the bound changes nothing. Otherwise it clips, and the charge is the same.
 ///
 /// Noise. The four kinds of nodes (G in the first epoch and later, D, R) have noise in the
 /// proportions that minimise the mean variance of the result, for a given sum of squared
-/// sensitivities over squared noise, under the approximation that all trees are alike: with error
-/// sum a_k m_k^2 and cost sum c_k / m_k^2, this is m_k^2 ~ sqrt(c_k / a_k). The actual cost is
-/// accounted exactly for any proportions.
+/// sensitivities over squared noise, under the approximation that all trees are alike: if noise m_k
+/// in the kind k contributes a_k m_k^2 to the error and c_k / m_k^2 to the cost, m_k^2 is
+/// proportional to sqrt(c_k / a_k). The actual cost is accounted exactly for any proportions.
 class TreeReduced final : public Aggregator, public UsesGradientDifferences {
  public:
   explicit TreeReduced(const Params& params)
