@@ -72,7 +72,7 @@ class Allocation final : public Sampler {
   }
 
  private:
-  /// Identifies a drawn order. The first words of the epoch's stream tell keys apart.
+  /// Identifies a drawn order; `words`, the first random words of the epoch, distinguish keys.
   struct Drawn {
     std::uint64_t epoch = 0;
     std::size_t rows = 0;
