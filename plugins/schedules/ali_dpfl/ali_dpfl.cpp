@@ -76,7 +76,7 @@ class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
     if (!lipschitz_ || !smoothness_ || !divergence_ || now.last == 0) {
       return std::max<std::uint64_t>(1, now.last);
     }
-    // sqrt(d) sigma C / B
+    // The norm of a step's noise: sqrt(d) sigma C / B.
     const double noise = std::sqrt(static_cast<double>(now.parameters)) * now.gradient_noise;
     const double s = *divergence_ + 2.0 * noise;
     std::uint64_t best = 1;
