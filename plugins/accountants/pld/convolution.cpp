@@ -110,7 +110,6 @@ double kernel_square_sum(double tilt, double step, std::size_t size) {
   return std::min(static_cast<double>(size), (integral / step + peak) * (1.0 + 1e-6));
 }
 
-/// The totals over all steps.
 struct Totals {
   // In extended precision, so that rounding errors of sums over many steps are negligible.
   long double upper_log_scale = 0.0L, lower_log_scale = 0.0L;
@@ -323,7 +322,7 @@ struct TransformNoise {
 };
 
 /// \param steps  the number of steps, counting repetitions.
-/// \param upper, lower the masses after the inverse transform.
+/// \param upper, lower  the masses after the inverse transform.
 TransformNoise transform_noise(const Composer& composer, double steps, const Layout& layout,
                                const std::vector<double>& upper, const std::vector<double>& lower) {
   const Product& product = composer.product();

@@ -59,7 +59,7 @@ struct Loss {
   double g, gain;
 };
 
-/// A cell's excess at the threshold g, p - e^g q.
+/// p - e^g q of a cell, for a threshold g.
 struct Excess {
   double value, error;
 };
@@ -245,8 +245,9 @@ Lattice connect_the_dots(const Nodes& nodes) {
   return result;
 }
 
-/// The polygon below the tangents. In the following, a[i] and b[i] are the polygon's distances
-/// below T_i and T_(i-1) at node i, and masses come from the change of its slope there.
+/// The polygon below the tangents T_i of discretise(). In the following, a[i] and b[i] are the
+/// polygon's distances below T_i and T_(i-1) at node i, and masses come from the change of its
+/// slope there.
 class Tangents {
  public:
   Tangents(const Nodes& nodes, const LossPair& pair, const Grid& grid)

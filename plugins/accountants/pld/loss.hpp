@@ -57,8 +57,8 @@ class LossPair {
   /// node can compensate.
   virtual double anchor(double /*step*/) const { return 0.0; }
 
-  /// Returns a number such that the positions of all atoms of the loss are multiples of it; 0 if
-  /// there are no atoms.
+  /// Returns a number of which the positions of all atoms of the loss are multiples; 0 without
+  /// atoms.
   virtual double atom_unit() const { return 0.0; }
 
   /// Returns the largest possible loss. For larger epsilons, delta is 0, even if a grid gives more.
@@ -88,9 +88,9 @@ LossPairPtr gaussian(double sigma);
 ///
 /// Proof. With x > 1 - q, (1-q) Q(A) + q P(A) - x Q(A) is q (P(A) - y Q(A)), y = (x - 1 + q) / q,
 /// and with x (1-q) < 1, Q(A) - x ((1-q) Q(A) + q P(A)) is (1 - x (1-q)) (Q(A) - z P(A)), z = x q /
-/// (1 - x (1-q)). Elsewhere the divergences of all mechanisms are the same. Both increase with
-/// those of (P, Q) and (Q, P), so if a pair dominates a release, the sampled pair dominates the
-/// sampled release.
+/// (1 - x (1-q)). Elsewhere the divergences of all mechanisms are the same. Both increase with the
+/// divergences of (P, Q) and (Q, P), so if a pair dominates a release, the sampled pair dominates
+/// the sampled release.
 LossPairPtr sampled(double q, LossPairPtr pair);
 
 /// Returns (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1), all of variance sigma^2, 0 < q <= 1:
@@ -104,7 +104,7 @@ LossPairPtr sampled(double q, LossPairPtr pair);
 /// the two matrices). For epsilon < 0 exchange the roles of P and Q.
 LossPairPtr sampled_gaussian_replaced(double q, double sigma);
 
-/// Returns Laplace noise of this scale around 0 and around 1.
+/// Returns Laplace noise of scale `scale` around 0 and around 1.
 LossPairPtr laplace(double scale);
 
 /// Returns discrete Gaussians around 0 and around `shift` > 0; memory and time grow with sigma.

@@ -15,7 +15,7 @@ constexpr std::size_t kThin = 96;
 // The number of values at each end that are not merged, because tails consist of few values.
 constexpr std::size_t kEnds = 12;
 
-/// The masses of P and Q in bins of the logarithm of the ratio.
+/// The masses of P and Q in bins of ln(ratio).
 struct Densities {
   double low = 0.0, width = 0.0;
   std::vector<double> p, q;

@@ -46,8 +46,8 @@ class Selection {
   /// \param delta  in (0, 1).
   double epsilon(double delta) const;
 
-  /// Returns a pair whose hockey-stick divergences, in e^epsilon, are a convex polygon on or above
-  /// those of the selection in both directions, for composing with other releases.
+  /// Returns a pair for composing with other releases: its hockey-stick divergences, in e^epsilon,
+  /// are a convex polygon on or above the divergences of the selection in both directions.
   ///
   /// Let h(x), x > 0, be the divergence of order x: it is convex, decreases from h(0) = 1, is at
   /// most delta(ln x) for x >= 1, and equals 1 - x + x h(1 / x) of the other direction for x < 1.

@@ -110,9 +110,8 @@ class SampledLaplace {
 /// A Gaussian on a uniformly random subset of fixed size, for neighbours that differ in one
 /// exchanged example: Wang, Balle and Kasiviswanathan 2019, Theorem 27, at integer orders, and
 /// linear between them (K is convex). It is an upper bound, not exact. Each term is the smaller of
-/// the
-/// theorem's bounds, 4 sqrt(B B) and 2 exp((j-1) eps(j)); above order 256, or for sigma below 0.3,
-/// only the second is used for j > 2, which loses little there.
+/// the theorem's bounds, 4 sqrt(B B) and 2 exp((j-1) eps(j)); above order 256, or for sigma below
+/// 0.3, only the second is used for j > 2, which loses little there.
 ///
 /// The even central moments B(l) = E[(dP/dQ - 1)^l] that the theorem takes from alternating forward
 /// differences are integrated directly here: a sum of non-negative terms, which loses no digits.

@@ -36,7 +36,7 @@ enum class CostKind {
 
 struct Setting {
   CostKind kind = CostKind::laplace;
-  /// The noise divided by the sensitivity, either under the adjacency in use or the event's own.
+  /// The noise divided by the sensitivity, which is the adjacency's or the event's own.
   double noise = 0.0;
   double fraction = 1.0;  ///< The sampled share of the data.
   /// The sensitivity of a discrete Gaussian, whose noise is in the grid's units.
@@ -44,7 +44,6 @@ struct Setting {
   auto operator<=>(const Setting&) const = default;  // NOLINT(modernize-use-nullptr): clang 14 errs
 };
 
-/// The log moments of one setting.
 class Moments {
  public:
   explicit Moments(const Setting& setting) : impl_(make(setting)) {}
@@ -78,8 +77,7 @@ class Moments {
 
 struct Selection;
 
-/// Everything composed so far. Its log moments are available at any order, except those of
-/// selections.
+/// Everything composed so far, with its log moments at any order, except the moments of selections.
 class Spent {
  public:
   void add_concentrated(double rho, std::uint64_t count) {

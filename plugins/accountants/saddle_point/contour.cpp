@@ -496,8 +496,8 @@ struct Bracket {
   }
 };
 
-/// Newton's iteration for ln delta, or for ln(1 - delta), on one contour. It stays within the
-/// distance from `start` within which the contour is accurate.
+/// Newton's iteration for ln delta, or for ln(1 - delta), on one contour. It stays within
+/// contour.radius() of `start`, where the contour is accurate.
 Root newton(const Contour& contour, double start, double delta, const Bracket& bracket) {
   const double target = contour.gives_rest() ? std::log1p(-delta) : std::log(delta);
   const double least = std::max(start - contour.radius(), bracket.low);
