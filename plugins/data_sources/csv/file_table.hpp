@@ -15,8 +15,7 @@
 #include "privgrad/data_source.hpp"
 #include "privgrad/streamed_rows.hpp"
 
-/// A table in one or more text files. Uses the parameters train, test, and the ones of
-/// DeclaredTable.
+/// A table in one or more text files. Uses the parameters train and test, and DeclaredTable's.
 class FileTable : public privgrad::DataSource, public privgrad::StreamedRows, protected TableParts {
  public:
   using Paths = std::vector<std::filesystem::path>;

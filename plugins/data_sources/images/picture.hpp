@@ -31,7 +31,7 @@ inline constexpr std::uint64_t kMostPixels = std::uint64_t{1} << 26;
 /// errors; the camera's orientation (Exif) is ignored.
 /// \param channels  1 or 3. Grey becomes three equal channels; colours become grey by ITU-R BT.601,
 ///   in 16 fractional bits, rounded.
-/// \throws BadPicture
+/// \throws BadPicture if the bytes are not a readable image.
 Picture decode_picture(std::span<const std::uint8_t> bytes, std::size_t channels);
 
 /// Resizes an image: each pixel is a mean of the source pixels around its place, with weights from

@@ -310,7 +310,7 @@ class Arrays final : public LentRows {
   std::optional<Rows> train_, test_;
 };
 
-/// Rows of texts, declared like those of a file.
+/// Rows of texts, declared like the rows of a file.
 class Columns final : public LentRows, private TableParts {
  public:
   explicit Columns(const Params& params)

@@ -55,7 +55,7 @@ struct ColumnRule {
   std::string format{kIsoDate};                ///< For dates: the format.
   std::vector<DatePart> parts;                 ///< For dates: the parts, in the order of features.
   std::optional<std::chrono::sys_days> since;  ///< The origin of DatePart::days.
-  /// For texts: turns them into features. Not a key of `columns`; empty for its entries.
+  /// For texts: turns them into features. Not a key of `columns`, whose entries have no encoder.
   std::shared_ptr<const TextEncoder> encoder = {};
 
   /// Returns the valid years of a column of dates.

@@ -26,12 +26,12 @@ privgrad::ParamSpec columns_param(const std::string& promise);
 privgrad::ParamSpec split_param();
 privgrad::ParamSpec missing_param();
 
-/// \returns the declared `columns`, if any.
+/// \returns the declared `columns`; empty if there are none.
 std::vector<ColumnRule> column_rules(const privgrad::Params& params);
 
 /// A source's training table and test table, with the functions of the source's interface for them.
-/// Uses the parameters columns, split, task and those of TargetColumn. If the parameter `test` is
-/// given, there is a table of test rows.
+/// Uses the parameters columns, split, task and the parameters of TargetColumn. If the parameter
+/// `test` is given, there is a table of test rows.
 class DeclaredTable {
  public:
   /// \param parts  outlives this.

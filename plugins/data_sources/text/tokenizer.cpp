@@ -35,7 +35,7 @@ Sort sort_of(char32_t code) {
   return is_space(code) ? Sort::space : Sort::other;
 }
 
-/// Returns the end of the run of characters of one sort that begins at `at`.
+/// Returns the end of the run of characters of `sort` that begins at `at`.
 /// \param last  out: where the run's last character begins.
 std::size_t end_of_run(std::string_view text, std::size_t at, Sort sort, std::size_t& last) {
   last = at;
