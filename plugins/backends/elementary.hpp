@@ -105,7 +105,6 @@ PRIVGRAD_ANYWHERE double log1p_fixed(double x) {
   return power * kLn2High + (f - (s * (f - rest) - (power * kLn2Low + missing)));
 }
 
-/// The cosine and the sine of an angle.
 struct Rotation {
   double cosine, sine;
 };

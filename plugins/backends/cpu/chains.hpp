@@ -64,7 +64,8 @@ void multiply_chains(std::size_t rows, Strided a, const Panels& b, Start start, 
                      std::size_t stride);
 
 /// to[j, i] = from[i, j].
-/// \param from  [rows, columns], rows begin from_stride floats apart; `to` likewise.
+/// \param from  [rows, columns], rows begin from_stride floats apart; rows of `to`, to_stride
+///   floats.
 void transpose(std::size_t rows, std::size_t columns, const float* from, std::size_t from_stride,
                float* to, std::size_t to_stride);
 

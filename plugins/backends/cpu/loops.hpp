@@ -54,7 +54,7 @@ struct Windows {
 void largest_in_windows(const Windows& windows, const float* corner, float* out);
 
 /// For each window and channel, adds delta to the first place that has the window's largest value.
-/// \param out, delta [columns, depth].
+/// \param out, delta  [columns, depth].
 /// \param below  has the layout of `corner`.
 /// \param taken  memory for `depth` ints.
 void hand_down_windows(const Windows& windows, const float* corner, const float* out,

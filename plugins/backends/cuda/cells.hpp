@@ -113,7 +113,7 @@ PRIVGRAD_HD void largest_part(SumOfBlock& shared) {
 
 // --- Norms. The statistics of the group's inputs and errors are computed first.
 
-/// || delta a^T ||^2 + || delta ||^2: the norms of the weights' and the biases' gradients.
+/// || delta a^T ||^2 + || delta ||^2: the squared norms of the gradients of weights and biases.
 struct DenseNorm {
   uint64_t count, groups, group;
   bool has_biases;

@@ -63,11 +63,11 @@ class Device {
 
   /// Returns the device's name for messages: "GPU 0 (NVIDIA H100 80GB HBM3)".
   virtual std::string name() const = 0;
-  /// \throws OutOfMemory
+  /// \throws OutOfMemory if the device has too little memory left.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void free(void* memory) noexcept = 0;
   /// Returns memory of the host that a queue can copy while the host does something else.
-  /// \throws OutOfMemory
+  /// \throws OutOfMemory if the host has too little memory left.
   virtual void* allocate_pinned(std::size_t bytes) = 0;
   virtual void free_pinned(void* memory) noexcept = 0;
   virtual std::size_t free_bytes() = 0;

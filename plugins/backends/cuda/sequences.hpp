@@ -47,7 +47,7 @@ struct PutInFront {
   }
 };
 
-/// Takes the rest of each sequence, without the row.
+/// Takes each sequence without the row in front.
 struct TakeBehind {
   uint64_t count, extent, width;
   const float* delta;

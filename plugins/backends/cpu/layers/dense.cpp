@@ -22,10 +22,9 @@ constexpr std::size_t kBiasPiece = 1024;
 
 /// The share by which a product is shrunk before its factors are rounded to nearest, so that the
 /// rounded product is rarely too long. For 2^26 cells, a factor is about 2^13 long (longer if the
-/// other is shorter);
-/// if its rounding errors behave like random ones, they change its length by less than 1, a share
-/// of 2^-13. In a few products, flat or with one dominating number, all rounding errors have one
-/// direction; these products are rounded again.
+/// other is shorter); if its rounding errors behave like random ones, they change its length by
+/// less than 1, a share of 2^-13. In a few products, flat or with one dominating number, all
+/// rounding errors have one direction; these products are rounded again.
 constexpr double kMargin = 0x1p-11;
 
 /// Returns the rounding of the biases, whose gradient is the error itself.
@@ -127,7 +126,8 @@ void DenseStep::backward_batch(const WholeBatch& batch, const StepPass& pass, co
       Share& share = pass.share(i);
       share.input = largest_size(in, inputs_);
       share.error = largest_size(own, outputs_);
-      // || delta a^T ||^2 + || delta ||^2: the norms of the weights' and the biases' gradients.
+      // || delta a^T ||^2 + || delta ||^2: the squared norms of the gradients of weights and
+      // biases.
       const double of_bias = has_biases_ ? 1.0 : 0.0;
       share.squared_norm =
           norm_or_nan((sum_of_squares(in, inputs_) + of_bias) * sum_of_squares(own, outputs_));

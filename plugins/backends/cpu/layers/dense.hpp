@@ -11,8 +11,8 @@
 
 namespace privgrad::cpu {
 
-/// An example's gradient is the product of two vectors, and so are its cells: a vector of integers
-/// for the inputs, times one for the errors. Their sum over examples is an integer matrix product.
+/// An example's gradient is the product of two vectors, its inputs and its errors. Its cells are a
+/// product of two vectors of integers, so the sum over examples is an integer matrix product.
 class DenseStep final : public Step {
  public:
   DenseStep(const Dense& layer, const Shape& in, const Shape& out);

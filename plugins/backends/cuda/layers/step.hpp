@@ -19,7 +19,7 @@ namespace privgrad::cuda {
 /// \throws ConfigError if it is 2^31 or more.
 std::uint32_t narrowed(std::size_t extent);
 
-/// The purpose of a pass; each purpose includes the ones before it.
+/// The purpose of a pass; each purpose includes the purposes before it.
 enum class PassUse { outputs = 1, gradients, cells };
 
 /// One layer's part of a pass, all of it on the device.
