@@ -43,7 +43,7 @@ class Excess {
   double target_;
 };
 
-/// A place on the log of the scale, and the excess there.
+/// The log2 of a scale, and the excess there.
 struct Point {
   double log_scale, excess;
 };

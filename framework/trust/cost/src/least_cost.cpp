@@ -71,8 +71,8 @@ bool LeastCost::Part::is_at_least(const Part& other) const {
 LeastCost::LeastCost(Adjacency adjacency) : sensitivity_(sensitivity_of_unit_bound(adjacency)) {}
 
 /// \param sensitivity  the sensitivity of a sum of contributions of norm 1.
-/// \param adjacent  `sensitivity` divided by the sensitivity under the adjacency in use. The rho of
-///   a `zcdp` event refers to the latter.
+/// \param adjacent  `sensitivity` divided by the sensitivity under the adjacency in use, to which
+///   the rho of a `zcdp` event refers.
 void LeastCost::add(const Event& event, double count, double sensitivity, double adjacent,
                     Part& part) {
   std::visit(Overloaded{

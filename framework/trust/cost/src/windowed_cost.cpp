@@ -55,7 +55,7 @@ class SomeGroups {
  public:
   explicit SomeGroups(std::uint64_t window) : last_(window + 1) {}
 
-  /// \param first  the first of these groups.
+  /// \param first  the number of this object's first group.
   /// \returns the largest sum of squares so far.
   double next(std::uint64_t step, std::span<const std::uint32_t> members, std::uint32_t first,
               const Rows& rows) {
@@ -240,7 +240,7 @@ CorrelatedCost cost_by_rows(const CorrelatedRecipes& recipes, const Participatio
   }
   cost.of_groups.assign(sensitivity.of_groups().begin(), sensitivity.of_groups().end());
   cost.is_attained = rows.is_attained();
-  // Covers the rounding of sums with one entry per step, and of squares; see also below.
+  // Covers the rounding of sums with one entry per step, and of squares.
   const auto length = static_cast<double>(recipes.steps() + 1);
   for (double& worst : cost.worst_after) worst *= 1.0 + length * 0x1p-50;
   return cost;

@@ -170,8 +170,8 @@ std::vector<Receipt> Ledger::charge(std::span<const Charge> charges) {
   return receipts;
 }
 
-/// The events determine the payment, because another processor may have proved the recorded
-/// epsilon.
+/// Returns `spent` with the epsilon of the next line in the file, which another processor may have
+/// proved: the events, not the epsilon, determine the payment.
 PrivacyAnswer Ledger::as_ahead(PrivacyAnswer spent) const {
   const std::string_view ahead = file_.ahead();
   const std::size_t end = ahead.find('\n');

@@ -125,9 +125,9 @@ PRIVGRAD_INLINE void floats(const NormalWords& words, const RoundingScale& scale
   });
 }
 
-/// A bound on the distance of one term from its integer, as above, in units. The radius's offset,
-/// also that of a coarse word, is in 2^-24 sigma; one unit is added because the float is truncated.
-/// A word without a bound gets half a cell, with which no element is decided.
+/// A bound, in units, on the distance of one term from its integer, computed as in floats(). The
+/// offset of the radius, also of a coarse word, is in 2^-24 sigma; one unit is added because the
+/// float is truncated. A word without a bound gets half a cell, with which no element is decided.
 ///
 /// All bounds are sums of floats with at most 20 roundings (slope and offset, the product, the sums
 /// of 16 terms, round_terms()), which lower them by less than 2^-19 of their value. The 2 units of
@@ -192,8 +192,8 @@ PRIVGRAD_INLINE double slope_at_most(double a, std::uint64_t upper, double r) {
 /// The bound, divided by sigma, comes almost entirely from the widths of the cells. |dr / du| = 1 /
 /// (u r), so the radius is off by at most 2^-33 / (u r), where u and r each vary by less than a
 /// factor 1 + 2^-14 over a cell that radius_is_coarse() lets pass. A cell of V turns the angle by
-/// at most pi / 8 2^-29 = 0.7854 2^-30. The arithmetic's 2^-46 r (see fine()) is less than the
-/// remainder of 0.8. Three units are added, as for floats.
+/// at most pi / 8 2^-29 = 0.7854 2^-30. Rounding this up to 0.8 2^-30 covers the arithmetic's error
+/// of 2^-46 r (see fine()). Three units are added, as for floats.
 PRIVGRAD_INLINE void doubles(const NormalWords& words, const RoundingScale& scale, Sums sums,
                              RoundedChunk& out) {
   constexpr int kMostBits = 40;

@@ -46,7 +46,6 @@ class NewNoise {
  public:
   void clear() { noise_.fill(0.0); }
 
-  /// Adds the normals of a node to the noise.
   void add(NormalStream& node, std::size_t begin, std::size_t size, double multiplier) {
     node.fill(begin, std::span(normals_).first(size));
     add(normals_.data(), size, multiplier);

@@ -24,7 +24,7 @@ struct RoundedNoise {
   std::uint64_t node = 0;
   double sigma = 0.0;  ///< Standard deviation in cells of the sum.
   unsigned shift = 0;
-  double width = 0.0;     ///< Released width of a coarse cell of 2^shift cells of the sum.
+  double width = 0.0;     ///< Released width of a coarse cell, 2^shift cells of the sum.
   std::size_t first = 0;  ///< The stream element for the sum's first element.
   std::vector<RoundedTerm> further{};  ///< At most 15, for the same elements of their streams.
 };

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kBets = CountLaw::kBets;
 
-/// +-2^-8 ... +-2^2. Positive ones have even indices.
+/// Returns 2^-8, -2^-8, ..., 2^2, -2^2 for the bets 0, 1, ...
 double lambda(std::size_t bet) {
   const double size = std::ldexp(1.0, static_cast<int>(bet / 2) - 8);
   return bet % 2 == 0 ? size : -size;

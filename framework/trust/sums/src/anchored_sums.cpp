@@ -31,7 +31,7 @@ class AnchoredAdder {
 
   /// \param sums  the lane's sums: at the anchor, since the anchor, between anchors (the third is
   ///   empty if there is no last anchor).
-  /// \param current, last_anchor rows; empty if not wanted.
+  /// \param current, last_anchor  rows; empty if not wanted.
   void add(std::span<const float> anchor, std::span<const float> current,
            std::span<const float> last_anchor, std::span<std::vector<double>> sums) {
     clipped(anchor, anchor_);

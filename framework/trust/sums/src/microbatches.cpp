@@ -7,7 +7,6 @@
 namespace privgrad::core {
 namespace {
 
-/// Rows that one task copies.
 constexpr std::size_t kGatherRows = 32;
 
 }  // namespace

@@ -24,7 +24,7 @@ namespace privgrad::core {
 /// \param size  the number of elements in a contribution, > 0.
 /// \param clip  has one group.
 /// \param who  the maker of the contributions, for errors.
-/// \throws PluginError as above.
+/// \throws PluginError if an example added cells whose squares exceed kExactLevels^2.
 std::vector<std::int64_t> sum_of_pieces_on_grid(const PiecesOf& pieces_of, const Dataset& data,
                                                 std::size_t size, const Clip& clip,
                                                 std::string_view who, Executor& executor);

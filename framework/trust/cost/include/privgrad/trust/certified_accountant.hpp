@@ -40,7 +40,7 @@ ComponentPtr<Accountant> make_guard(const Component& accountant, const Params& p
                                     const Component* certifier);
 
 /// Returns an accountant's reason for refusing an event, followed by the other accountants of the
-/// catalog that accept it with their default parameters. Asks each of them.
+/// catalog that accept the event with their default parameters. Asks each of them.
 /// \param refusing  the accountant that gave the reason.
 std::string with_alternatives(const std::string& reason, const Event& event, Adjacency adjacency,
                               const Catalog& catalog, const Component& refusing);

@@ -13,7 +13,7 @@
 namespace privgrad::core {
 
 /// The recipes of a run whose releases share data or noise between steps. The aggregator is asked
-/// once, so the accounted recipes are the ones that run, even if it would answer differently later.
+/// once, so the accounted recipes are the executed ones even if it would answer differently later.
 ///
 /// Accounting. Let q_t = s_t + bound z_t - sum_i share_i K(step_i, t) (s_{step_i} + bound
 /// z_{step_i}), the release of step t minus the releases that it continues. By the recipe, the

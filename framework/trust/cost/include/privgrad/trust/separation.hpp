@@ -32,8 +32,8 @@ struct Separation {
 ///
 /// A client's steps pi change row r by at most the sum over t in pi of |C_rt|, for contributions of
 /// norm at most 1 (triangle inequality). Proof that no participations are worse (Kalinin and
-/// Lampert 2024, Theorem 2). For s <= t the product of columns s and t is the sum over j < n - t of
-/// c_j c_(j + t - s). Its terms are not negative; a smaller t does not decrease their number, and a
+/// Lampert 2024, Theorem 2). For n rows and s <= t, the columns s and t have the product sum_{j < n
+/// - t} c_j c_(j+t-s). Its terms are not negative; a smaller t does not reduce their number, and a
 /// smaller t - s does not decrease their size. Let p_1 < ... < p_m be allowed steps and q_i = (i -
 /// 1) b. Then p_j >= q_j and p_j - p_i >= q_j - q_i for all i <= j, so each product of two columns
 /// is largest at q, and so is their sum. More participations only add to it.

@@ -63,8 +63,8 @@ double cost_by_filter(Accountant& filter, Adjacency adjacency, const Event& even
 /// nothing back, and a settled run releases nothing more.
 ///
 /// The file is a hash chain of JSON lines: "open" with the terms, and for each run "reserve",
-/// "begin", "resume" if it was resumed, and "settle". Anyone who can write the file can truncate it;
-/// keep the last hash elsewhere, or the runs' ledgers, which name their reservation.
+/// "begin", "resume" if it was resumed, and "settle". Anyone who can write the file can truncate
+/// it; keep the last hash elsewhere, or the runs' ledgers, which name their reservation.
 ///
 /// Crashes: a call returns only after its line is on the disk; a line truncated by a crash does not
 /// count, and no action followed it. A run that is killed keeps its reservation. Processes and

@@ -125,8 +125,8 @@ class Ledger {
   }
 
   /// Pays for all of `charges` together, or for none of them: the accountant answers before any
-  /// value is released. They are paid at once, so each of their lines shows the total including all
-  /// of them. After a refusal the ledger accepts no further charge.
+  /// value is released. They are paid at once, so the line of each charge shows the total after all
+  /// charges. After a refusal the ledger accepts no further charge.
   /// \returns a receipt for each charge, in order; nothing if they exceed the budget.
   /// \throws PrivacyError if the accountant refuses an event or returns an estimate; IoError if the
   ///   lines cannot be written to the disk. Nothing is paid then, and the ledger accepts no further

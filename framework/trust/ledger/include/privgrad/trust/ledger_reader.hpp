@@ -11,7 +11,6 @@
 
 namespace privgrad::core {
 
-/// The contents of a ledger file.
 struct LedgerContents {
   nlohmann::json facts;
   struct Release {

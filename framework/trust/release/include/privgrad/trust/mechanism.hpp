@@ -120,7 +120,7 @@ class Mechanism {
   /// Pays for the noise with which release() would release an exact sum (exact_sum()), for
   /// processes that each release a slice of the sum. The step and its nodes are used up.
   /// \param l2_bound  bound of a contribution.
-  /// \throws as release().
+  /// \throws PrivacyError or ConfigError as release() does.
   PaidNoise pay_for_noise(double l2_bound, Receipt receipt, double divisor);
 
   /// Releases the exact mean, for comparisons without privacy; every output of the run is marked.
@@ -163,7 +163,6 @@ class Mechanism {
   ReleaseRecipe claim(const Receipt& receipt);
 
   const Aggregator& aggregator_;
-  /// Returns the key of the noise that this receipt pays for.
   RandomKey key_of(const Receipt& receipt, double l2_bound, const ReleaseRecipe& recipe) const;
 
   RandomKey noise_key_;

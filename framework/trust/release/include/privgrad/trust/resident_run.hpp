@@ -102,8 +102,8 @@ class ResidentRun {
 
   /// \param memory  the program's memory.
   /// \param check  null: no example is checked.
-  /// \throws as exact_sum(); PluginError if a checked value differs, or if the checks of the last
-  ///   step, or of a sum after it, were not completed.
+  /// \throws ConfigError or PluginError as exact_sum() does; PluginError also if a checked value
+  ///   differs, or if the checks of the last step, or of a sum after it, were not completed.
   ResidentSum sum(std::uint64_t step, const Examples& examples, SumMemory& memory,
                   ContributionCheck* check);
 

@@ -33,12 +33,12 @@ struct SamplingLaw {
   std::uint64_t steps = 0;
 };
 
-/// Reads a step's law from its charge. poisson_sampled and sampled_without_replacement state it,
-/// the former also for the following steps that cost nothing (Sampler::charges(): row i belongs to
-/// step i mod `steps` of a cycle, or to none). A cost equal to the release of one of the steps that
-/// it pays for (its own and the following ones that cost nothing) is parallel composition, which
-/// requires that no row is in two of them. random_allocation covers its own step and the following
-/// ones that cost nothing. Any other cost makes no testable claim about the draw.
+/// Reads a step's law from its charge. poisson_sampled and sampled_without_replacement state it;
+/// poisson_sampled also covers the following steps that cost nothing (Sampler::charges(): row i
+/// belongs to step i mod `steps` of a cycle, or to none). A cost equal to the release of a step
+/// that it pays for (its own, or a following step that costs nothing) is parallel composition,
+/// which requires that no row is in two of these steps. random_allocation covers its own step and
+/// the following steps that cost nothing. Any other cost makes no testable claim about the draw.
 /// \param step  below charges.size().
 SamplingLaw sampling_law(std::span<const Charge> charges, std::uint64_t step);
 

@@ -42,7 +42,7 @@ Bounded clipped_sum(const Program& program, const Dataset& data,
 /// just fits: a clip norm far above all gradients (no clipping) thus costs no digits. The grid
 /// depends on all rows of a pass, so the sum has no bound: l2_bound() is infinite, and so would be
 /// its noise. Programs without ExactClipping add up rows in double.
-/// \param most_rows, memory as for exact_sum().
+/// \param most_rows, memory  as for exact_sum().
 /// \throws ConfigError or PluginError as clipped_sum() does.
 Bounded sum_for_no_noise(const Program& program, const Dataset& data,
                          std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor,

@@ -73,7 +73,7 @@ class ContributionChecks {
 
   /// \param key  the run's key; a key for this purpose is derived from it.
   /// \param steps  the planned number of steps.
-  /// \param program, clipping names for errors.
+  /// \param program, clipping  the names of the program and the clipping, for errors.
   ContributionChecks(const RandomKey& key, std::uint64_t steps, std::string program,
                      std::string clipping);
 

@@ -79,7 +79,7 @@ BoundedOnGrid exact_sum(const Program& program, const Dataset& data,
 ///   sum can no longer be released (PrivacyError). The program must not change until the release.
 /// \param check  the pass with the checked example is added up immediately; in pieces, if it would
 ///   have been deferred.
-/// \throws as exact_sum(); PluginError for pieces that do not match the parameters.
+/// \throws ConfigError or PluginError as exact_sum() does, also for pieces that do not match.
 BoundedOnGrid deferred_exact_sum(const Program& program, const Dataset& data,
                                  std::span<const std::uint32_t> batch, const Clip& clip,
                                  Executor& executor, std::size_t most_rows, SumMemory& memory,
