@@ -37,7 +37,6 @@ bool starts_with(Clipping& clipping, const std::vector<ParameterGroup>& groups) 
   return started;
 }
 
-/// The norms of one example.
 struct Example {
   std::vector<double> squared_norms;
   double clip_norm = 1.0;

@@ -230,7 +230,7 @@ void require_clipped_rows(Program& program, const Network& network) {
     ClippedBoth(exact, bench.data(), rule).check(bench.resident(), *memory, bench.where());
 }
 
-/// Some places in arbitrary order, with one of them twice.
+/// Returns some places in arbitrary order, one place twice.
 Places mixed(const Places& all) {
   Places places;
   for (std::size_t i = all.size(); i-- > 0;)

@@ -150,8 +150,7 @@ void require_drawn_as_charged(const std::vector<Batch>& chosen, const Sampling& 
                "the number of examples that consecutive batches share");
 }
 
-/// Makes the same comparison for cycles, separately for each step of a cycle and the rows that this
-/// step draws from.
+/// Compares like require_drawn_as_charged(), but each step of a cycle with its own rows only.
 void require_cycles_as_charged(const std::vector<Batch>& chosen, std::uint64_t cycle,
                                const Sampling& how, const SamplingPlan& plan) {
   const auto of_groups = batches_of_groups(chosen, cycle);

@@ -88,7 +88,7 @@ class Pairs {
       for (std::size_t j = i + 1; j < batch.size(); ++j) ++together_[batch[i] * rows_ + batch[j]];
   }
 
-  /// \param q the probability of one row. The variance of a sum over the pairs at one distance is
+  /// \param q  the probability of one row. The variance of a sum over the pairs at one distance is
   ///   larger than for independent terms, because pairs share rows: by at most 2 q^3 per pair.
   void check(double q) const {
     const std::string of_keys = "of " + std::to_string(kKeys) + " random streams, the number of ";
