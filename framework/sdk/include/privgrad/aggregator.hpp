@@ -175,8 +175,8 @@ class PRIVGRAD_API UsesGradientDifferences {
   /// \returns in [0, 2]; 0 in a step whose differences are 0 anyway.
   virtual double difference_bound(GradientDifference difference, std::uint64_t step) const = 0;
 
-  /// Like Aggregator::recipe(), with the differences of this kind as x; multipliers are in units of
-  /// the clip norm.
+  /// Like Aggregator::recipe(), with the differences of kind `difference` as x; multipliers are in
+  /// units of the clip norm.
   /// \param step  0-based; for between_anchors counted from the first step of the second epoch.
   virtual ReleaseRecipe difference_recipe(GradientDifference difference,
                                           std::uint64_t step) const = 0;

@@ -88,7 +88,7 @@ class PRIVGRAD_API BoundedStatistic {
   /// order. The sensitivity rests on this promise too, because a contribution's length and its
   /// cells come from two calls: cells longer than the bound end the run. The conformance suite
   /// tests the promise, and every run tests it on one example. Threads: calls may run concurrently.
-  /// \param shape, features as in contribution(); valid only during the call.
+  /// \param shape, features  as in contribution(); valid only during the call.
   /// \returns null, for every example, if contributions do not come in pieces.
   virtual std::unique_ptr<Contribution> contribution_in_pieces(
       const Shape& shape, std::span<const float> features) const;

@@ -36,7 +36,7 @@ struct PRIVGRAD_API Component {
   std::string full_name() const { return plugin->name + ":" + factory.info.name; }
 };
 
-/// Destroys a component with its own plugin's code, and then releases the library, in that order.
+/// Destroys a component with its own plugin's code, and then releases the library.
 template <class Interface>
 struct ComponentDeleter {
   void (*destroy)(void*) noexcept = nullptr;

@@ -131,10 +131,10 @@ struct RandomAllocationEvent {
             .of = of};
   }
 };
-/// A random number K of runs, of which the one with the best score is released: its output and its
-/// score are released, but neither K, nor the other runs, nor the candidate of any run. K is drawn
-/// in advance without looking at the data. Each run uses one of `candidates`, drawn uniformly, with
-/// fresh randomness; its score is part of its output. If K = 0, only that fact is released.
+/// Of a random number K of runs, releases the output and the score of the run with the best score,
+/// but neither K, nor the other runs, nor the candidate of any run. K is drawn in advance without
+/// looking at the data. Each run uses one of `candidates`, drawn uniformly, with fresh randomness;
+/// its score is part of its output. If K = 0, only that fact is released.
 ///
 /// K has the truncated negative binomial distribution of Papernot and Steinke 2022, Definition 1,
 /// with eta = `shape`, or is Poisson.
@@ -205,8 +205,7 @@ class PRIVGRAD_API Event {
   static Event sampled_without_replacement(std::int64_t source_dataset_size,
                                            std::int64_t sample_size, Event of);
   static Event random_allocation(std::int64_t steps, Event of);
-  /// \param shape  the shape of the distribution of the number of runs, as in RepeatAndSelectEvent;
-  ///   kPoisson: Poisson.
+  /// \param shape  as in RepeatAndSelectEvent.
   static Event repeat_and_select(double mean, double shape, std::vector<Event> candidates);
   static Event composed(std::vector<Event> of);
   static Event self_composed(std::int64_t count, Event of);

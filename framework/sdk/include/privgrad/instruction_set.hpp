@@ -7,8 +7,8 @@
 
 namespace privgrad {
 
-/// The instructions that code may use beyond the ones that every processor of this architecture
-/// has. Each level includes the previous ones; processors other than x86-64 only have `plain`.
+/// The instructions that code may use besides the basic instructions of the architecture. Each
+/// level includes the previous ones; processors other than x86-64 only have `plain`.
 enum class InstructionSet {
   plain = 1,  ///< None, not even the AES instructions: OpenSSL generates the noise bits.
   avx2,       ///< AVX2 and FMA; also the AES instructions, if the processor has them.

@@ -10,8 +10,8 @@
 
 namespace privgrad {
 
-/// \returns "; did you mean 'NAME'?" with the nearest_name(), to append to a message; '?' stands for
-///   each ASCII control character. "" if no candidate is near.
+/// \returns "; did you mean 'NAME'?" with the nearest_name(), to append to a message; '?' stands
+///   for each ASCII control character. "" if no candidate is near.
 PRIVGRAD_API std::string did_you_mean(std::string_view name,
                                       const std::vector<std::string>& candidates);
 

@@ -39,7 +39,7 @@ struct PRIVGRAD_API ComponentInfo {
   std::vector<std::string> traits = {};
 };
 
-/// Whether the parameters include the one from statistics_param().
+/// Whether `params` include the parameter of statistics_param().
 PRIVGRAD_API bool has_statistics_param(const std::vector<ParamSpec>& params);
 
 /// A component that the plugin offers. These are plain function pointers, so that framework

@@ -1,4 +1,4 @@
-// The law of the number of runs of a "repeat_and_select" event.
+// The distribution of the number of runs in a "repeat_and_select" event.
 #pragma once
 
 #include "privgrad/export.hpp"
@@ -9,7 +9,7 @@ namespace privgrad {
 /// Definition 1) with this mean:
 ///
 ///     P(K = k) is proportional to (1 - gamma)^k (eta + k - 1) ... (eta + 1) eta / k!, k >= 1,
-///     E K = eta (1 / gamma - 1) / (1 - gamma^eta), at eta = 0 (1 / gamma - 1) / ln(1 / gamma),
+///     E K = eta (1 / gamma - 1) / (1 - gamma^eta), or (1 / gamma - 1) / ln(1 / gamma) if eta = 0,
 ///
 /// with a generating function f such that f'(x) = E K (gamma / (1 - (1 - gamma) x))^(1 + eta).
 /// Every bound on the cost of such a selection grows with ln(1 / gamma), which grows with the mean.

@@ -34,8 +34,8 @@ struct StepRule {
 PRIVGRAD_API std::size_t state_vectors(StepRule::Kind kind);
 
 /// Makes a step. This is the reference for all other implementations.
-/// \param parameters, gradient vectors of the same length.
-/// \param first, second the state vectors, of the same length; empty if the kind has none.
+/// \param parameters, gradient  vectors of the same length.
+/// \param first, second  the state vectors, of the same length; empty if the kind lacks them.
 PRIVGRAD_API void apply(const StepRule& rule, std::span<float> parameters, std::span<float> first,
                         std::span<float> second, std::span<const float> gradient);
 

@@ -96,7 +96,7 @@ class PRIVGRAD_API Transform {
   /// lists `floating_point` as unaccounted, and release mode refuses the run.
   virtual bool is_by_row() const { return false; }
 
-  /// Called only if is_by_row(). Threads: calls may run concurrently, also those of apply_rows().
+  /// Called only if is_by_row(). Threads: calls of apply_row() and apply_rows() may overlap.
   /// \param shape  shape of the features, the same as for output_shape(); e.g. {28, 28}.
   /// \param features  float32, of one example, element_count(shape).
   /// \param out  float32, as many as output_shape() says; not `features`.
