@@ -111,8 +111,8 @@ class NoisePart {
 
 namespace {
 
-/// \throws PrivacyError unless the recipe's noise is positive and independent, from nodes that no
-///   other term uses.
+/// \throws PrivacyError if the recipe keeps, continues or scales something, or has no finite noise.
+///   Does not check whether other terms use the same nodes.
 Event independent_event(const ReleaseRecipe& recipe, std::uint64_t step) {
   const auto refuse = [&](const std::string& why) {
     throw PrivacyError("step " + std::to_string(step) + " " + why +
@@ -363,7 +363,7 @@ Released Mechanism::release_without_noise(Bounded sum, double divisor) {
 
 namespace {
 
-/// Divides by the gradient share: post-processing, here because only this file makes a Released.
+/// Divides by the gradient share: post-processing.
 Released stretched(std::span<const float> values, double noise_stddev, double count_share) {
   const double stretch = 1.0 / gradient_share(count_share);
   std::vector<float> gradients(values.size());

@@ -77,8 +77,8 @@ class CorrelatedRecipes {
   /// The largest number of steps whose noise is stored at one time because later steps continue it.
   std::uint64_t most_kept() const;
 
-  /// Whether these releases equal the releases of `other` except that all noise is multiplied by
-  /// one factor, up to a relative 1e-12.
+  /// Whether these recipes, apart from their scales, equal `other` except that all noise is
+  /// multiplied by one factor, up to a relative 1e-12 (with a window, kSameFactor).
   /// \returns the smallest such factor of any step, or nothing.
   std::optional<double> noise_relative_to(const CorrelatedRecipes& other) const;
 

@@ -47,7 +47,7 @@ void remove_file(const std::filesystem::path& file);
 
 /// Makes a new directory (and its parents) for a run. Several runs that start in it at once may all
 /// succeed here: the directory belongs to the run that then creates its first AppendOnlyFile.
-/// \throws IoError if it cannot be made, or exists and is not empty.
+/// \throws IoError if it cannot be made, or exists and is not an empty directory.
 void make_run_directory(const std::filesystem::path& directory);
 
 /// Appends lines to a file and can force them to the disk. The file is locked (flock) while it is
@@ -69,7 +69,7 @@ class AppendOnlyFile {
   AppendOnlyFile& operator=(const AppendOnlyFile&) = delete;
 
   /// Appends all of `text`.
-  /// \throws IoError; a partial write is undone as far as possible. PrivacyError if the file
+  /// \throws IoError if writing fails; the write is undone if possible. PrivacyError if the file
   ///   already contains different text there; nothing is written then.
   void append(std::string_view text);
 

@@ -94,7 +94,7 @@ class Ledger {
  public:
   /// \param accountant  started, with nothing composed; guards the budget. Must outlive the ledger.
   /// \param facts  an object with the contents of the "open" line, in addition to the budget.
-  /// \throws IoError if the file exists or cannot be written.
+  /// \throws IoError if the file exists or cannot be written; PrivacyError for an estimate.
   Ledger(const std::filesystem::path& file, Budget budget, Accountant& accountant,
          std::string accountant_name, const nlohmann::json& facts);
 
