@@ -13,7 +13,6 @@
 #include "privgrad/plan/engines.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/statement/plan_json.hpp"
-#include "privgrad/train/moving_average.hpp"
 #include "privgrad/train/resumable_run.hpp"
 #include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/event_json.hpp"
@@ -25,7 +24,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-class FederatedRun final : ResumableRun {
+class FederatedRun final : public ResumableRun {
  public:
   FederatedRun(const Plan& plan, const RunOptions& options)
       : ResumableRun(plan, options),
@@ -40,36 +39,15 @@ class FederatedRun final : ResumableRun {
       chooser_.rule->start_rounds(wish_.rounds, federated_.paced_steps(wish_));
   }
 
-  RunResult run() {
-    if (options_.resume) {
-      take_up();
-    } else {
-      if (options_.clients != nullptr) check_account_of_server(plan_);
-      // If the run fails, its whole reservation stays: what was spent is in the clients' ledgers.
-      if (manifest_.account) reservation_.emplace(plan_, options_.directory);
-      begin();
-    }
-    train_and_report();
-    if (reservation_ && !result_.can_be_resumed)
-      reservation_->settle({}, std::string(to_text(result_.status)));
-    if (processes_) processes_->dismiss();
-    if (remote_) remote_->dismiss(result_.status, options_.directory);
-    erase_checkpoints();
-    return std::move(result_);
-  }
-
  private:
   // ---- beginning and resuming
 
-  void make_parts() override {
-    model_ = initial_parameters(plan_, keys_->lasting());
-    if (manifest_.ema_decay) average_.emplace(*manifest_.ema_decay, model_);
-    make_clients();
-  }
+  void make_parts() override { make_clients(initial_parameters(plan_, keys_->lasting())); }
 
-  void make_clients() {
+  /// \param model  the global model.
+  void make_clients(std::vector<float> model) {
     bench_ = make_workbench(plan_, *executor_);
-    bench_.load(model_);
+    bench_.load(std::move(model));
     for (std::size_t i = 0; i < federated_.clients.size(); ++i) {
       clients_.push_back(
           std::make_unique<Client>(i, federated_, wish_, data_.train, *keys_, *executor_));
@@ -103,7 +81,6 @@ class FederatedRun final : ResumableRun {
   }
 
   void reopen_records(bool may_repeat) override {
-    if (measured_at_ == totals_.rounds) output_.measure_again(data_, bench_, *executor_);
     if (manifest_.noise_off) return;
     open_ledgers([&](auto& owner, const std::string& name, const Json& facts) {
       owner.reopen_ledger(options_.directory / name, facts, may_repeat);
@@ -129,8 +106,7 @@ class FederatedRun final : ResumableRun {
   }
 
   static auto between_rounds(auto& self) {
-    return std::tie(self.is_short_, self.first_local_step_, self.last_iterations_, self.estimates_,
-                    self.model_);
+    return std::tie(self.is_short_, self.first_local_step_, self.last_iterations_, self.estimates_);
   }
 
   void save_parts(StateWriter& out) override {
@@ -138,7 +114,7 @@ class FederatedRun final : ResumableRun {
     out.begin("rounds");
     out.put(shows_participation() ? totals_ : totals_.without_participation());
     out.put(between_rounds(*this));
-    if (average_) average_->save(out);
+    out.put(model());
     estimator_.save(out);
     rule_.save(out);
     if (federated_.at_server) {
@@ -173,14 +149,13 @@ class FederatedRun final : ResumableRun {
     in.begin("rounds");
     in.get(totals_);
     in.get(between_rounds(*this));
-    if (model_.size() != plan_.parameters) in.fail("its model has another number of parameters");
-    if (manifest_.ema_decay) {
-      average_.emplace(*manifest_.ema_decay, model_);
-      average_->restore(in);
-    }
+    if (is_short_) result_.status = RunStatus::budget_exhausted;
+    std::vector<float> model;
+    in.get(model);
+    if (model.size() != plan_.parameters) in.fail("its model has another number of parameters");
     estimator_.restore(in);
     rule_.restore(in, wish_.local_iterations.component->full_name());
-    make_clients();
+    make_clients(std::move(model));
     if (processes_) processes_->begin_from_kept();
     if (federated_.at_server) return restore_server(in);
     for (const auto& client : clients_) client->restore(in);
@@ -210,43 +185,25 @@ class FederatedRun final : ResumableRun {
     auto program = std::make_unique<ClientProgram>(clients_, plan_.parameters, pool_, *executor_);
     client_program_ = program.get();
     server_bench_.program = std::move(program);
-    server_bench_.load(model_);
+    server_bench_.load(model());
     server_.emplace(plan_, owners_, std::nullopt, server_key(keys_->lasting()), *executor_);
     server_->look_again_by(second_look_);
   }
 
-  void train() override {
-    result_.status = is_short_ ? RunStatus::budget_exhausted : RunStatus::completed;
-    result_.epsilon = charged();
-    while (totals_.rounds < wish_.rounds) {
-      if (ends_here()) {
-        if (result_.can_be_resumed) return;
-        break;
-      }
-      if (!make_round(totals_.rounds)) break;
-    }
-    if (result_.status <= RunStatus::budget_exhausted && shows_participation() && !totals_.bytes_up)
-      result_.status = RunStatus::untrained;
-    if (measured_at_ != totals_.rounds) report_progress();
-    if (!manifest_.keeps_average) return;
-    model_ = average_->parameters();
-    report_progress();
-  }
+  std::uint64_t made() const override { return totals_.rounds; }
+  std::uint64_t planned() const override { return wish_.rounds; }
 
-  /// \returns false if this was the last round, or if it could not be made.
-  bool make_round(std::uint64_t number) {
-    Round round{.number = number, .estimates = {}, .sent = ""};
-    mishaps_ = draw_mishaps(wish_, keys_->lasting(), number);
+  bool make_step() override {
+    Round round{.number = totals_.rounds, .estimates = {}, .sent = ""};
+    mishaps_ = draw_mishaps(wish_, keys_->lasting(), round.number);
     if (!(federated_.at_server ? server_round(round) : client_round(round))) return false;
     finish_round(round);
-    if (result_.status == RunStatus::diverged) return false;
-    if (average_) average_->add(model_);
-    const bool is_last = totals_.rounds == wish_.rounds;
-    if (is_last || totals_.rounds % manifest_.evaluate_every == 0) report_progress();
-    keys_->next(last_shown_);
-    if (checkpoints_ && !is_last && checkpoints_->is_due(totals_.rounds)) save(Stop::none);
-    return true;
+    return result_.status != RunStatus::diverged;
   }
+
+  Workbench& bench() override { return bench_; }
+  void put_model(std::vector<float> parameters) override { bench_.load(std::move(parameters)); }
+  const std::vector<float>& model() const { return bench_.parameters; }
 
   /// \returns false if the budget ends the run.
   bool server_round(Round& round) {
@@ -259,7 +216,7 @@ class FederatedRun final : ResumableRun {
     client_program_->begin_round(first_local_step_, round.local_iterations, mishaps_);
     first_local_step_ += round.local_iterations;
     if (!server_->take_step(round.number, server_bench_)) result_.status = RunStatus::diverged;
-    model_ = server_bench_.parameters;
+    bench_.load(server_bench_.parameters);
     round.clients = client_program_->clients();
     round.dropped = client_program_->dropped();
     round.stragglers = client_program_->stragglers();
@@ -302,11 +259,11 @@ class FederatedRun final : ResumableRun {
 
   /// Trains each of these clients for one round.
   std::vector<std::optional<ClientRound>> train_clients(const std::vector<ClientTask>& tasks) {
-    if (processes_ || remote_) return train_elsewhere(model_, std::nullopt, tasks);
+    if (processes_ || remote_) return train_elsewhere(model(), std::nullopt, tasks);
     std::vector<std::optional<ClientRound>> sent(tasks.size());
     executor_->for_each_chunk(tasks.size(), [&](std::size_t i) {
       Client& client = *clients_[tasks[i].client];
-      pool_.with([&](Workbench& bench) { sent[i] = client.train(model_, tasks[i].steps, bench); });
+      pool_.with([&](Workbench& bench) { sent[i] = client.train(model(), tasks[i].steps, bench); });
     });
     return sent;
   }
@@ -419,19 +376,20 @@ class FederatedRun final : ResumableRun {
     for (const ClientRound& client : arrived) total += client.weight;
     for (ClientRound& client : arrived) client.weight /= total;
     if (federated_.estimates) {
-      estimates_ = estimator_.after_round(model_, arrived);
+      estimates_ = estimator_.after_round(model(), arrived);
       round.estimates = estimates_;
     }
     constexpr std::size_t kPart = std::size_t{1} << 16;
-    const std::size_t size = model_.size();
-    executor_->for_each_chunk((size + kPart - 1) / kPart, [&](std::size_t part) {
-      for (std::size_t j = part * kPart; j < std::min(size, (part + 1) * kPart); ++j) {
+    std::vector<float> mean(model().size());
+    executor_->for_each_chunk((mean.size() + kPart - 1) / kPart, [&](std::size_t part) {
+      for (std::size_t j = part * kPart; j < std::min(mean.size(), (part + 1) * kPart); ++j) {
         double sum = 0.0;
         for (const ClientRound& client : arrived)
           sum += client.weight * static_cast<double>(client.model[j]);
-        model_[j] = static_cast<float>(sum);
+        mean[j] = static_cast<float>(sum);
       }
     });
+    bench_.load(std::move(mean));
   }
 
   // ---- the output files
@@ -440,27 +398,22 @@ class FederatedRun final : ResumableRun {
     return "ledgers/client-" + std::to_string(client) + ".jsonl";
   }
 
-  /// The ledger with the largest total, or null.
-  const Ledger* fullest_ledger() const {
+  const Ledger* ledger() const override {
     if (server_) return server_->ledger();
     const auto client = client_with_fullest_ledger(clients_);
     return client ? clients_[*client]->ledger() : nullptr;
   }
 
-  PrivacyAnswer charged() const {
-    const Ledger* ledger = fullest_ledger();
-    return ledger == nullptr ? plan_.epsilon() : ledger->spent();
-  }
-
   /// Null if clients are separate programs, because the charges are in their ledgers.
   Json charged_json() const {
-    return remote_ && !server_ ? Json(nullptr) : json_number(charged().value);
+    return remote_ && !server_ ? Json(nullptr) : json_number(spent().value);
   }
 
   /// Whether releases decided when the run ended: by choosing steps, or because it diverged.
   bool is_accounted_in_full() const { return core::is_accounted_in_full(plan_, result_.status); }
 
-  PrivacyAnswer proved() const { return is_accounted_in_full() ? of_all_steps(plan_) : charged(); }
+  PrivacyAnswer proved() const { return is_accounted_in_full() ? of_all_steps(plan_) : spent(); }
+  double shown_epsilon() const override { return proved().value; }
 
   void finish_round(const Round& round) {
     totals_.add(round);
@@ -476,9 +429,9 @@ class FederatedRun final : ResumableRun {
     if (federated_.estimates) json["estimates"] = to_json(round.estimates);
     const std::string line = json.dump() + "\n";
     // Everything published about the round, and the next round's charges, follow from this text.
-    show("round " + std::to_string(totals_.rounds), model_, round.sent + line);
+    show("round " + std::to_string(totals_.rounds), model(), round.sent + line);
     rounds_file_->append(line);
-    result_.epsilon = charged();
+    result_.epsilon = spent();
   }
 
   /// Whether the run may show participation: in release mode, only if it is not secret.
@@ -486,18 +439,9 @@ class FederatedRun final : ResumableRun {
     return !federated_.participation_is_secret || manifest_.mode == Mode::research;
   }
 
-  void report_progress() {
-    Json more{
+  Json metrics_facts() override {
+    return {
         {"round", totals_.rounds}, {"step", result_.steps}, {"charged_epsilon", charged_json()}};
-    if (average_) {
-      bench_.load(average_->parameters());
-      more["ema"] = to_json(output_.measure(data_, bench_, *executor_));
-    }
-    bench_.load(model_);
-    output_.report(
-        {.step = totals_.rounds, .steps = wish_.rounds, .epsilon = proved().value, .metrics = {}},
-        more, data_, bench_, *executor_);
-    measured_at_ = totals_.rounds;
   }
 
   void write_clients() const {
@@ -505,11 +449,10 @@ class FederatedRun final : ResumableRun {
                      clients_json(federated_, clients_, shows_participation()).dump() + "\n");
   }
 
-  void close() override {
-    show("model", model_, "");
-    result_.status = output_.status_of_model(result_.status);
-    const std::string status(to_text(result_.status));
-    const Ledger* fullest = fullest_ledger();
+  Json summary_facts() override {
+    if (result_.status <= RunStatus::budget_exhausted && shows_participation() && !totals_.bytes_up)
+      result_.status = RunStatus::untrained;
+    const Ledger* fullest = ledger();
     ChargedSteps& paid = result_.paid;
     if (fullest != nullptr) {
       const auto client = client_with_fullest_ledger(clients_);
@@ -534,25 +477,22 @@ class FederatedRun final : ResumableRun {
     if (remote_) facts["remote"] = remote_->facts();
     if (shows_participation()) facts.update(participation_json(totals_));
     Json more{{"clip_norm", result_.stated(plan_).clip_norm.front()},
-              {"federated", std::move(facts)},
-              {"test_evaluation", output_.test_evaluation(data_, bench_, *executor_)}};
-    if (average_) {
-      more["ema_decay"] = *manifest_.ema_decay;
-      more["output"] = manifest_.keeps_average ? "ema" : "last";
-    }
-    if (!result_.no_checkpoints.empty()) more["no_checkpoints"] = result_.no_checkpoints;
+              {"federated", std::move(facts)}};
     // The numbers of steps that clients made reveal who took part.
     if (shows_participation()) more["checks"] = checks_json(checks(), manifest_.mode);
-    output_.close(
-        result_, model_, data_.preprocessing, more,
-        [&](const Json& files) {
-          if (server_ && server_->ledger() != nullptr)
-            server_->ledger()->close(status, totals_.rounds, files);
-          for (const auto& client : clients_) client->close_ledger(status, files);
-        },
-        [&](const std::string& text) {
-          return checkpoints_ ? checkpoints_->settle_summary(text) : text;
-        });
+    return more;
+  }
+
+  void close_ledgers(const Json& files) override {
+    const std::string status(to_text(result_.status));
+    if (server_ && server_->ledger() != nullptr)
+      server_->ledger()->close(status, totals_.rounds, files);
+    for (const auto& client : clients_) client->close_ledger(status, files);
+  }
+
+  void dismiss() override {
+    if (processes_) processes_->dismiss();
+    if (remote_) remote_->dismiss(result_.status, options_.directory);
   }
 
   RunChecks checks() const {
@@ -565,9 +505,8 @@ class FederatedRun final : ResumableRun {
   const FederatedPlan& federated_;
   const Federated& wish_;
   WorkbenchPool pool_;
-  Workbench bench_;  // used for measurements
+  Workbench bench_;  // holds the global model
   std::vector<std::unique_ptr<Client>> clients_;
-  std::vector<float> model_;  // the global model
 
   Dataset owners_;  // one row per client, with its number
   Workbench server_bench_;
@@ -586,14 +525,14 @@ class FederatedRun final : ResumableRun {
   std::uint64_t first_local_step_ = 0;  // first local step of the next round, with dp_fed_avg
   std::uint64_t last_iterations_ = 0;
   RoundTotals totals_;
-  std::optional<MovingAverage> average_;  // of model_ over the rounds, if an average is requested
-  bool is_short_ = false;                 // whether the budget did not pay for all steps of a round
+  bool is_short_ = false;  // whether the budget did not pay for all steps of a round
   std::optional<LineFile> rounds_file_;
 };
 
 }  // namespace
 
 RunResult federated_run(const Plan& plan, const RunOptions& options) {
+  if (options.clients != nullptr && !options.resume) check_account_of_server(plan);
   return FederatedRun(plan, options).run();
 }
 

@@ -54,13 +54,43 @@ std::optional<ReportedAccuracy> release_accuracy(
                           .noise_stddev = released.front().noise_stddev()};
 }
 
-nlohmann::json to_json(const PlannedReport& planned, const ReportedAccuracies& made) {
-  nlohmann::json json = to_json(planned);
-  if (planned.every > 0) json["between"] = {{"step", made.steps}, {"value", made.between}};
-  if (!made.kept) return json;
-  json["value"] = made.kept->value;
-  json["noise_stddev"] = made.kept->noise_stddev;
-  return json;
+std::optional<RunStatus> AccuracyReports::before_step(std::uint64_t step, RunModel& /*model*/) {
+  if (planned_.ends_run(between_)) return RunStatus::stopped_early;
+  if (step >= affordable_) return RunStatus::budget_exhausted;
+  return std::nullopt;
+}
+
+bool AccuracyReports::after_step(std::uint64_t steps, RunModel& /*model*/) {
+  if (!planned_.is_due(steps, affordable_)) return false;
+  const auto made = release_(planned_.charge_behind(steps));
+  // The plan's budget includes all reports; if it is used up here, the next step ends the run.
+  if (!made) return false;
+  steps_.push_back(steps);
+  between_.push_back(made->value);
+  return true;
+}
+
+void AccuracyReports::model_is_final(RunModel& /*model*/) { kept_ = release_(planned_.charge()); }
+
+void AccuracyReports::save(StateWriter& out) const { out.put(steps_, between_); }
+
+void AccuracyReports::restore(StateReader& in) {
+  in.get(steps_, between_);
+  if (between_.size() != steps_.size()) in.fail("its measurements have another size");
+}
+
+void AccuracyReports::add_to_metrics(nlohmann::json& line, std::uint64_t steps,
+                                     RunModel& /*model*/) const {
+  if (!steps_.empty() && steps_.back() == steps) line["reported_accuracy"] = between_.back();
+}
+
+void AccuracyReports::add_to_summary(nlohmann::json& summary) const {
+  nlohmann::json& json = summary["reported"]["train_accuracy"];
+  json = to_json(planned_);
+  if (planned_.every > 0) json["between"] = {{"step", steps_}, {"value", between_}};
+  if (!kept_) return;
+  json["value"] = kept_->value;
+  json["noise_stddev"] = kept_->noise_stddev;
 }
 
 }  // namespace privgrad::core

@@ -6,6 +6,8 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/plan/read_data.hpp"
+#include "privgrad/statement/schedule_record.hpp"
+#include "privgrad/train/moving_average.hpp"
 #include "privgrad/train/resumed_plan.hpp"
 #include "privgrad/train/statistic_releases.hpp"
 #include "privgrad/trust/event_json.hpp"
@@ -46,6 +48,35 @@ ResumableRun::ResumableRun(const Plan& plan, const RunOptions& options)
       output_(plan, options),
       executor_(make_executor(options.threads)) {}
 
+RunResult ResumableRun::run() {
+  if (options_.resume) {
+    take_up();
+  } else if (manifest_.account) {
+    reservation_.emplace(plan_, options_.directory);
+  }
+  try {
+    if (!options_.resume) begin();
+    train_and_report();
+  } catch (...) {
+    settle_after_failure();
+    throw;
+  }
+  if (reservation_ && !result_.can_be_resumed)
+    reservation_->settle(charged(), std::string(to_text(result_.status)));
+  dismiss();
+  // Removes the private state, if the run is finished.
+  if (checkpoints_ && !result_.can_be_resumed) checkpoints_->erase(options_.directory);
+  return std::move(result_);
+}
+
+std::vector<std::unique_ptr<RunFeature>> ResumableRun::make_features() {
+  std::vector<std::unique_ptr<RunFeature>> features;
+  if (const auto decay = manifest_.ema_decay)
+    features.push_back(
+        std::make_unique<MovingAverage>(*decay, manifest_.keeps_average, plan_.parameters));
+  return features;
+}
+
 // ---- beginning and resuming
 
 void ResumableRun::begin() {
@@ -58,6 +89,8 @@ void ResumableRun::begin() {
   if (leaves_checkpoints) know_rows_made();
   start_keys(leaves_checkpoints);
   make_parts();
+  features_ = make_features();
+  for (const auto& feature : features_) feature->begin(*this);
   output_.open(data);
   data_commitment_of_ledger_ = data.value.value_or("");
   if (leaves_checkpoints) begin_checkpoints();
@@ -146,6 +179,8 @@ Json ResumableRun::facts_for_ledger() const {
   return facts;
 }
 
+/// Makes a checkpoint after the last completed step.
+/// \param stop  whether the process ends here, so that it does nothing after the checkpoint.
 void ResumableRun::save(Stop stop) {
   StateWriter out;
   out.put(stop, reservation_ ? reservation_->id() : "", output_.date(), data_commitment_of_ledger_,
@@ -155,10 +190,12 @@ void ResumableRun::save(Stop stop) {
   output_.metrics_position().save(out);
   out.put(checkpoints_->shown(), result_.steps, seconds(), measured_at_);
   keys_->save(out);
+  for (const auto& feature : features_) feature->save(out);
   save_parts(out);
   checkpoints_->write(plan_, options_, out.text());
 }
 
+/// \throws PrivacyError if the run cannot continue as it would have without the interruption.
 void ResumableRun::take_up() {
   checkpoints_.emplace(Checkpoints::take_up(plan_, options_));
   const std::string content = checkpoints_->content(plan_, options_);
@@ -183,6 +220,8 @@ void ResumableRun::take_up() {
   const std::optional<RandomKey> constant =
       manifest_.seed ? std::optional(run_key(manifest_)) : std::nullopt;
   keys_ = RunKeys::restored(in, constant, bound_with_rows());
+  features_ = make_features();
+  for (const auto& feature : features_) feature->restore(in);
   restore_parts(in);
   in.end();
   with_own_files([&] { reopen(was_orderly); });
@@ -270,6 +309,7 @@ void ResumableRun::reopen(bool was_orderly) {
                        "would be a second release, which the budget does not pay for");
   }
   if (reservation_) reservation_->resume(bound_for_account());
+  if (measured_at_ == made()) output_.measure_again(data_, bench(), *executor_);
   reopen_records(may_repeat);
   // Unlike the last checkpoint, this one does not claim that the run ended here, because steps
   // follow.
@@ -284,6 +324,7 @@ double ResumableRun::seconds() const {
          std::chrono::duration<double>(std::chrono::steady_clock::now() - *began_).count();
 }
 
+/// Trains and reports: everything after the beginning and before the removal of private state.
 void ResumableRun::train_and_report() {
   if (!is_transformed_) {
     if (ends_here() && result_.can_be_resumed) return stop_for_later();
@@ -294,6 +335,85 @@ void ResumableRun::train_and_report() {
   result_.seconds = seconds();
   if (result_.can_be_resumed) return stop_for_later();
   close();
+}
+
+PrivacyAnswer ResumableRun::spent() const {
+  return ledger() != nullptr ? ledger()->spent() : plan_.epsilon();
+}
+
+/// The loop: makes the steps after the checkpoint, or from the beginning, and chooses the model.
+void ResumableRun::train() {
+  if (result_.status == RunStatus::unfinished) result_.status = RunStatus::completed;
+  result_.epsilon = spent();
+  // predictions are relative to this measurement
+  if (made() == 0 && !measured_at_ && has_prediction(plan_)) report_progress();
+  while (made() < planned()) {
+    if (ends_here()) {
+      if (result_.can_be_resumed) return;
+      break;
+    }
+    if (!make_next_step()) break;
+  }
+  for (const auto& feature : features_) feature->choose_model(*this);
+  report_once();
+  result_.status = output_.status_of_model(result_.status);
+}
+
+/// \returns false if this was the last step, or if the step could not be made.
+bool ResumableRun::make_next_step() {
+  for (const auto& feature : features_) {
+    if (const auto ends = feature->before_step(made(), *this)) {
+      result_.status = *ends;
+      return false;
+    }
+  }
+  last_shown_.clear();
+  if (!make_step()) return false;
+  bool is_due = made() == planned() || made() % plan_.evaluate_every() == 0;
+  for (const auto& feature : features_)
+    if (feature->after_step(made(), *this)) is_due = true;
+  if (is_due) report_progress();
+  keys_->next(last_shown_);
+  if (checkpoints_ && made() < planned() && checkpoints_->is_due(made())) save(Stop::none);
+  return true;
+}
+
+void ResumableRun::report_progress() {
+  Json line = metrics_facts();
+  for (const auto& feature : features_) feature->add_to_metrics(line, made(), *this);
+  if (!plan_.federated) show("step " + std::to_string(made()), parameters(), line.dump());
+  output_.report({.step = made(), .steps = planned(), .epsilon = shown_epsilon(), .metrics = {}},
+                 line, data_, bench(), *executor_);
+  measured_at_ = made();
+}
+
+void ResumableRun::report_once() {
+  if (measured_at_ != made()) report_progress();
+}
+
+void ResumableRun::load(std::vector<float> parameters) {
+  put_model(std::move(parameters));
+  measured_at_.reset();
+}
+
+Metrics ResumableRun::measure() { return output_.measure(data_, bench(), *executor_); }
+
+/// Writes the output of a finished run.
+void ResumableRun::close() {
+  show("model", parameters(), "");
+  if (!(options_.finish && result_.status == RunStatus::interrupted)) {
+    for (const auto& feature : features_) feature->model_is_final(*this);
+  }
+  Json more = summary_facts();
+  for (const auto& feature : features_) feature->add_to_summary(more);
+  if (!result_.no_checkpoints.empty()) more["no_checkpoints"] = result_.no_checkpoints;
+  more["test_evaluation"] = output_.test_evaluation(data_, bench(), *executor_);
+  output_.close(
+      result_, parameters(), data_.preprocessing, more,
+      [&](const Json& files) { close_ledgers(files); },
+      [&](const std::string& text) {
+        return checkpoints_ ? checkpoints_->settle_summary(text) : text;
+      });
 }
 
 /// Writes no output file, so that the resumed run leaves the same files as an uninterrupted run.
@@ -316,6 +436,8 @@ bool ResumableRun::has_caught_up() const {
   return !output_.is_behind() && !checkpoints_->is_behind() && !records_are_behind();
 }
 
+/// Called before each step: returns whether the user has stopped the run, or wanted it to finish
+/// here. Sets RunResult::can_be_resumed; if true, the run must do nothing more.
 bool ResumableRun::ends_here() {
   const bool is_finished = options_.finish && has_caught_up();
   if (!is_finished && (options_.stop == nullptr || !options_.stop->load())) return false;
@@ -329,10 +451,6 @@ void ResumableRun::show(const std::string& what, std::span<const float> paramete
   if (!checkpoints_) return;
   last_shown_ = hash_of_shown(parameters, more);
   checkpoints_->bind(what, last_shown_);
-}
-
-void ResumableRun::erase_checkpoints() {
-  if (checkpoints_ && !result_.can_be_resumed) checkpoints_->erase(options_.directory);
 }
 
 }  // namespace privgrad::core

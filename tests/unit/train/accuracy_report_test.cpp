@@ -6,6 +6,7 @@
 
 #include "counted_manifest.hpp"
 #include "fake_program.hpp"
+#include "held_model.hpp"
 #include "privgrad/trust/ledger_reader.hpp"
 
 using namespace privgrad;
@@ -105,13 +106,76 @@ TEST_CASE("without noise the accuracy is released as it is", "[report]") {
   CHECK(made->noise_stddev == 0.0);
 }
 
-TEST_CASE("a report's record states its noise, and its values once there are some", "[report]") {
-  const PlannedReport planned{.noise_multiplier = 2.0, .share = 0.5, .every = 2};
-  core::ReportedAccuracies made;
-  CHECK_FALSE(to_json(planned, made).contains("value"));
-  made = {.steps = {2}, .between = {0.5}, .kept = core::ReportedAccuracy{0.75, 0.125}};
-  const nlohmann::json json = to_json(planned, made);
+namespace {
+
+/// The reports of a run of six affordable steps, each with the next of these accuracies.
+struct Reports {
+  core::Plan plan;
+  std::vector<double> accuracies;
+  std::vector<Charge> charges;
+  HeldModel model{{0.0f}};
+
+  Reports(PlannedReport planned, std::vector<double> values) : accuracies(std::move(values)) {
+    plan.report = planned;
+    plan.affordable_steps = 6;
+  }
+  core::AccuracyReports made() {
+    return {plan, [&](const Charge& charge) -> std::optional<core::ReportedAccuracy> {
+              if (charges.size() == accuracies.size()) return std::nullopt;
+              charges.push_back(charge);
+              return core::ReportedAccuracy{accuracies[charges.size() - 1], 0.125};
+            }};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("reports are released when they are due, and recorded with their noise", "[report]") {
+  Reports run({.noise_multiplier = 2.0, .share = 0.5, .every = 2}, {0.5, 0.75});
+  core::AccuracyReports reports = run.made();
+  nlohmann::json summary;
+  reports.add_to_summary(summary);
+  CHECK_FALSE(summary.at("reported").at("train_accuracy").contains("value"));
+
+  CHECK_FALSE(reports.after_step(1, run.model));
+  CHECK(reports.after_step(2, run.model));
+  nlohmann::json line;
+  reports.add_to_metrics(line, 2, run.model);
+  CHECK(line.at("reported_accuracy") == 0.5);
+  nlohmann::json later;
+  reports.add_to_metrics(later, 3, run.model);
+  CHECK(later.is_null());
+  reports.model_is_final(run.model);
+  CHECK(reports.made() == 2);
+  CHECK(run.charges ==
+        std::vector<Charge>{run.plan.report->charge_behind(2), run.plan.report->charge()});
+  reports.add_to_summary(summary);
+  const nlohmann::json& json = summary.at("reported").at("train_accuracy");
   CHECK(json.at("value") == 0.75);
   CHECK(json.at("share") == 0.5);
   CHECK(json.at("between").at("step") == std::vector<int>{2});
+}
+
+TEST_CASE("reports that no longer get better end the run, also when it is taken up", "[report]") {
+  Reports run({.noise_multiplier = 2.0, .share = 0.5, .every = 1, .patience = 2}, {0.5, 0.5, 0.5});
+  core::AccuracyReports reports = run.made();
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    CHECK(reports.before_step(step, run.model) == std::nullopt);
+    reports.after_step(step + 1, run.model);
+  }
+  core::StateWriter out;
+  reports.save(out);
+  core::AccuracyReports again = run.made();
+  core::StateReader in(out.text(), "state");
+  again.restore(in);
+  in.end();
+  for (core::AccuracyReports* one : {&reports, &again})
+    CHECK(one->before_step(3, run.model) == core::RunStatus::stopped_early);
+}
+
+TEST_CASE("no step spends the budget of the last report", "[report]") {
+  Reports run({.noise_multiplier = 2.0, .share = 0.5, .every = 0}, {});
+  core::AccuracyReports reports = run.made();
+  CHECK(reports.before_step(5, run.model) == std::nullopt);
+  CHECK(reports.before_step(6, run.model) == core::RunStatus::budget_exhausted);
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "privgrad/backend.hpp"
@@ -14,6 +15,7 @@
 #include "privgrad/executor.hpp"
 #include "privgrad/plan/plan.hpp"
 #include "privgrad/train/release_witness.hpp"
+#include "privgrad/train/run_feature.hpp"
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/random_key.hpp"
 
@@ -34,13 +36,6 @@ struct ReportedAccuracy {
   double noise_stddev = 0.0;  ///< Of the value before it was clamped to [0, 1].
 };
 
-/// The accuracies that a run has released.
-struct ReportedAccuracies {
-  std::vector<std::uint64_t> steps;      ///< The steps after which an accuracy was released.
-  std::vector<double> between;           ///< The accuracies, one for each of `steps`.
-  std::optional<ReportedAccuracy> kept;  ///< The kept model's accuracy, once released.
-};
-
 /// Pays for a report, and then releases the accuracy of a model.
 /// \param charge  PlannedReport::charge() for the final model, otherwise charge_behind(). Reports
 ///   with different charges have different noise, all derived from `key`.
@@ -56,7 +51,45 @@ std::optional<ReportedAccuracy> release_accuracy(
     const std::function<std::vector<float>()>& halves_of_rows, std::span<const float> model,
     const RandomKey& key, Ledger* ledger, ReleaseWitness* witness, Executor& executor);
 
-/// Returns the planned report together with the accuracies that were released.
-nlohmann::json to_json(const PlannedReport& planned, const ReportedAccuracies& made);
+/// The accuracies that a run releases: between its steps, which may end the run, and of the model
+/// that it keeps.
+class AccuracyReports final : public RunFeature {
+ public:
+  /// Pays for a report and releases the accuracy of the current model (release_accuracy()); nothing
+  /// if the ledger does not pay for it.
+  using Release = std::function<std::optional<ReportedAccuracy>(const Charge&)>;
+
+  /// \param plan  a plan with a report; outlives this.
+  AccuracyReports(const Plan& plan, Release release)
+      : planned_(*plan.report), affordable_(plan.affordable_steps), release_(std::move(release)) {}
+
+  /// Ends the run if the reports do, or if the budget that is left is reserved for the last report.
+  std::optional<RunStatus> before_step(std::uint64_t step, RunModel& model) override;
+  /// Releases the accuracy of the model, if a report is due. Nothing depends on the accuracy before
+  /// the line of metrics has bound it.
+  bool after_step(std::uint64_t steps, RunModel& model) override;
+  /// Releases the accuracy of the kept model; the steps have left enough budget. A run that its
+  /// user ends early has no such report: otherwise, copies of its state that end at different steps
+  /// would release the accuracies of different models for one charge.
+  void model_is_final(RunModel& model) override;
+
+  void save(StateWriter& out) const override;
+  void restore(StateReader& in) override;
+  void add_to_metrics(nlohmann::json& line, std::uint64_t steps, RunModel& model) const override;
+  void add_to_summary(nlohmann::json& summary) const override;
+
+  /// The number of accuracies that were released.
+  std::uint64_t made() const { return between_.size() + (kept_ ? 1 : 0); }
+  /// The accuracy of the kept model, once it was released.
+  const std::optional<ReportedAccuracy>& kept() const { return kept_; }
+
+ private:
+  const PlannedReport& planned_;
+  std::uint64_t affordable_;  // the steps that the budget pays for
+  Release release_;
+  std::vector<std::uint64_t> steps_;  // the steps after which an accuracy was released
+  std::vector<double> between_;       // these accuracies
+  std::optional<ReportedAccuracy> kept_;
+};
 
 }  // namespace privgrad::core

@@ -1,11 +1,11 @@
 // The exponential moving average of the parameters, which a run may keep as its final model.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
-#include "privgrad/trust/state_bytes.hpp"
+#include "privgrad/train/run_feature.hpp"
 
 namespace privgrad::core {
 
@@ -18,25 +18,30 @@ namespace privgrad::core {
 /// double, coordinate by coordinate: the same bits on any number of threads and any processor.
 ///
 /// Privacy: post-processing of the run's releases; costs nothing.
-/// Threads: calls never overlap.
-class MovingAverage {
+class MovingAverage final : public RunFeature {
  public:
   /// \param decay  in (0, 1).
-  /// \param first  the parameters before the first step.
-  MovingAverage(double decay, std::span<const float> first)
-      : decay_(decay), values_(first.begin(), first.end()) {}
+  /// \param is_kept  whether the run keeps the average as its final model.
+  /// \param parameters  the number of parameters.
+  MovingAverage(double decay, bool is_kept, std::size_t parameters)
+      : decay_(decay), is_kept_(is_kept), values_(parameters) {}
 
-  /// \param parameters  the parameters after the next step, as many as before.
-  void add(std::span<const float> parameters);
+  void begin(RunModel& model) override;
+  bool after_step(std::uint64_t steps, RunModel& model) override;
+  /// Loads the average, if it is kept; the last parameters are reported first.
+  void choose_model(RunModel& model) override;
 
-  std::vector<float> parameters() const;
-
-  void save(StateWriter& out) const;
-  /// \throws IoError if the saved average belongs to another model.
-  void restore(StateReader& in);
+  void save(StateWriter& out) const override;
+  void restore(StateReader& in) override;
+  /// Adds the metrics of the average.
+  void add_to_metrics(nlohmann::json& line, std::uint64_t steps, RunModel& model) const override;
+  void add_to_summary(nlohmann::json& summary) const override;
 
  private:
+  std::vector<float> parameters() const;
+
   double decay_;
+  bool is_kept_;
   std::uint64_t steps_ = 0;
   std::vector<double> values_;
 };

@@ -1,4 +1,4 @@
-// The common part of central and federated runs: beginning, checkpoints, stopping and resuming.
+// The loop of every run, with its beginning, checkpoints, end and resumption.
 #pragma once
 
 #include <chrono>
@@ -9,26 +9,34 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "privgrad/data/executor.hpp"
 #include "privgrad/data/run_data.hpp"
 #include "privgrad/plan/account_plan.hpp"
 #include "privgrad/train/checkpoints.hpp"
 #include "privgrad/train/run.hpp"
+#include "privgrad/train/run_feature.hpp"
 #include "privgrad/train/run_output.hpp"
 #include "privgrad/train/second_look.hpp"
+#include "privgrad/train/workbench.hpp"
 #include "privgrad/trust/run_keys.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
 
-/// The common part of central and federated runs, which begins them, makes checkpoints, stops them
-/// and resumes them (docs/resume.md).
-class ResumableRun {
+/// The loop of every run, which begins it, makes its steps, measures the model, makes checkpoints,
+/// stops, and resumes (docs/resume.md). A kind of run differs in the owners of the data, which make
+/// the steps: one owner, or the clients of a federation, whose steps are called rounds. What a run
+/// does between its steps are its features (RunFeature).
+class ResumableRun : RunModel {
  public:
   ResumableRun(const ResumableRun&) = delete;
   ResumableRun& operator=(const ResumableRun&) = delete;
-  virtual ~ResumableRun() = default;
+  ~ResumableRun() override = default;
+
+  /// Does the same as run() in any_run.hpp.
+  RunResult run();
 
  protected:
   /// \param plan, options  outlive this.
@@ -56,33 +64,50 @@ class ResumableRun {
   virtual Ledger* ledger_of_statistics() { return nullptr; }
   /// Called once the transforms have learnt from released statistics and were applied.
   virtual void statistics_are_released() {}
-  /// Makes the steps after the checkpoint, or from the beginning; stops when ends_here() is true.
-  virtual void train() = 0;
-  /// Writes the output of a finished run.
-  virtual void close() = 0;
+  /// \returns the features of the run, in the order in which the loop calls them.
+  virtual std::vector<std::unique_ptr<RunFeature>> make_features();
+  /// The numbers of steps, or rounds, that were made and that are planned.
+  virtual std::uint64_t made() const = 0;
+  virtual std::uint64_t planned() const = 0;
+  /// Pays for the next step and makes it. Updates RunResult::steps and ::epsilon.
+  /// \returns false if the run ends before this step or, if it diverged, with it; RunResult::status
+  ///   is then set, unless the run has completed.
+  virtual bool make_step() = 0;
+  /// The workbench that holds the model, fetched from a device if necessary.
+  virtual Workbench& bench() = 0;
+  /// Replaces the model.
+  virtual void put_model(std::vector<float> parameters) = 0;
+  /// The ledger with the largest total; null without noise, or if other programs have the ledgers.
+  virtual const Ledger* ledger() const = 0;
+  /// What the progress display shows as epsilon.
+  virtual double shown_epsilon() const { return result_.epsilon.value; }
+  /// The members of a line of metrics that only this kind of run has.
+  virtual nlohmann::json metrics_facts() = 0;
+  /// The members of the summary that only this kind of run has. Sets RunResult::paid, ::epsilon and
+  /// whatever else the statement needs.
+  virtual nlohmann::json summary_facts() = 0;
+  /// \param files  the hashes for the ledgers' last lines.
+  virtual void close_ledgers(const nlohmann::json& files) = 0;
+  /// All paid charges as one event, for the account; nothing if it is unknown, or if each client
+  /// has a ledger.
+  virtual std::optional<Event> charged() { return std::nullopt; }
+  /// Called if the run failed after its reservation was made. By default the reservation stays, and
+  /// counts as spent.
+  virtual void settle_after_failure() noexcept {}
+  /// Lets other processes and programs end, once the run is finished.
+  virtual void dismiss() = 0;
 
   // ---- beginning and resuming
 
-  void begin();
-  /// \throws PrivacyError if the run cannot continue as it would have without the interruption.
-  void take_up();
   /// The values that the transforms have learnt from released statistics, as KeptStatistics reads
   /// them; "" if there are none yet.
   std::string learnt_text() const;
-  /// Trains and reports: everything after the beginning and before the removal of private state.
-  void train_and_report();
-  /// Removes the private state if the run is finished.
-  void erase_checkpoints();
 
   // ---- during the run
 
-  enum class Stop : std::uint64_t { none = 0, orderly };
-  /// Makes a checkpoint after the last completed step.
-  /// \param stop  whether the process ends here, so that it does nothing after the checkpoint.
-  void save(Stop stop);
-  /// Must be called before each step: returns whether the user has stopped the run, or wanted it to
-  /// finish here. Sets RunResult::can_be_resumed; if true, the run must do nothing more.
-  bool ends_here();
+  const std::vector<float>& parameters() override { return bench().parameters; }
+  /// What the ledgers show as spent; without a ledger, what the plan costs.
+  PrivacyAnswer spent() const;
 
   /// Must be called before an output is measured or published. Records the output's hash on the
   /// disk and in last_shown_.
@@ -106,11 +131,24 @@ class ResumableRun {
   RunData data_;
   std::optional<RunKeys> keys_;
   std::optional<Checkpoints> checkpoints_;
-  std::string last_shown_;                    // the hash of the output published for the last step
-  std::optional<std::uint64_t> measured_at_;  // the step, or round, of the last measurement
   RunResult result_;
 
  private:
+  enum class Stop : std::uint64_t { none = 0, orderly };
+
+  void begin();
+  void take_up();
+  void train_and_report();
+  void train();
+  bool ends_here();
+  bool make_next_step();
+  void report_progress();
+  void close();
+  void save(Stop stop);
+  void load(std::vector<float> parameters) override;
+  Metrics measure() override;
+  void report_once() override;
+
   bool wants_checkpoints(const DataCommitment& data);
   void start_keys(bool leaves_checkpoints);
   void bind(const DataCommitment& data);
@@ -131,11 +169,14 @@ class ResumableRun {
   void stop_for_later();
   double seconds() const;
 
-  bool is_transformed_ = false;            // true from the start if the plan has no statistics
-  std::string data_commitment_of_ledger_;  // "" if there is none
-  std::string test_rows_;                  // the hash of the test rows
-  std::string rows_made_;                  // transformed_hash(), once known
-  std::string bound_to_;                   // Checkpoints::bound_to()
+  std::vector<std::unique_ptr<RunFeature>> features_;
+  std::string last_shown_;                    // the hash of the output published for the last step
+  std::optional<std::uint64_t> measured_at_;  // the step, or round, of the last measurement
+  bool is_transformed_ = false;               // true from the start if the plan has no statistics
+  std::string data_commitment_of_ledger_;     // "" if there is none
+  std::string test_rows_;                     // the hash of the test rows
+  std::string rows_made_;                     // transformed_hash(), once known
+  std::string bound_to_;                      // Checkpoints::bound_to()
   std::optional<std::chrono::steady_clock::time_point> began_;
   double earlier_seconds_ = 0.0;
 };

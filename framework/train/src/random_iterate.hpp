@@ -1,0 +1,32 @@
+// The model before a random step, which a run may keep as its final model.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "privgrad/plan/plan.hpp"
+#include "privgrad/train/run_feature.hpp"
+#include "privgrad/trust/random_key.hpp"
+
+namespace privgrad::core {
+
+/// Keeps the model before one of the affordable steps, drawn uniformly before the first step, so
+/// the choice reveals nothing. A run that ends before this step keeps its last model.
+class RandomIterate final : public RunFeature {
+ public:
+  RandomIterate(const Plan& plan, const RandomKey& key);
+
+  std::optional<RunStatus> before_step(std::uint64_t step, RunModel& model) override;
+  void choose_model(RunModel& model) override;
+  void save(StateWriter& out) const override;
+  void restore(StateReader& in) override;
+  void add_to_summary(nlohmann::json& summary) const override;
+
+ private:
+  std::uint64_t chosen_;     // the step
+  std::vector<float> kept_;  // the model before it; empty until the run reaches it
+  std::size_t parameters_;
+  bool is_reached_ = false;
+};
+
+}  // namespace privgrad::core
