@@ -85,7 +85,7 @@ Json measure(const Setting& central, const Setting& federated, std::uint64_t tau
              std::uint64_t rounds, const std::filesystem::path& folder) {
   const auto executor = core::make_executor(1);
   const auto key = core::RandomKey::from_seed(1);
-  core::Trainer trainer(central.plan, central.data, std::nullopt, key, *executor);
+  core::Trainer trainer(central.plan, central.data, key, *executor);
   const core::RunKeys keys = core::RunKeys::constant(key);
   core::Client client(3, *federated.plan.federated, *federated.manifest.federated, federated.data,
                       keys, *executor);

@@ -206,19 +206,18 @@ class Ratcheting {
 
  private:
   fs::path ledger() const { return experiment_.dir() / "ledger.jsonl"; }
-  void begin() {
-    bench_.load(core::initial_parameters(plan_, core::RandomKey::from_seed(1)));
-    trainer_.tell_batches_to([&](auto batch) { batch_.assign(batch.begin(), batch.end()); });
-  }
+  void begin() { bench_.load(core::initial_parameters(plan_, core::RandomKey::from_seed(1))); }
 
   Experiment experiment_{kAllocated, {"schedules.noise_multiplier=1000"}};
   const core::Plan& plan_ = experiment_.plan();
   std::unique_ptr<Executor> executor_ = core::make_executor(1);
   core::Workbench bench_ = core::make_workbench(plan_, *executor_);
   core::RunData data_ = core::read_data(*plan_.manifest, *plan_.setting);
-  core::Trainer trainer_{plan_, data_.train, std::nullopt, core::RandomKey::from_seed(1),
-                         *executor_};
   std::vector<std::uint32_t> batch_;
+  core::Trainer trainer_{
+      plan_, data_.train, core::RandomKey::from_seed(1), *executor_, {.listener = [&](auto batch) {
+        batch_.assign(batch.begin(), batch.end());
+      }}};
 };
 
 bool holds(const std::string& state, const core::RandomKey& key) {

@@ -213,7 +213,7 @@ TEST_CASE("the noise of a step follows what its coordinates are scaled by",
     const std::vector<float> before = core::initial_parameters(plan, key);
     bench.load(before);
     const core::RunData data = core::read_data(*plan.manifest, *plan.setting);
-    core::Trainer trainer(plan, data.train, std::nullopt, key, *executor);
+    core::Trainer trainer(plan, data.train, key, *executor);
     trainer.open_ledger(experiment.dir() / "ledger.jsonl", nlohmann::json::object());
     trainer.use_key_of_step(core::RandomKey::from_seed(2));
     REQUIRE(trainer.pay_for(0));

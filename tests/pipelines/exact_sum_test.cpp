@@ -446,7 +446,7 @@ steps: 8
     const core::RandomKey key = core::RandomKey::from_seed(1);
     bench.load(core::initial_parameters(plan, key));
     const core::RunData data = core::read_data(*plan.manifest, *plan.setting);
-    core::Trainer trainer(plan, data.train, std::nullopt, key, *executor);
+    core::Trainer trainer(plan, data.train, key, *executor);
     CHECK_THROWS_WITH(trainer.take_step(0, bench), ContainsSubstring("none was opened"));
     trainer.open_ledger(experiment.dir() / "ledger.jsonl", nlohmann::json::object());
     CHECK_THROWS_WITH(trainer.take_step(0, bench), ContainsSubstring("was not charged"));

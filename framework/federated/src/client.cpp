@@ -34,7 +34,8 @@ void WorkbenchPool::with(const std::function<void(Workbench&)>& action) {
 }
 
 Client::Client(std::size_t number, const FederatedPlan& federated, const Federated& wish,
-               const Dataset& data, const RunKeys& keys, Executor& executor)
+               const Dataset& data, const RunKeys& keys, Executor& executor,
+               SecondLook* second_look, ReleaseWitness* leader)
     : number_(number),
       keys_(keys),
       federated_(federated),
@@ -43,8 +44,13 @@ Client::Client(std::size_t number, const FederatedPlan& federated, const Federat
       plan_(*client_.plan),
       data_(data),
       executor_(executor),
-      trainer_(plan_, data, client_.rows, key_of(number, keys.lasting()), executor) {
-  if (federated.at_server) trainer_.take_any_rows();
+      trainer_(plan_, data, key_of(number, keys.lasting()), executor,
+               {.rows = client_.rows,
+                .takes_any_rows = federated.at_server,
+                .second_look = second_look,
+                .leader = leader,
+                .client = number}),
+      leader_(leader) {
   if (!federated.estimates || wish.estimates == EstimateMode::from_models) return;
   estimate_sampler_ =
       start_estimate_sampler(*plan_.manifest, plan_.dataset_size, federated.estimate_batch_size);
@@ -128,11 +134,6 @@ void Client::has_come_to(std::uint64_t steps, std::uint64_t estimates, bool dive
   next_step_ = steps_done_ = steps;
   estimates_made_ = estimates;
   diverged_ = diverged;
-}
-
-void Client::lead_by(ReleaseWitness* witness) {
-  leader_ = witness;
-  trainer_.lead_by(witness, number_);
 }
 
 void Client::begin_at(std::uint64_t step) {

@@ -49,9 +49,10 @@ class FederatedRun final : public ResumableRun {
     bench_ = make_workbench(plan_, *executor_);
     bench_.load(std::move(model));
     for (std::size_t i = 0; i < federated_.clients.size(); ++i) {
-      clients_.push_back(
-          std::make_unique<Client>(i, federated_, wish_, data_.train, *keys_, *executor_));
-      if (!federated_.at_server) clients_.back()->look_again_by(second_look_);
+      clients_.push_back(std::make_unique<Client>(i, federated_, wish_, data_.train, *keys_,
+                                                  *executor_,
+                                                  federated_.at_server ? nullptr : &second_look_,
+                                                  federated_.at_server ? nullptr : witness()));
     }
     if (federated_.at_server) start_server();
     gather_processes();
@@ -60,8 +61,6 @@ class FederatedRun final : public ResumableRun {
   /// \throws ConfigError if the rounds cannot be shared, or a process differs from this one.
   void gather_processes() {
     if (options_.clients != nullptr) remote_.emplace(*options_.clients, plan_);
-    if ((remote_ || options_.cluster != nullptr) && federated_.at_server)
-      server_->tell_batches_to([&](std::span<const std::uint32_t> drawn) { train_ahead(drawn); });
     if (options_.cluster == nullptr) return;
     if (const std::string why = why_not(Engine::shared_rounds, plan_); !why.empty())
       throw ConfigError(why);
@@ -76,7 +75,6 @@ class FederatedRun final : public ResumableRun {
     if (!federated_.at_server) make_directories(options_.directory / "ledgers");
     open_ledgers([&](auto& owner, const std::string& name, const Json& facts) {
       owner.open_ledger(options_.directory / name, facts);
-      owner.lead_by(options_.witness);
     });
   }
 
@@ -186,8 +184,10 @@ class FederatedRun final : public ResumableRun {
     client_program_ = program.get();
     server_bench_.program = std::move(program);
     server_bench_.load(model());
-    server_.emplace(plan_, owners_, std::nullopt, server_key(keys_->lasting()), *executor_);
-    server_->look_again_by(second_look_);
+    TrainerSetting setting{.second_look = &second_look_, .leader = witness()};
+    if (options_.clients != nullptr || options_.cluster != nullptr)
+      setting.listener = [&](std::span<const std::uint32_t> drawn) { train_ahead(drawn); };
+    server_.emplace(plan_, owners_, server_key(keys_->lasting()), *executor_, std::move(setting));
   }
 
   std::uint64_t made() const override { return totals_.rounds; }

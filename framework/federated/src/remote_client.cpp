@@ -299,11 +299,11 @@ class RemoteClient::Part {
     keys_.emplace(manifest_.seed ? RunKeys::constant(*lasting_)
                                  : RunKeys::of_one_step(*lasting_, key_->derive("no round")));
     pool_.emplace(part_.plan, *executor_);
-    client_ = std::make_unique<Client>(wish_.number, federated(), *manifest_.federated,
-                                       part_.data.train, *keys_, *executor_);
     // With at_server, the client makes no releases, so its components derive nothing
     // public.
-    if (is_charged()) client_->look_again_by(*part_.second_look);
+    client_ =
+        std::make_unique<Client>(wish_.number, federated(), *manifest_.federated, part_.data.train,
+                                 *keys_, *executor_, is_charged() ? &*part_.second_look : nullptr);
   }
 
   bool is_charged() const { return !federated().at_server; }

@@ -156,17 +156,18 @@ class Audit {
     std::vector<std::uint32_t> rows;
     std::optional<std::span<const std::uint32_t>> some;
     if (leaves_out()) some = rows = present(coins);
-    Trainer trainer(plan_, data, some, key, *executor_);
     const auto random = plan_.public_order() != nullptr ? plan_.public_order()->random
                                                         : make_random_source(key.derive("sampler"));
     const PublicParts parts(plan_, canary_rows_, *random);
     AuditScores scores(plan_, layout_, parts, exchanged(), chooses());
     const std::vector<double> noise = plan_.gradient_noise_multiplier();
-    trainer.show_steps_to([&](const StepSeen& seen) {
-      const AdaptiveNoise* adaptive = trainer.adaptive_noise();
+    const AdaptiveNoise* adaptive = nullptr;
+    const auto witness = [&](const StepSeen& seen) {
       scores.add(seen.step, seen.gradient,
                  adaptive != nullptr ? adaptive->noise_multiplier() : noise[seen.step]);
-    });
+    };
+    Trainer trainer(plan_, data, key, *executor_, {.rows = some, .witness = witness});
+    adaptive = trainer.adaptive_noise();
     train(trainer, key, ledgers_.path() / (std::to_string(run) + ".jsonl"));
     return {coins, {scores.values().begin(), scores.values().end()}, scores.moved()};
   }

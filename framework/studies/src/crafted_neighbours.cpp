@@ -153,12 +153,13 @@ class CraftedAudit {
     const bool removed = !is_there && plan_.manifest->adjacency == Adjacency::add_or_remove_one;
     std::optional<std::span<const std::uint32_t>> some;
     if (removed) some = others_;
-    Trainer trainer(plan_, is_there ? with_ : without_, some, key, *executor_);
     Release seen;
-    trainer.show_steps_to([&](const StepSeen& step) {
+    const auto witness = [&](const StepSeen& step) {
       seen.values.assign(step.gradient.values().begin(), step.gradient.values().end());
       seen.noise_stddev = step.gradient.noise_stddev();
-    });
+    };
+    Trainer trainer(plan_, is_there ? with_ : without_, key, *executor_,
+                    {.rows = some, .witness = witness});
     bench_.memory = {};
     bench_.load(initial_parameters(plan_, key));
     const auto ledger = ledgers_.path() / "ledger.jsonl";

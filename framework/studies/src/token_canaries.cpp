@@ -121,7 +121,7 @@ class TokenAudit {
       some = present;
     }
     const RandomKey key = key_.derive("run");
-    Trainer trainer(plan_, rows, some, key, *executor_);
+    Trainer trainer(plan_, rows, key, *executor_, {.rows = some});
     bench_.load(initial_parameters(plan_, key));
     const std::filesystem::path ledger = ledgers_.path() / "ledger.jsonl";
     if (!plan_.manifest->noise_off) trainer.open_ledger(ledger, nlohmann::json{{"audit", true}});

@@ -23,7 +23,7 @@ double measured_on_test_rows(const Measurement& measurement, const Evaluation& s
 }
 
 AdaptiveNoise::AdaptiveNoise(const Plan& plan, Aggregator& aggregator, const Dataset& train,
-                             const RandomKey& key, Executor& executor)
+                             const RandomKey& key, Executor& executor, ReleaseWitness* leader)
     : plan_(plan),
       adapts_(*plan.noise_adapts),
       schedule_(plan.manifest->noise_multiplier.make<Schedule>()),
@@ -33,7 +33,8 @@ AdaptiveNoise::AdaptiveNoise(const Plan& plan, Aggregator& aggregator, const Dat
       check_noise_(adapts_.measurement.noise_multiplier),
       check_mechanism_(check_noise_, key.derive(kPurpose), executor),
       multipliers_(plan.noise_multiplier),
-      current_(plan.noise_multiplier.front()) {
+      current_(plan.noise_multiplier.front()),
+      leader_(leader) {
   schedule_->start({.steps = plan.steps(), .slot = "noise_multiplier"});
 }
 

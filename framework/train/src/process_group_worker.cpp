@@ -26,8 +26,8 @@ class Worker {
     learn(processes_->learnt());
     const std::string state = processes_->joined(common_ground(data_));
     // Process 0 sends every key with which this process draws.
-    trainer_.emplace(plan, data_.train, std::nullopt, RandomKey::from_seed(0), *executor_,
-                     &*processes_);
+    trainer_.emplace(plan, data_.train, RandomKey::from_seed(0), *executor_,
+                     TrainerSetting{.processes = &*processes_});
     trainer_->expect_receipts();
     if (state.empty()) return;
     StateReader in(state, "the state from which process 0 continues");

@@ -258,9 +258,8 @@ void ResumableRun::release_statistics() {
         one.of == StatisticOf::transform ? std::to_string(one.transform) : one.name;
     show("statistic " + which, values, last_shown_);
   };
-  StatisticReleases releases(
-      plan_, keys_->of_step().derive(kStatisticPurpose), *executor_, ledger_of_statistics(),
-      manifest_.noise_off ? nullptr : options_.witness, second_look_, show_release);
+  StatisticReleases releases(plan_, keys_->of_step().derive(kStatisticPurpose), *executor_,
+                             ledger_of_statistics(), witness(), second_look_, show_release);
   releases.pay();
   releases.release_counts(data_.train);
   apply_transforms(manifest_, *plan_.setting, data_, options_.threads, options_.features,

@@ -49,9 +49,10 @@ class Training final : public ResumableRun {
   }
 
   void make_trainer() {
-    trainer_.emplace(plan_, data_.train, std::nullopt, keys_->lasting(), *executor_,
-                     processes_ ? &*processes_ : nullptr);
-    trainer_->look_again_by(second_look_);
+    trainer_.emplace(plan_, data_.train, keys_->lasting(), *executor_,
+                     TrainerSetting{.processes = processes_ ? &*processes_ : nullptr,
+                                    .second_look = &second_look_,
+                                    .leader = witness()});
   }
 
   /// Lets steps stay on the device if there is no witness of the releases, once rows and class
@@ -92,7 +93,6 @@ class Training final : public ResumableRun {
   void open_records() override {
     if (manifest_.noise_off) return;
     trainer_->open_ledger(ledger_file(), facts_for_ledger());
-    trainer_->lead_by(options_.witness);
     output_.ledgers_are_open({{"ledger.jsonl", ledger()->first_hash()}});
   }
 
@@ -202,8 +202,8 @@ class Training final : public ResumableRun {
     bench();  // fetches the parameters to evaluate, which were checked and may be published
     const auto made = release_accuracy(
         plan_, charge, divisor_of(plan_, result_.counts), [&] { return halves(); },
-        bench_.parameters, keys_->of_step().derive(kReportPurpose), trainer_->ledger(),
-        manifest_.noise_off ? nullptr : options_.witness, *executor_);
+        bench_.parameters, keys_->of_step().derive(kReportPurpose), trainer_->ledger(), witness(),
+        *executor_);
     result_.epsilon = spent();
     return made;
   }

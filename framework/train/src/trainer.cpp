@@ -38,28 +38,38 @@ RandomKey key_with_coins(const RandomKey& key, const RandomKey& coins) {
 
 }  // namespace
 
-Trainer::Trainer(const Plan& plan, const Dataset& data,
-                 std::optional<std::span<const std::uint32_t>> rows, const RandomKey& key,
-                 Executor& executor, ProcessGroup* processes)
+Trainer::Trainer(const Plan& plan, const Dataset& data, const RandomKey& key, Executor& executor,
+                 TrainerSetting setting)
     : plan_(plan),
       data_(data),
-      rows_(rows),
-      state_(std::make_unique<StepState>(
-          plan, data, key, executor,
-          processes == nullptr ? std::nullopt : std::optional(processes->parameters()))),
+      rows_(setting.rows),
+      state_(std::make_unique<StepState>(plan, data, key, executor,
+                                         setting.processes == nullptr
+                                             ? std::nullopt
+                                             : std::optional(setting.processes->parameters()))),
       device_checks_key_(key.derive("resident checks")),
       sampler_key_(key.derive("sampler")),
       sampler_random_(plan.public_order() != nullptr ? plan.public_order()->random
                                                      : make_random_source(sampler_key_)),
       secret_draws_(plan.public_order() == nullptr && rest_on_secret_draws(plan.charges)),
-      draws_epochs_(draw_epochs(plan.charges)) {
+      draws_epochs_(draw_epochs(plan.charges)),
+      listener_(std::move(setting.listener)) {
+  if (setting.witness && state_->made.scaling != nullptr) {
+    throw ConfigError("under " + plan.manifest->clipping.name() +
+                      " clipping a row without a gradient may still contribute, but audits rely on "
+                      "it to contribute nothing; audit the plan with another clipping");
+  }
+  state_->witness = std::move(setting.witness);
+  state_->second_look = setting.second_look;
+  state_->leader = setting.leader;
+  state_->client = setting.client;
   if (plan.noise_adapts)
-    adaptive_noise_.emplace(plan, *state_->made.aggregator, data, key, executor);
+    adaptive_noise_.emplace(plan, *state_->made.aggregator, data, key, executor, setting.leader);
   std::size_t optimizer_size = plan.parameters;
-  if (processes == nullptr) {
+  if (setting.processes == nullptr) {
     engine_ = make_host_steps(*state_);
   } else {
-    auto shared = std::make_unique<SharedSteps>(*state_, *processes);
+    auto shared = std::make_unique<SharedSteps>(*state_, *setting.processes);
     shared_ = shared.get();
     optimizer_size = shared->optimizer_size();
     engine_ = std::move(shared);
@@ -67,6 +77,7 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
   state_->made.optimizer->start(optimizer_size);
   if (plan.public_order() != nullptr && plan.public_order()->separation)
     separation_watch_.emplace(*plan.public_order()->separation, data.rows());
+  if (setting.takes_any_rows) take_any_rows();
 }
 
 Trainer::~Trainer() = default;
@@ -197,23 +208,6 @@ void Trainer::begin_round(std::span<const float> model) {
 }
 
 void Trainer::forget_clip_norm() { state_->clip_norm = plan_.clip_norm.front(); }
-
-void Trainer::show_steps_to(std::function<void(const StepSeen&)> witness) {
-  if (state_->made.scaling != nullptr) {
-    throw ConfigError("under " + plan_.manifest->clipping.name() +
-                      " clipping a row without a gradient may still contribute, but audits rely on "
-                      "it to contribute nothing; audit the plan with another clipping");
-  }
-  state_->witness = std::move(witness);
-}
-
-void Trainer::look_again_by(SecondLook& second_look) { state_->second_look = &second_look; }
-
-void Trainer::lead_by(ReleaseWitness* witness, std::optional<std::size_t> client) {
-  state_->leader = witness;
-  state_->client = client;
-  if (adaptive_noise_) adaptive_noise_->lead_by(witness);
-}
 
 void Trainer::let_steps_stay(Workbench& bench) {
   if (shared_ != nullptr || !DeviceSteps::can_make(*state_, *bench.program)) return;

@@ -32,9 +32,7 @@ struct Owner {
   Owner(const Owner&) = delete;
   Owner& operator=(const Owner&) = delete;
 
-  Trainer& make() {
-    return trainer.emplace(plan, data, std::nullopt, core::RandomKey::from_seed(5), serial);
-  }
+  Trainer& make() { return trainer.emplace(plan, data, core::RandomKey::from_seed(5), serial); }
   Trainer& open() {
     make().open_ledger(ledger, nlohmann::json::object());
     return *trainer;

@@ -47,8 +47,11 @@ class Client {
   /// \param number  the number of the client, 0-based.
   /// \param data  all training examples; the client reads only its own. References outlive it.
   /// \param keys  the keys of the run; see key_of(). Keys change only between rounds.
+  /// \param second_look  as TrainerSetting::second_look.
+  /// \param leader  as TrainerSetting::leader, for the client's steps and estimates.
   Client(std::size_t number, const FederatedPlan& federated, const Federated& wish,
-         const Dataset& data, const RunKeys& keys, Executor& executor);
+         const Dataset& data, const RunKeys& keys, Executor& executor,
+         SecondLook* second_look = nullptr, ReleaseWitness* leader = nullptr);
 
   /// The key of a client's sampler and noise. The first client uses the run's key, so that a
   /// federation of one client makes the same draws as a central run; other clients' keys are
@@ -78,11 +81,6 @@ class Client {
   void restore_steps_done(std::uint64_t steps) { steps_done_ = steps; }
 
   void close_ledger(const std::string& status, const nlohmann::json& files);
-
-  /// The same as Trainer::lead_by(), for the client's steps and estimates.
-  void lead_by(ReleaseWitness* witness);
-  /// The same as Trainer::look_again_by().
-  void look_again_by(SecondLook& second_look) { trainer_.look_again_by(second_look); }
 
   /// The number of steps that the budget still pays for.
   std::uint64_t steps_left() const { return plan_.affordable_steps - steps_done_; }
@@ -170,7 +168,7 @@ class Client {
   bool is_paid_elsewhere_ = false;
   std::uint64_t next_step_ = 0, steps_done_ = 0, estimates_made_ = 0;
   bool diverged_ = false;
-  ReleaseWitness* leader_ = nullptr;
+  ReleaseWitness* leader_;
 };
 
 }  // namespace privgrad::core

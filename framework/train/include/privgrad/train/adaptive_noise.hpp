@@ -43,8 +43,9 @@ class AdaptiveNoise {
   /// \param train  the private rows.
   /// \param key  the run's key.
   /// \param aggregator  the run's started aggregator, which is notified whenever the noise changes.
+  /// \param leader  as TrainerSetting::leader.
   AdaptiveNoise(const Plan& plan, Aggregator& aggregator, const Dataset& train,
-                const RandomKey& key, Executor& executor);
+                const RandomKey& key, Executor& executor, ReleaseWitness* leader = nullptr);
   AdaptiveNoise(const AdaptiveNoise&) = delete;
   AdaptiveNoise& operator=(const AdaptiveNoise&) = delete;
 
@@ -62,9 +63,6 @@ class AdaptiveNoise {
   /// Draws the noise of later measurements with this key.
   /// \param key  the key of the step.
   void use_key(const RandomKey& key) { check_mechanism_.use_key(key.derive(kPurpose)); }
-
-  /// The same as Trainer::lead_by().
-  void lead_by(ReleaseWitness* witness) { leader_ = witness; }
 
   /// Saves the losses at the last measurement, which are private, and all choices and charges.
   void save(StateWriter& out) const;
@@ -101,7 +99,7 @@ class AdaptiveNoise {
   std::vector<double> multipliers_;  // the noise of each step so far
   double current_;
   NoiseRecord record_;
-  ReleaseWitness* leader_ = nullptr;
+  ReleaseWitness* leader_;
 };
 
 }  // namespace privgrad::core

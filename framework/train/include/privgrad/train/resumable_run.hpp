@@ -106,6 +106,8 @@ class ResumableRun : RunModel {
   // ---- during the run
 
   const std::vector<float>& parameters() override { return bench().parameters; }
+  /// The witness of all releases; null without one, and without noise.
+  ReleaseWitness* witness() const { return manifest_.noise_off ? nullptr : options_.witness; }
   /// What the ledgers show as spent; without a ledger, what the plan costs.
   PrivacyAnswer spent() const;
 

@@ -34,6 +34,32 @@ class StepEngine;
 struct StepOrder;
 struct StepState;
 
+/// What a trainer needs to know about its run, besides the plan. Everything that is pointed to
+/// outlives the trainer.
+struct TrainerSetting {
+  /// Numbers of the owner's rows; if absent: all rows.
+  std::optional<std::span<const std::uint32_t>> rows{};
+  /// For an owner that is itself the privacy unit, such as a client of dp_fed_avg: its number of
+  /// rows is as private as the rows. The sampler then draws from the actual rows instead of the
+  /// planned number; if there are fewer rows than a batch, each batch contains all of them.
+  bool takes_any_rows = false;
+  /// The processes that make the steps together, each with a trainer that has a slice of the sums,
+  /// the noise and the optimizer; the plan must allow sharing (Engine::processes). Null: this
+  /// process is alone.
+  ProcessGroup* processes = nullptr;
+  /// Lets a process that sees no rows check the public answers of the clipping; may be null.
+  SecondLook* second_look = nullptr;
+  /// For comparisons of runs: every release passes through it; may be null.
+  ReleaseWitness* leader = nullptr;
+  std::optional<std::size_t> client{};  ///< ReleaseSeen::client.
+  /// For audits, never for a run's outputs: sees every step, on the thread that makes it; may be
+  /// empty.
+  std::function<void(const StepSeen&)> witness{};
+  /// Called with each batch after it is drawn and before its examples are read, on the thread that
+  /// makes the step; may be empty. Private.
+  std::function<void(std::span<const std::uint32_t>)> listener{};
+};
+
 /// Trains on the data of one owner, and is responsible for the privacy cost to that owner: it draws
 /// the batches, keeps the ledger and its receipts, and lets an engine make the steps. A central run
 /// has one trainer, and a federated run has one per client.
@@ -44,15 +70,13 @@ class Trainer {
   /// \param plan  the owner's plan, for which the trainer makes its own components. The plan and
   ///   the following arguments outlive the trainer.
   /// \param data  contains the owner's rows.
-  /// \param rows  numbers of the owner's rows; if absent: all rows.
   /// \param key  the owner's key; the keys "sampler" and "noise" are derived from it.
   /// \param executor  makes sums and noise in parallel, with the same result on any number of
   ///   threads.
-  /// \param processes  the processes that make the steps together, each with a trainer that has a
-  ///   slice of the sums, the noise and the optimizer; the plan must allow sharing
-  ///   (Engine::processes). Null: this process is alone.
-  Trainer(const Plan& plan, const Dataset& data, std::optional<std::span<const std::uint32_t>> rows,
-          const RandomKey& key, Executor& executor, ProcessGroup* processes = nullptr);
+  /// \throws ConfigError for a witness and a clipping that scales coordinates, because audits assume
+  ///   that a row without a gradient contributes nothing.
+  Trainer(const Plan& plan, const Dataset& data, const RandomKey& key, Executor& executor,
+          TrainerSetting setting = {});
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
   ~Trainer();
@@ -61,11 +85,6 @@ class Trainer {
   /// \param facts  further facts for the ledger's first line.
   /// \throws IoError
   void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
-
-  /// For an owner that is itself the privacy unit, such as a client of dp_fed_avg: its number of
-  /// rows is as private as the rows. The sampler draws from the actual rows instead of the planned
-  /// number; if there are fewer rows than a batch, each batch contains all of them.
-  void take_any_rows();
 
   /// Replaces open_ledger() in a resumed run. Must follow restore(), which determines the written
   /// part of the ledger.
@@ -138,18 +157,6 @@ class Trainer {
   /// \throws as take_step(); IoError if a process is gone.
   void take_part(const StepOrder& order, Workbench& bench);
 
-  /// Shows every later step to `witness`, on the thread that makes it. For audits, never for a
-  /// run's outputs.
-  /// \throws ConfigError for a clipping that scales coordinates, because audits assume that a row
-  ///   without a gradient contributes nothing.
-  void show_steps_to(std::function<void(const StepSeen&)> witness);
-
-  /// Calls `listener` with each batch after it is drawn and before its examples are read, on the
-  /// thread that makes the step. Private.
-  void tell_batches_to(std::function<void(std::span<const std::uint32_t>)> listener) {
-    listener_ = std::move(listener);
-  }
-
   /// Lets all steps stay on the program's device, if the program and the optimizer support that,
   /// and the steps qualify: independent Gaussian noise on exact sums, in one process, with planned
   /// clip norm and noise. Must be called before the first step and after restore(), and not if
@@ -165,15 +172,6 @@ class Trainer {
   void bring_home(Workbench& bench);
   /// Loads the parameters into the workbench, also while steps stay on the device.
   void load(Workbench& bench, std::vector<float> values);
-
-  /// Passes every later release through `witness`. For comparisons of runs.
-  /// \param client  ReleaseSeen::client.
-  /// \param witness  outlives the trainer; may be null.
-  void lead_by(ReleaseWitness* witness, std::optional<std::size_t> client = std::nullopt);
-
-  /// Lets a process that sees no rows check the public answers of the clipping.
-  /// \param second_look  outlives this.
-  void look_again_by(SecondLook& second_look);
 
   /// The clients that were drawn for the last step but took no part, because they came too early or
   /// too often for the rule under which the plan is charged (Separation); each with a one-line
@@ -203,6 +201,7 @@ class Trainer {
   };
 
   void check_class_weights(const Workbench& bench) const;
+  void take_any_rows();
   void draw_batch(std::uint64_t step);
   const RandomSource& coins_of(std::uint64_t step);
   void forget_coins();
