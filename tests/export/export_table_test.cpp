@@ -243,6 +243,14 @@ TEST_CASE("a form that reads a day as another one is the form that counts") {
   exporting.check_same("d,y\n01022024,no\n01112024,no\n,no\n1112024,no\n122024,no\n");
 }
 
+TEST_CASE("a column may have the name that a value inside the graph would get") {
+  NEEDS_ONNXRUNTIME();
+  const ExportingTables exporting;
+  const std::string rows = "a,value_0,value_1,y\n1,0,1,0\n0,1,4,1\n2,5,3,1\n";
+  exporting.train("target: y, classes: 2", rows);
+  exporting.check_same(rows);
+}
+
 TEST_CASE("columns that cannot be inputs, or are not those of the model, are one line") {
   const ExportingTables exporting;
   const auto refused = [&](int code, const std::string& what) {

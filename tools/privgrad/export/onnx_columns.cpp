@@ -215,7 +215,6 @@ std::vector<Column> saved_columns(const core::ModelFile& file) {
 
 std::string add_columns(OnnxGraph& graph, const std::vector<Column>& columns,
                         std::vector<std::string>& refused) {
-  std::vector<std::string> features;
   for (const Column& column : columns) {
     const std::string name = core::shown_line(column.name());
     if (name.empty())
@@ -223,8 +222,11 @@ std::string add_columns(OnnxGraph& graph, const std::vector<Column>& columns,
     if (std::ranges::find(kOutputs, name) != kOutputs.end())
       throw ConfigError("the model cannot be exported: the column '" + name +
                         "' has the name of an output; train with another name");
-    features.push_back(ColumnGraph(graph, column, refused).add());
+    graph.reserve(column.name());
   }
+  std::vector<std::string> features;
+  for (const Column& column : columns)
+    features.push_back(ColumnGraph(graph, column, refused).add());
   return graph.add("Concat", features, {{"axis", std::int64_t{1}}});
 }
 

@@ -50,11 +50,13 @@ class OnnxGraph {
   std::string constant(const std::vector<std::string>& values, const Shape& shape);
   std::string scalar(float value) { return constant(std::span(&value, 1), {}); }
 
-  /// Inputs must be added first, because their names cannot be changed.
+  /// Keeps this name for an input. Must be called for each input that is added after a node or a
+  /// constant, before any of these, because they get names that are not in use.
+  void reserve(const std::string& name) { names_.insert(name); }
   /// \param shape  the shape of one example.
   void add_input(const std::string& name, const Shape& shape,
                  onnx::TensorProto::DataType type = onnx::TensorProto::FLOAT) {
-    names_.insert(name);
+    reserve(name);
     add_value(*graph_.add_input(), name, shape, type);
   }
   void add_output(const std::string& name, const Shape& shape,
