@@ -398,8 +398,8 @@ class Pld final : public Accountant {
             .note = std::move(interval.note)};
   }
 
-  /// Returns the lists of steps to compose: one if all pairs are symmetric, otherwise one for
-  /// removing and one for adding.
+  /// Returns the lists of steps to compose: one list if all pairs are symmetric, otherwise one list
+  /// for removing and one for adding.
   /// \param alone  whether these steps are the whole composition.
   std::vector<std::vector<pld::Step>> directions(bool alone) const {
     std::vector<pld::Step> removing, adding;

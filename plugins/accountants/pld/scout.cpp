@@ -21,7 +21,7 @@ const double kLogOutside = std::log(1e-11);
 // The rounding noise, in nats, that a shorter window may cost.
 const double kMostNoise = std::log(300.0);
 
-// The true epsilon is hardly ever below this share of a guessed one.
+// The true epsilon is hardly ever below this share of the guessed epsilon.
 constexpr double kSureShare = 0.6;
 
 template <class Function>

@@ -262,7 +262,7 @@ class Transform {
   /// Returns the largest possible derivative with respect to the angle, up to `angle`.
   double slope_up_to(double angle) const { return std::min(distance_, offset_ + angle * square_); }
 
-  /// Returns an upper bound on the transform's absolute value at every angle from here to pi.
+  /// Returns an upper bound on the transform's absolute value at every angle from `angle` to pi.
   double bound_beyond(double angle) const {
     const double sine = std::sin(0.5 * std::min(angle, std::numbers::pi)) * (1.0 - 8.0 * kUlp);
     double least = 1.0;

@@ -259,7 +259,7 @@ class Rdp : public Accountant {
     return std::min(1.0, round_up(std::exp(log_delta), 4.0));
   }
 
-  /// Returns K of all composed events.
+  /// Returns the log moment of all composed events.
   double log_moment(Spent& spent, double order) const {
     UpwardSum sum;
     sum.add(spent.log_moment(order));

@@ -105,7 +105,7 @@ Saddle right_saddle(PrivacyLoss& loss, double epsilon) {
   const double guess = 0.5 * (above + std::sqrt(above * above + 6.0 * zero.curvature)) /
                        std::max(zero.curvature, 1e-300);
   return follow(loss, std::clamp(guess, 1e-18, loss.largest_tilt()), [&](const Saddle& here) {
-    // negligible, so every c is good enough
+    // the integrand is negligible, so every c is good enough
     if (here.at.value - here.c * epsilon < kLogNothing) return 0.0;
     const double c = here.c;
     return -excess(c, here.at, epsilon) /

@@ -78,7 +78,7 @@ struct Pixels {
   }
 };
 
-/// Row i is place i % places of image i / places; k runs along the patch.
+/// The operand whose row i is place i % places of image i / places; k runs along the patch.
 struct Patches : Pixels {
   static constexpr bool kByInner = true;
   using Place = Part;
@@ -93,7 +93,7 @@ struct Patches : Pixels {
   PRIVGRAD_HD Part at(uint32_t p) const { return of_patch(p); }
 };
 
-/// Batch e is image e; column p is an element of the patch, and k runs over the places.
+/// The operand whose batch e is image e; column p is an element of the patch, k runs over places.
 struct PatchColumns : Pixels {
   static constexpr bool kByInner = false;
   using Place = Part;

@@ -104,11 +104,11 @@ struct Open {
   std::int64_t sum;
 };
 
-/// Some or all of the undecided elements of a chunk.
+/// The undecided elements of a chunk.
 class OpenElements {
  public:
   void collect(const RoundedChunk& rounded, std::span<const std::int64_t, kNormalsPerChunk> sums) {
-    constexpr std::size_t kTogether = 16;  // nearly always holds all undecided elements of a chunk
+    constexpr std::size_t kTogether = 16;  // pairs, which usually have no undecided element
     for (std::size_t begin = 0; begin < kPairs; begin += kTogether) {
       std::uint32_t some = 0;
       for (std::size_t i = begin; i < begin + kTogether; ++i) some |= rounded.undecided[i];
