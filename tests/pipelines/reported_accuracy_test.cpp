@@ -1,5 +1,6 @@
 // Accuracies on private rows that are released between steps, and runs that they end: the charges,
 // their order, the statements, and how verification treats forgeries.
+#include <atomic>
 #include <cmath>
 #include <optional>
 
@@ -204,6 +205,22 @@ TEST_CASE("a run ends when its last reports were no better than one before them"
   forge(experiment, lines, forged.dump(2) + "\n");
   CHECK_THAT(problems_of(experiment),
              ContainsSubstring("summary.json: has another 'accounted_event' than"));
+}
+
+TEST_CASE("a run that its reports have ended was not ended by its user", "[statistics][privacy]") {
+  Experiment whole(kReports, kStops);
+  const std::uint64_t last = whole.run().steps;
+  Experiment experiment(kReports, kStops);
+  std::atomic<bool> stop = false;
+  const auto result =
+      core::run(experiment.plan(), {.directory = experiment.run_dir(),
+                                    .lock = "",
+                                    .threads = 1,
+                                    .on_progress = [&](const auto& at) { stop = at.step == last; },
+                                    .stop = &stop});
+  CHECK(stop);
+  CHECK(result.status == core::RunStatus::stopped_early);
+  CHECK(problems_of(experiment) == "");
 }
 
 TEST_CASE("a run that could have been ended by its reports states the same if it was not",

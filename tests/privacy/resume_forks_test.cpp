@@ -38,7 +38,7 @@ struct Bindings {
     const std::string content =
         checkpoint.text.substr(begin, checkpoint.text.size() - begin - CheckpointBytes::kHash);
     core::StateReader in(content, "a checkpoint");
-    in.begin("run");
+    in.begin("run 2");
     for (const Part part : kInList) parts[part] = in.bytes();
     const std::string body = in.bytes();
     core::StateReader run(body, "a checkpoint");

@@ -201,6 +201,12 @@ class FederatedRun final : public ResumableRun {
     return result_.status != RunStatus::diverged;
   }
 
+  RunStatus status_of_steps() const override {
+    const bool is_untrained = result_.status <= RunStatus::budget_exhausted &&
+                              shows_participation() && totals_.bytes_up == 0;
+    return is_untrained ? RunStatus::untrained : result_.status;
+  }
+
   Workbench& bench() override { return bench_; }
   void put_model(std::vector<float> parameters) override { bench_.load(std::move(parameters)); }
   const std::vector<float>& model() const { return bench_.parameters; }
@@ -450,8 +456,6 @@ class FederatedRun final : public ResumableRun {
   }
 
   Json summary_facts() override {
-    if (result_.status <= RunStatus::budget_exhausted && shows_participation() && !totals_.bytes_up)
-      result_.status = RunStatus::untrained;
     const Ledger* fullest = ledger();
     ChargedSteps& paid = result_.paid;
     if (fullest != nullptr) {

@@ -54,8 +54,12 @@ std::optional<ReportedAccuracy> release_accuracy(
                           .noise_stddev = released.front().noise_stddev()};
 }
 
-std::optional<RunStatus> AccuracyReports::before_step(std::uint64_t step, RunModel& /*model*/) {
+std::optional<RunStatus> AccuracyReports::ends_run() const {
   if (planned_.ends_run(between_)) return RunStatus::stopped_early;
+  return std::nullopt;
+}
+
+std::optional<RunStatus> AccuracyReports::before_step(std::uint64_t step, RunModel& /*model*/) {
   if (step >= affordable_) return RunStatus::budget_exhausted;
   return std::nullopt;
 }

@@ -348,7 +348,7 @@ std::string Checkpoints::content(const Plan& plan, const RunOptions& options) {
     throw IoError(options.directory.string() + std::string(kCutOffEarly));
   }
   StateReader in(found->content, folder_.path().string());
-  in.begin("run");
+  in.begin("run 2");  // the number rises whenever a checkpoint contains other parts
   for (const Bound& now : bound_parts(plan, options.lock)) {
     if (in.bytes() == now.hash) continue;
     throw PrivacyError(options.directory.string() + ": " + now.name +
@@ -370,7 +370,7 @@ bool Checkpoints::is_due(std::uint64_t steps_done) const {
 
 void Checkpoints::write(const Plan& plan, const RunOptions& options, std::string_view body) {
   StateWriter out;
-  out.begin("run");
+  out.begin("run 2");
   for (const Bound& part : bound_parts(plan, options.lock)) out.bytes(part.hash);
   out.bytes(body);
   folder_.write(out.text());

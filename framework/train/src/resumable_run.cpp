@@ -346,16 +346,28 @@ void ResumableRun::train() {
   result_.epsilon = spent();
   // predictions are relative to this measurement
   if (made() == 0 && !measured_at_ && has_prediction(plan_)) report_progress();
-  while (made() < planned()) {
+  while (made() < planned() && !releases_end_it()) {
     if (ends_here()) {
       if (result_.can_be_resumed) return;
       break;
     }
     if (!make_next_step()) break;
   }
+  result_.status = status_of_steps();
   for (const auto& feature : features_) feature->choose_model(*this);
   report_once();
   result_.status = output_.status_of_model(result_.status);
+}
+
+/// Whether released values have ended the run; sets its status then.
+bool ResumableRun::releases_end_it() {
+  for (const auto& feature : features_) {
+    if (const auto ends = feature->ends_run()) {
+      result_.status = *ends;
+      return true;
+    }
+  }
+  return false;
 }
 
 /// \returns false if this was the last step, or if the step could not be made.

@@ -160,7 +160,7 @@ TEST_CASE("reports that no longer get better end the run, also when it is taken 
   Reports run({.noise_multiplier = 2.0, .share = 0.5, .every = 1, .patience = 2}, {0.5, 0.5, 0.5});
   core::AccuracyReports reports = run.made();
   for (std::uint64_t step = 0; step < 3; ++step) {
-    CHECK(reports.before_step(step, run.model) == std::nullopt);
+    CHECK(reports.ends_run() == std::nullopt);
     reports.after_step(step + 1, run.model);
   }
   core::StateWriter out;
@@ -170,7 +170,7 @@ TEST_CASE("reports that no longer get better end the run, also when it is taken 
   again.restore(in);
   in.end();
   for (core::AccuracyReports* one : {&reports, &again})
-    CHECK(one->before_step(3, run.model) == core::RunStatus::stopped_early);
+    CHECK(one->ends_run() == core::RunStatus::stopped_early);
 }
 
 TEST_CASE("no step spends the budget of the last report", "[report]") {

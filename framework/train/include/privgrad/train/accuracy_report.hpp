@@ -63,7 +63,8 @@ class AccuracyReports final : public RunFeature {
   AccuracyReports(const Plan& plan, Release release)
       : planned_(*plan.report), affordable_(plan.affordable_steps), release_(std::move(release)) {}
 
-  /// Ends the run if the reports do, or if the budget that is left is reserved for the last report.
+  std::optional<RunStatus> ends_run() const override;
+  /// Ends the run if the budget that is left is reserved for the last report.
   std::optional<RunStatus> before_step(std::uint64_t step, RunModel& model) override;
   /// Releases the accuracy of the model, if a report is due. Nothing depends on the accuracy before
   /// the line of metrics has bound it.

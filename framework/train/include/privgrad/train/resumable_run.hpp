@@ -73,6 +73,8 @@ class ResumableRun : RunModel {
   /// \returns false if the run ends before this step or, if it diverged, with it; RunResult::status
   ///   is then set, unless the run has completed.
   virtual bool make_step() = 0;
+  /// The status of the run after its last step, before the model is looked at.
+  virtual RunStatus status_of_steps() const { return result_.status; }
   /// The workbench that holds the model, fetched from a device if necessary.
   virtual Workbench& bench() = 0;
   /// Replaces the model.
@@ -143,6 +145,7 @@ class ResumableRun : RunModel {
   void train_and_report();
   void train();
   bool ends_here();
+  bool releases_end_it();
   bool make_next_step();
   void report_progress();
   void close();

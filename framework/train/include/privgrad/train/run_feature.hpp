@@ -38,6 +38,10 @@ class RunFeature {
   virtual ~RunFeature() = default;
   /// Called before the first step, but not in a resumed run.
   virtual void begin(RunModel&) {}
+  /// Called before each step, and before the user's wish to stop is looked at, because the end of a
+  /// run that its releases ended is verified.
+  /// \returns the status with which the released values end the run; nothing if they do not.
+  virtual std::optional<RunStatus> ends_run() const { return {}; }
   /// Called before each step is paid for.
   /// \param step  the number of the step, 0-based.
   /// \returns the status with which the run ends instead of making the step.
