@@ -476,8 +476,8 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
                       "epsilon covers that: the figures hold for scores that are public or paid "
                       "for.");
   words.push_back(
-      "The epsilons hold for fresh, secret noise only. The runs of this study have known seeds and "
-      "share their noise across arms, so that they can be compared; they are research, not for "
+      "The figures are for runs with fresh, secret noise. The runs of this study have known seeds "
+      "and share their noise across arms, so that they can be compared; they are research, not for "
       "release.");
   choice["words"] = std::move(words);
   return choice;

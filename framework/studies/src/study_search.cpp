@@ -282,7 +282,7 @@ std::vector<std::string> search_words(const Study& study) {
   for (const Arm& arm : study.arms) {
     const auto own = search.of_variant.find(arm.variant);
     if (own == search.of_variant.end() || !named.insert(arm.variant).second) continue;
-    grid += (search.over.empty() ? " Candidates of " : " For the arm ") + arm.variant +
+    grid += (search.over.empty() ? " Candidates of " : " For ") + arm.variant +
             (search.over.empty() ? ": " : ", each of these also with ") + words_of(own->second) +
             " (" + std::to_string(candidate_count(search, arm.variant)) + " in all).";
   }
@@ -308,8 +308,11 @@ std::vector<std::string> search_words(const Study& study) {
       if (std::ranges::find(at, key) != at.end())
         arms += (arms.empty() ? "" : ", ") + study.arms[a].name;
     }
-    words.push_back(key + " is best at an end of the searched range for " + arms +
-                    "; values beyond it, if the key allows any, may be better.");
+    words.push_back(std::string("The best ")
+                        .append(key)
+                        .append(" is at the end of its range for ")
+                        .append(arms)
+                        .append(": beyond it there may be a better one."));
   }
   std::string cost = "; no finite epsilon is proved for choosing by them.";
   if (study.training_data_is_public) {
