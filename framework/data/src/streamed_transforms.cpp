@@ -89,7 +89,7 @@ class Writing {
   }
 
  private:
-  /// \param first  row of the block.
+  /// \param first  the block's first row.
   /// \param begin, end, checked  places in the block.
   void make_rows(const Dataset& data, std::size_t first, std::size_t begin, std::size_t end,
                  std::size_t checked) {

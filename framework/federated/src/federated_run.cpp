@@ -122,9 +122,9 @@ class FederatedRun final : public ResumableRun {
     }
   }
 
-  /// If participation is secret, a checkpoint must not reveal who took part. It need not: clients
-  /// keep no state between rounds, and all rounds together have no more local steps than one client
-  /// may make.
+  /// Leaves out who took part if the run may not show it. Restoring does not need it: clients keep
+  /// no state between rounds, and all rounds together have no more local steps than one client may
+  /// make.
   void save_server(StateWriter& out) const {
     server_->save(out, Trainer::Between::steps);
     if (!shows_participation()) return;

@@ -145,7 +145,7 @@ class StudyVerifier {
     return std::move(result_);
   }
 
-  /// Checks the runs of all seeds; with a rule, also checks the number of seeds.
+  /// Checks the runs of all seeds and, with a seed_rule, the number of seeds.
   bool check_runs() {
     Study& study = *plan_.study;
     for (std::size_t done = 0;;) {

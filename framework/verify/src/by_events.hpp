@@ -1,4 +1,4 @@
-// Verifies a run that names removed components, from the events in its ledgers.
+// Verifies a run with removed components from the events in its ledgers.
 #pragma once
 
 #include <cstddef>

@@ -162,7 +162,7 @@ std::string npy(const Predictions& predictions, const std::vector<std::string>&,
 using Writer = std::string (*)(const Predictions&, const std::vector<std::string>&,
                                const std::vector<KeptColumn>&);
 
-/// \throws UsageError before anything is computed.
+/// \throws UsageError if no writer fits.
 Writer writer_for(const std::string& file, bool keeps) {
   const std::string ending = std::filesystem::path(file).extension().string();
   if (ending == ".csv") return csv;

@@ -1,4 +1,4 @@
-// The options --cache and --dir: the folder of computed features, and the list of its files.
+// The folder of computed features (options --cache and --dir), and the list of its files.
 #pragma once
 
 #include <filesystem>

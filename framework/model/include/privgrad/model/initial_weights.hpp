@@ -64,8 +64,8 @@ WeightsFacts facts_of(const TensorFile& file);
 /// Matches the weights of model.weights to a model, tensor by tensor: by name, by the model's own
 /// list (Model::sources()), or by model.weights.map.
 /// \param network  the whole model.
-/// \throws ManifestError with a table of all tensors if shapes differ, if nothing matches, or for
-///   names that neither side has; IoError for a tensor that cannot be read.
+/// \throws ManifestError with a table of tensors if shapes differ or nothing matches; also for an
+///   unknown name in the map. IoError for a tensor that cannot be read.
 InitialWeights fit_weights(const Manifest& manifest, const Network& network,
                            const std::vector<TensorSource>& sources, const TensorFile& file);
 
