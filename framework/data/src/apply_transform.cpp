@@ -81,7 +81,7 @@ class Before {
            privgrad::to_text(told.features));
   }
 
-  /// Checks that each sampled example, transformed alone, equals the row in its place.
+  /// Checks that each sampled example, transformed alone, is near the row in its place.
   void check_order(const Transform& transform, const Dataset& after) const {
     const std::vector<float> together = features_of(after, rows_);
     const std::size_t width = after.row_size();
@@ -99,7 +99,7 @@ class Before {
     }
   }
 
-  /// Does the same as check_order(), bit for bit, for examples that were transformed together.
+  /// Checks the same bit for bit, for examples that were transformed row by row.
   void check_rows_alone(const Transform& transform, const Dataset& after) const {
     const std::vector<float> together = features_of(after, rows_);
     const std::size_t before = element_count(shape_.features), width = after.row_size();

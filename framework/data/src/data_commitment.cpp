@@ -39,7 +39,6 @@ std::string hex(const Opening& opening) {
   return sodium_bin2hex(text.data(), text.size(), opening.data(), opening.size());
 }
 
-/// Makes a directory that only the user can read.
 void make_private_directory(const fs::path& directory) {
   make_directories(directory.parent_path());
   if (::mkdir(directory.c_str(), 0700) == 0) return;

@@ -77,7 +77,7 @@ struct FolderCloser {
 };
 
 /// Lists the names of the cache's files in a folder.
-/// \param descriptor  the folder's; will be closed.
+/// \param descriptor  the folder's descriptor, which this function closes.
 std::vector<std::string> own_files(int descriptor, const fs::path& folder) {
   const std::unique_ptr<DIR, FolderCloser> opened(::fdopendir(descriptor));
   if (opened == nullptr) {
@@ -91,7 +91,7 @@ std::vector<std::string> own_files(int descriptor, const fs::path& folder) {
   return names;
 }
 
-/// Reads the entries in the head of a file with arbitrary content.
+/// Reads the numbers of rows from the head of a file, which may have any content.
 void read_head(int descriptor, std::string_view magic, KeptFeatures& kept) {
   std::string text(magic.size() + kLongestKey + 1, '\0');
   const ssize_t count = ::read(descriptor, text.data(), text.size());
@@ -221,7 +221,7 @@ std::vector<KeptFeatures> delete_features(const fs::path& folder) {
       throw IoError((folder / name).string() + ": cannot be removed: " + words_of(errno));
     if (kept) removed.push_back(*kept);
   }
-  // Removes the folder; this must fail if the folder contains anything else.
+  // Fails, as it must, if the folder contains anything else.
   ::rmdir(folder.c_str());
   return removed;
 }

@@ -38,8 +38,8 @@ struct Link {
         after(use.with_position([&] { return transform->output_shape(input).features; })) {}
 };
 
-/// Applies several transforms in sequence to examples. As in apply_to_each_row(), all numbers of an
-/// example become NaN if a transform overflows on it, and numbers that are not written are 0.
+/// Applies several transforms in sequence. As in apply_to_each_row(), all numbers of an example
+/// become NaN if a transform overflows on it, and numbers that a transform does not write are 0.
 /// \param checked  the example that is also transformed alone, for comparison; may be absent.
 void apply_links(const std::vector<Link>& links, std::size_t count, std::vector<float>& rows,
                  std::vector<float>& out, std::optional<std::size_t> checked) {

@@ -26,18 +26,17 @@ struct PlannedTransform {
 ///
 /// The proofs concern the examples that the plan knows: a transform that turned one example into
 /// eight would let this example change a sum by eight clip norms. So the number of examples, their
-/// targets and their order are checked after every transform, targets bit by bit. Rows that are
-/// transformed one by one keep their order by construction; otherwise some examples, including the
-/// first and the last, are transformed alone and compared with the rows in their places, bit for
-/// bit if the transform processes several rows at once.
+/// targets (bit by bit) and their order are checked after every transform. To check the order, some
+/// examples, including the first and the last, are transformed alone and compared with the rows in
+/// their places: bit by bit if rows are transformed one by one, and otherwise nearly.
 /// \param executor  its threads transform rows one by one; their number does not change a bit.
 /// \param cache  provides and stores the outputs of a costly transform; null: no cache. Cached
 ///   outputs have the same bits: everything that determines them is compared by its hash.
 /// \param teacher  teaches a transform that learns from a released statistic instead of being
 ///   fitted; null: such a transform is refused.
 /// \returns the values that the transform has learnt.
-/// \throws PluginError if number, targets or order changed, or if the shape or the Statistic
-///   differs from the plan; ManifestError if there is no teacher.
+/// \throws PluginError if the number, the targets or the order of the examples changed, or if their
+///   shape or the Statistic differs from the plan; ManifestError if there is no required teacher.
 FittedTransform apply_transform(const ComponentUse& use, const PlannedTransform& planned,
                                 RunData& data, Executor& executor, const FeatureCache* cache,
                                 Teacher* teacher);
@@ -51,8 +50,9 @@ FittedTransform apply_transform(const ComponentUse& use, const PlannedTransform&
 /// nothing else. So its learnt values cannot reveal more by mistake, and neither can its outputs
 /// for public rows before it sees private rows.
 /// \param teacher  the same as for apply_transform().
-/// \returns the values that it has learnt, as from fitted_of().
-/// \throws as apply_transform(), but ConfigError if there is no teacher.
+/// \returns the values that the transform has learnt, as fitted_of() returns them.
+/// \throws PluginError as fitted_of(), or if the Statistic differs from the plan; ConfigError if
+///   there is no required teacher.
 FittedTransform learn(const ComponentUse& use, const PlannedTransform& planned,
                       Transform& transform, Dataset& train, Teacher* teacher);
 
@@ -62,8 +62,8 @@ FittedTransform learn(const ComponentUse& use, const PlannedTransform& planned,
 ///   a statistic, and for a released statistic without learnt values.
 FittedTransform fitted_of(const ComponentUse& use, const Transform& transform);
 
-/// Checks that an example has the same bits whether it is transformed alone or among others; an
-/// example that overflows must consist only of NaN.
+/// Checks that an example has the same bits whether it is transformed alone or among others. If the
+/// transform overflows on the example, all its features must be NaN.
 /// \param shape  the shape of the features.
 /// \param features  the features of the example.
 /// \param made  its features when transformed among others.

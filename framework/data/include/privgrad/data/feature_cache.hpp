@@ -19,15 +19,14 @@ class PrivateFolder;
 /// Everything that determines features, and the number of features per example.
 struct FeatureKey {
   std::string text;  ///< On one line: JSON that names data, layers, weights and code by hashes.
-  std::string what;  ///< "outputs of frozen layers", for notes; not written to the file.
+  std::string what;  ///< For notes: "outputs of frozen layers"; not in the file.
   std::uint64_t rows = 0;
   std::size_t row_size = 0;  ///< Numbers per example.
 };
 
 /// Keeps the outputs of frozen layers and of costly transforms (Transform::is_costly()) after a
-/// run, in a folder of files, each for one split of the data and one set of layers or one
-/// transform. The next run with the same data and layers or transform reads the outputs instead of
-/// computing them.
+/// run, in one file for each split of the data and each set of layers or transform. The next run
+/// with the same data and layers or transform reads the outputs instead of computing them.
 ///
 /// Privacy: features are computed from private rows, and are as private as the rows. So they are
 /// stored only at the user's request, in a folder that only the user can read (0700, files 0600),
@@ -61,7 +60,6 @@ class FeatureCache {
   /// \param features  [rows, row_size].
   void keep(const FeatureKey& key, std::span<const float> features) const;
 
-  /// Reports a line to the user.
   void note(const std::string& text) const;
 
  private:

@@ -13,9 +13,9 @@
 
 namespace privgrad::core {
 
-/// The key of the code that computes features, and of its parameters. Outputs have the same bits on
-/// every processor if a component keeps its promise. In case it does not, the key also names the
-/// instruction set, and the C library whose elementary functions it may use.
+/// Returns the key of the code that computes features, and of its parameters. A component promises
+/// outputs with the same bits on every processor. In case it breaks this promise, the key also
+/// names the instruction set, and the C library, whose elementary functions it may use.
 /// \param role  "backend", "transform".
 nlohmann::json key_of_code(const std::string& role, const Component& component,
                            const Params& params);

@@ -71,8 +71,7 @@ class RowFile : public std::enable_shared_from_this<RowFile> {
   /// A hash of all rows and of their format in the file.
   const std::string& content() const noexcept { return content_; }
 
-  /// Verifies the hashes of a split's parts.
-  /// \returns whether they match.
+  /// \returns whether the parts of a split have their hashes.
   bool is_whole(Split split, const Progress& progress) const;
 
   /// \param shape  the shape of the rows.
@@ -113,8 +112,8 @@ class RowFileWriter {
   ~RowFileWriter();
 
   /// \param block  one row or more, with the row size and encoding of the earlier blocks.
-  /// \throws IoError if it cannot be written; PluginError if it has no rows, or another row size or
-  ///   encoding.
+  /// \throws IoError if the block cannot be written; PluginError if it has no rows, or if its row
+  ///   size or encoding differs.
   void add(const RowBlock& block);
 
   std::uint64_t rows(Split split) const noexcept;

@@ -66,7 +66,7 @@ std::shared_ptr<const RowFile> make_anew(
     const std::function<std::shared_ptr<const RowFile>()>& make);
 
 /// Verifies the hashes of all rows.
-/// \param what  "rows of csv"
+/// \param what  "rows of csv", for notes.
 bool all_whole(const RowFile& file, const Streaming& streaming, const std::string& what);
 
 }  // namespace privgrad::core
