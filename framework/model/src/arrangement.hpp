@@ -72,7 +72,7 @@ StoredByName by_name(const StoredTensors& file);
 
 /// \param names  model.weights.map; its entries take precedence over the model's own sources.
 /// \param blocks  the blocks of the network.
-/// \param there  must outlive the result; so must the blocks.
+/// \param there  the file's tensors; must outlive the result, as must `blocks`.
 std::vector<Match> matches_of(const TensorNames& names, const Network& network,
                               const std::vector<ParameterBlock>& blocks,
                               const std::vector<TensorSource>& sources, const StoredByName& there);

@@ -17,7 +17,7 @@ constexpr const char* kTargetsKey = "model.lora.targets";
 
 /// Whether a text matches a pattern in which * matches any characters.
 bool matches_pattern(std::string_view pattern, std::string_view text) {
-  // The place after the pattern's last star, and the place in the text where the rest was tried.
+  // The place of the pattern's last star so far, and the place in the text where its match ends.
   std::size_t p = 0, t = 0, star = pattern.npos, tried = 0;
   while (t < text.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
@@ -51,7 +51,7 @@ std::string listed(const std::vector<TrainableLayer>& layers) {
   return all;
 }
 
-/// Marks the layers that a pattern names.
+/// Sets is_trained for the layers that a pattern of model.train names.
 void mark(const Manifest& manifest, const std::string& pattern,
           std::vector<TrainableLayer>& layers) {
   if (pattern == "last") {
@@ -212,7 +212,7 @@ bool trains_in_part(const Manifest& manifest, const Network& network, std::size_
 std::vector<std::size_t> values_behind(const Network& network, std::size_t layers) {
   const std::vector<bool> is_behind = nodes_behind(network, layers);
   std::set<std::size_t> values;
-  // its tokens are features, which come first
+  // The tokens of this loss are features, which are value 0.
   if (network.loss == Loss::next_token) values.insert(0);
   for (std::size_t i = 0; i < network.nodes.size(); ++i) {
     if (!is_behind[i]) continue;

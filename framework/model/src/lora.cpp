@@ -26,7 +26,6 @@ struct Factors {
   const TrainedTensor& tensor;
 };
 
-/// The two layers of an adapter.
 struct AdapterLayers {
   Layer first, second;
 };
@@ -97,7 +96,7 @@ class Rewriting {
 
   const Network& network_;
   double scale_;
-  std::vector<std::size_t> now_;     // for each value of the network, number in the result
+  std::vector<std::size_t> now_;     // for each value of the network, its number in the result
   std::vector<std::size_t> placed_;  // for each node of the network, its number in the result
   Network result_;
 };

@@ -22,7 +22,6 @@ using Json = nlohmann::json;
 constexpr std::uint64_t kMostOfNetwork = std::uint64_t{1} << 32;
 constexpr std::size_t kMostLayers = 10'000;
 
-/// Writes the members of a layer under their names.
 struct MemberWriter {
   Json& json;
 
@@ -114,7 +113,6 @@ class Members {
   std::size_t read_ = 0;
 };
 
-/// Reads the members of a layer under their names.
 struct MemberReader {
   Members& members;
 
@@ -144,7 +142,6 @@ std::optional<Layer> layer_of_kind(std::string_view kind, Members& members,
   return found;
 }
 
-/// Reads the kind and the members of a layer.
 Layer layer_from(Members& members, const std::string& where) {
   const std::string kind = members.text("layer");
   auto layer = layer_of_kind(kind, members, std::make_index_sequence<std::variant_size_v<Layer>>{});

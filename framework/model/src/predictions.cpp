@@ -62,7 +62,7 @@ void for_each_threshold(const Ranked& ranked, const Visit& visit) {
   }
 }
 
-/// Returns the area under the curve by trapezoids, which equals the area by mid-ranks.
+/// Returns the area under the ROC curve by trapezoids, which equals the area by mid-ranks.
 Json auc(const Ranked& ranked) {
   if (ranked.of_class == 0.0 || ranked.others == 0.0) return nullptr;
   double area = 0.0, last_hits = 0.0, last_misses = 0.0;

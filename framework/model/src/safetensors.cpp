@@ -87,7 +87,7 @@ TensorEntry tensor_from(const Json& json, const std::string& where, std::size_t 
   return entry;
 }
 
-/// Refuses gaps between tensors and overlaps, because readers may disagree about the bytes there.
+/// Refuses overlaps and gaps, because readers may disagree about the bytes there.
 void check_cover(const TensorHeader& header, std::size_t data_bytes) {
   std::vector<std::pair<std::size_t, std::size_t>> parts;
   for (const auto& [name, entry] : header.tensors) parts.emplace_back(entry.begin, entry.end);

@@ -18,27 +18,28 @@ namespace privgrad::core {
 /// copies of the example (augmentation multiplicity: De et al. 2022, section 3.3).
 ///
 /// Privacy: the copies of an example are drawn with a key derived from the run's secret key, the
-/// step's number and the example's features, so the example's row is a function of the example, the
-/// parameters and the secret key: the same at any place in any batch, with any other rows. The
-/// secret key does not depend on the data, and for every value of it, two neighbouring data sets
-/// differ in one example's row. This row is clipped once, after the mean, so an example adds at
-/// most the clip norm for any number of copies, as the accounting assumes. The product forms of a
-/// gradient's norm (ExactClipping) apply to one example, not to a mean of several, so this ability
-/// is not offered: the core itself rounds the rows to integers and certifies their length.
+/// step's number and the example's features. So the example's gradient row is a function of the
+/// example, the parameters, the step and the secret key: the same at any place in any batch, with
+/// any other examples. The secret key does not depend on the data, and for every value of it, two
+/// neighbouring data sets differ in one example's gradient row. This row is clipped once, after the
+/// mean, so an example adds at most the clip norm for any number of copies, as the accounting
+/// assumes. ExactClipping is not offered, because its product forms of a gradient's norm apply to
+/// one example, not to a mean: the core itself rounds the gradient rows to integers and certifies
+/// their length.
 ///
 /// Between steps, and in evaluate(), examples are not altered. Threads: as Program; open_step() and
 /// close_step() must not overlap with any other call.
 class AugmentedProgram final : public Keeping<ReproducibleRows, RowEvaluations> {
  public:
-  /// \param image  shape of the program's input, [height, width] or [height, width, channels].
+  /// \param image  the shape of the program's input: [height, width] or [height, width, channels].
   AugmentedProgram(std::unique_ptr<Program> program, Shape image, const Augmentation& how);
 
   /// \param key  used only for augmentation; the same in all steps.
   void open_step(const RandomKey& key, std::uint64_t step);
   void close_step() { step_key_.reset(); }
 
-  /// The program that computes the copies' gradients, reproducibly if it has this ability; the mean
-  /// of the gradients is computed in a fixed order.
+  /// The program that computes the copies' gradients. Their mean is computed in a fixed order, so
+  /// it is reproducible if the gradients are.
   const Program& inside() const override { return *program_; }
 
   std::size_t parameter_count() const override { return program_->parameter_count(); }

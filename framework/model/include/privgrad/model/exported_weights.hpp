@@ -14,7 +14,7 @@ namespace privgrad::core {
 /// What happens to tensors of the model that the file lacks.
 enum class Lacking {
   is_left_out = 1,
-  is_appended,  ///< In the model's order and under its names; unused tensors are dropped.
+  is_appended,  ///< By its name in the model; replaces an unused tensor of this name.
 };
 
 /// The inverse of fit_weights(): returns the weights file with the trained model's values in place

@@ -64,7 +64,7 @@ WeightsFacts facts_of(const TensorFile& file);
 /// Matches the weights of model.weights to a model, tensor by tensor: by name, by the model's own
 /// list (Model::sources()), or by model.weights.map.
 /// \param network  the whole model.
-/// \throws ManifestError with a table of tensors if shapes differ or nothing matches; also for an
+/// \throws ManifestError, with a table of tensors, if shapes differ or nothing matches; also for an
 ///   unknown name in the map. IoError for a tensor that cannot be read.
 InitialWeights fit_weights(const Manifest& manifest, const Network& network,
                            const std::vector<TensorSource>& sources, const TensorFile& file);
@@ -79,9 +79,9 @@ enum class WeightsClaim {
 /// Returns the claim's name in statements: "declared_public", "charged_in_account", "unaccounted".
 std::string_view to_text(WeightsClaim claim);
 
-/// Whether a model trained by PrivGrad states that its rows were protected, or that its initial
-/// weights were trained on protected rows. A model trained without noise makes no such statement,
-/// if it was trained from scratch or from weights that were declared public.
+/// Whether `origin` states that the model's rows were protected, or that its initial weights were
+/// trained on protected rows. A model trained without noise, from scratch or from weights that were
+/// declared public, states neither.
 bool saw_protected_rows(const WeightsOrigin& origin);
 
 /// Returns the claim that applies to a manifest's weights. Weights of a model trained by PrivGrad
@@ -91,17 +91,18 @@ bool saw_protected_rows(const WeightsOrigin& origin);
 WeightsClaim claim_of(const Manifest& manifest, const WeightsFacts& weights);
 
 /// Returns the number of frozen layers at the beginning: all layers before the first trained or
-/// adapted layer, and before the first layer whose parameters others share.
+/// adapted layer, and before the first layer whose parameters others share; 0 if the first layer
+/// with parameters is trained or adapted.
 /// \param loaded  the model's tensors with pretrained values.
-/// \throws ManifestError if a pattern of model.train names no layer, or only a part of one; if a
+/// \throws ManifestError if a pattern of model.train names no layer, or only a part of one; or if a
 ///   frozen or adapted layer, at any place, has a tensor without pretrained values.
 std::size_t frozen_layers(const Manifest& manifest, const Network& network,
                           const std::vector<std::string>& loaded);
 
-/// Returns the values in the first `layers` nodes, inputs or outputs, that later nodes use;
-/// ascending. In a chain, the only such value is the output of the last of these nodes. A value
-/// that depends on no parameters is recomputed from the features, which are then listed instead.
-/// For the loss next_token, whose tokens are features, the features are always listed.
+/// Returns the values that last_part() needs as its features, ascending: outputs of the first
+/// `layers` nodes (in a chain, only of the last of them), or the features. A value that depends on
+/// no parameters is recomputed from the features, which are then listed instead. For the loss
+/// next_token, whose tokens are features, the features are always listed.
 std::vector<std::size_t> values_behind(const Network& network, std::size_t layers);
 
 /// Returns the nodes that compute a value, as a network with the same names. Its loss is unused.

@@ -66,7 +66,7 @@ LoraLayout lora_layout(const Manifest& manifest, const Network& network, std::si
 /// Returns a network whose trained parameters are the parameters of the layout. Nodes whose tensors
 /// are not in the layout are frozen. An adapted node becomes the sum of the frozen node and of
 /// `scale` times two layers without biases. So a program computes norms, cells and sums only for
-/// the adapters, and no derivative below the first adapter.
+/// the layout's parameters, and no derivative below the first of them.
 ///
 /// The adapters of node NAME are NAME.lora_a and NAME.lora_b.
 /// \param network  the layers after the frozen first layers.

@@ -60,8 +60,8 @@ ModelFile parse_model_file(std::string_view bytes, const std::string& name);
 /// \throws IoError as above, and if the file cannot be read.
 ModelFile read_model_file(const std::filesystem::path& file);
 
-/// Checks a model file's tensors against this network and these transforms, except fitted values.
-/// \throws IoError, without the file's name, if tensors or shapes differ.
+/// Checks that the tensors are exactly the network's and fitted values (F64) of these transforms.
+/// \throws IoError, without the file's name, if they are not.
 void check_tensors(const TensorHeader& header, const Network& network, std::size_t transforms);
 
 }  // namespace privgrad::core

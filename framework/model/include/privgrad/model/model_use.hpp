@@ -42,7 +42,7 @@ class TrainedModel {
   /// The stages, in the order in which they are applied.
   const std::vector<Stage>& stages() const noexcept { return stages_; }
 
-  /// \throws ConfigError if such examples do not fit the model: wrong features, or more classes.
+  /// \throws ConfigError if examples of this shape do not fit: wrong features, or more classes.
   void check_examples(const ExampleShape& shape) const;
 
   /// \param raw  examples in the form of the model's data source.

@@ -57,7 +57,7 @@ struct Predictions {
 Predictions predict(const Outputs& program, const Network& network, const Dataset& data,
                     Executor& executor);
 
-/// Writes the same outputs to the caller's memory.
+/// Writes a program's outputs for `rows` examples to the caller's memory.
 /// \param features  float32, [rows, features...].
 /// \param out  float32, [rows, outputs].
 void outputs_of(const Outputs& program, std::span<const float> features, std::size_t rows,
@@ -75,8 +75,8 @@ void outputs_of(const Outputs& program, std::span<const float> features, std::si
 ///   defines no probabilities; "roc" for two classes: {"fpr", "tpr"}, at most 201 points of the
 ///   curve;
 /// - without classes: "mse", "mae", and "r2", null if all targets are the same;
-/// - "not_finite": the number of rows without a prediction, which count as wrong; only if there are
-///   such rows.
+/// - "not_finite": the number of rows without a prediction, which count as wrong, if there are any;
+///   "remark": the classes that were never predicted, although rows have them, if there are any.
 ///
 /// \param predictions  the predictions, under a loss that uses targets.
 /// \param targets  one per row.

@@ -80,7 +80,7 @@ struct TensorFile : StoredTensors {
   std::string sha256;  ///< 64 lower-case hex digits, of the whole file.
 };
 
-/// \throws IoError as above, with the file's name in front.
+/// \throws IoError as read_safetensors(), with the file's name in front.
 TensorFile read_safetensors_file(const std::filesystem::path& file);
 
 }  // namespace privgrad::core
