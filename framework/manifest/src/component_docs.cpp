@@ -127,7 +127,7 @@ std::string title_of(const Component& component) {
   return component.factory.kind + "/" + component.factory.info.name;
 }
 
-/// Returns the traits that engines must support, each between quotes.
+/// Returns the traits that engines must support, each between two `quote`.
 std::string trait_words(const ComponentInfo& info, const std::string& quote) {
   std::string words;
   for (const std::string& name : info.traits) {

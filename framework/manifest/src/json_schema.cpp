@@ -175,8 +175,7 @@ class Builder {
     return schema;
   }
 
-  /// Adds a member whose own members have arbitrary names, which parameter declarations cannot
-  /// express.
+  /// Adds model.weights.map: parameter declarations cannot express members with arbitrary names.
   static void add_tensor_names(Json& schema) {
     schema["properties"]["weights"]["properties"]["map"] = {
         {"type", "object"},

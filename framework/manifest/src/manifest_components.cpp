@@ -13,8 +13,8 @@
 namespace privgrad::core {
 namespace {
 
-/// Suggests a key of the manifest for another program's name, which is a likelier mistake than a
-/// typing error. Components know only their own parameters.
+/// Returns the problem's text. For an unknown key, suggests the manifest's own key if other
+/// programs use that name, which is likelier than a typing error, or else the nearest name.
 std::string with_own_name(const Problem& problem, const std::vector<ParamSpec>& specs,
                           const std::vector<std::string_view>& reserved) {
   if (!problem.what.starts_with("is unknown")) return problem.what;

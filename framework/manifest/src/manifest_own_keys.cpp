@@ -30,8 +30,7 @@ Value stand_ins(const Section& section, Value given, const std::vector<Problem>&
 Value ManifestReader::section_node(const Section& section) {
   const Value* given = root_.find(section.key);
   if (given == nullptr) {
-    // With this, each required key of the section is reported as missing at the manifest's
-    // beginning.
+    // So each required key of the section is reported as missing, at the manifest's beginning.
     return empty_object(root_.mark);
   }
   if (std::holds_alternative<Value::Object>(given->data())) return *given;
@@ -42,7 +41,7 @@ Value ManifestReader::section_node(const Section& section) {
 
 namespace {
 
-/// Returns the reason for a limit, if it does not follow from the key's meaning.
+/// Returns why the number of steps has a limit, if the number exceeds it; otherwise "".
 std::string reason(const Section& section, const Value& given, const Problem& problem) {
   if (!section.key.empty() || problem.where != "steps") return "";
   const Value* steps = given.find("steps");

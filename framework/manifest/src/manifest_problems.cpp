@@ -32,7 +32,7 @@ void append_escaped(std::string& out, char c) {
   }
 }
 
-/// Returns the last position up to `at` at which a cut splits no multibyte character.
+/// Returns the last position, at most `at`, at which a cut splits no multibyte character.
 std::size_t boundary_before(std::string_view text, std::size_t at) {
   while (at > 0 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;
   return at;

@@ -45,8 +45,8 @@ class ManifestReader {
   /// A manifest of a different version has different keys, so no other check makes sense.
   bool check_version();
   void read_root(Manifest& manifest);
-  /// Returns the manifest with a number for steps. If `utility` provides the facts, auto becomes
-  /// the number with the smallest utility bound: the bound for dynamic noise if the schedule
+  /// With `utility`, returns the manifest with the number of steps with the smallest utility bound
+  /// in place of `auto`; otherwise unchanged. The bound is for dynamic noise if the schedule
   /// divides the budget by an influence, otherwise for uniform noise. This needs no data.
   Value with_steps(const Value& root, Manifest& manifest);
   /// Whether the noise schedule is derived from an influence (Schedule::influence()).
@@ -119,8 +119,8 @@ class ManifestReader {
                       const std::vector<std::string_view>& reserved);
   std::string known_names(const Slot& slot) const;
 
-  // Sections' own keys: manifest_own_keys.cpp. \returns the object of a section; reports any other
-  // value, and returns an empty object for it.
+  // Sections' own keys: manifest_own_keys.cpp.
+  /// Returns a section's object; reports any other value, and returns an empty object for it.
   Value section_node(const Section& section);
   /// Checks the parameters of a section, but not its components and unknown keys.
   /// \returns valid substitutes for wrong values, so that reading can continue.

@@ -107,7 +107,7 @@ Value ManifestReader::read_account(Manifest& manifest, const Section& section, c
     return file;
   }
   try {
-    // The account is the file that links lead to now, for a policy and for the run.
+    // Follows links now, so that a policy and the run use the same file.
     const std::filesystem::path real = std::filesystem::weakly_canonical(path);
     const DataAccount account(real);
     AccountUse use{

@@ -13,8 +13,8 @@ namespace privgrad::core {
 /// page depends only on the declaration, so a test can compare it with docs/.
 std::string component_page(const Component& component);
 
-/// Returns the page for a terminal, at most 80 columns wide unless a word is longer, with the
-/// plugin's version and file; ends with a line break.
+/// Returns a component's page for a terminal, at most 80 columns wide unless a word is longer, with
+/// the plugin's version and file; ends with a line break.
 std::string component_text(const Component& component);
 
 /// Returns the type in words: "real", "list of integers", "one of: relu, tanh".

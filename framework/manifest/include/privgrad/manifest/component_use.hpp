@@ -36,7 +36,7 @@ struct ComponentUse {
   /// The component's own name: "momentum".
   const std::string& name() const { return component->factory.info.name; }
 
-  /// Creates the component, as with_position() does.
+  /// Creates the component. Errors name its place, as in with_position().
   template <class Interface>
   ComponentPtr<Interface> make() const {
     return with_position([&] { return Catalog::create<Interface>(*component, params); });
@@ -61,10 +61,9 @@ struct ComponentUse {
   std::string place(std::string_view what) const;
 };
 
-/// Make an accountant that a manifest names, with its certifier; errors begin with its place. These
-/// functions make every accountant of a plan or a run; make_guard() makes accountants that guard a
-/// budget, or whose answer is stated as a proof.
+/// Makes an accountant that a manifest names, with its certifier; errors begin with its place.
 ComponentPtr<Accountant> make_accountant(const ComponentUse& use);
+/// The same for an accountant that guards a budget, or whose answer is stated as a proof.
 ComponentPtr<Accountant> make_guard(const ComponentUse& use);
 
 /// Returns the name of the accountant that proves the answers of make_guard().

@@ -53,14 +53,14 @@ struct Federated {
   bool equal_weights = false;
   double client_drop_rate = 0.0, straggler_rate = 0.0;
   std::vector<std::uint64_t> sizes;  ///< Declared, public, > 0, one per client; empty: not given.
-  bool shards_are_given = false;     ///< Neighbours differ in only one client's shard.
+  bool shards_are_given = false;     ///< If so, neighbours differ in one client's shard only.
   bool label_histograms = true;
   EstimateMode estimates = EstimateMode::private_sums;
   double estimate_share = 0.0;
   std::optional<double> estimate_noise;
   double estimate_bound = 0.0;
-  bool paced_by_largest = false;  ///< Adaptive local iterations distribute the largest budget.
-  double client_clip_norm = 0.0;  ///< For dp_fed_avg, like all from here to client_aggregator.
+  bool paced_by_largest = false;  ///< Whether adaptive local iterations divide the largest budget.
+  double client_clip_norm = 0.0;  ///< From here to client_aggregator: only for dp_fed_avg.
   double server_learning_rate = 0.0;
   /// The least number of rounds between two rounds of a client; if absent, the charge is for the
   /// drawn participation.
@@ -93,7 +93,7 @@ using TensorNames = std::map<std::string, std::optional<TensorSource>>;
 /// The initial weights of a model: model.weights.
 struct WeightsUse {
   std::filesystem::path file;  ///< Absolute.
-  /// Whether the manifest declares that the weights saw none of the run's private rows uncharged.
+  /// Whether the manifest declares that no private row affected the weights without a charge.
   bool is_public = false;
   TensorNames names;  ///< model.weights.map.
 };
@@ -149,7 +149,7 @@ struct Manifest {
   ComponentUse cluster;  ///< May be missing; not part of `resolved` or components_of().
   std::optional<WeightsUse> weights;          ///< model.weights.
   std::vector<std::string> train;             ///< model.train: patterns; empty: all layers.
-  std::optional<Lora> lora;                   ///< model.lora; an empty train then means no layer.
+  std::optional<Lora> lora;                   ///< model.lora; an empty `train` then means no layer.
   Arithmetic arithmetic = Arithmetic::exact;  ///< aggregator.arithmetic.
   ComponentUse clip_norm, learning_rate;      ///< schedules.*
   ComponentUse noise_multiplier, noise_std;   ///< schedules.*; exactly one is given.
@@ -165,7 +165,7 @@ struct Manifest {
   std::optional<AccountUse> account;  ///< privacy.account.
   std::function<void()> on_trial;  ///< Called before a plan tries a scale of noise; may be empty.
   std::uint64_t steps = 0;         ///< 0: auto, the plan chooses the number.
-  bool steps_minimise_bound = false;  ///< `steps: auto` by `utility`.
+  bool steps_minimise_bound = false;  ///< Whether `utility` chose the number of steps.
   /// Whether the plan chooses the learning rate; if so, learning_rate has no component.
   bool auto_learning_rate = false;
   /// If given, the run is reproducible and must not be released.
@@ -257,7 +257,7 @@ Manifest check_manifest(Value root, const std::filesystem::path& file,
 Value with_overrides(Value root, const std::vector<std::string>& overrides);
 
 /// Reads the text of a manifest or a study, up to one byte more than the limit for YAML.
-/// \throws IoError
+/// \throws IoError if the file cannot be read.
 std::string read_yaml_file(const std::filesystem::path& file);
 
 /// Returns the components that the manifest names, each with its place ("data.transforms.0").
@@ -273,12 +273,11 @@ std::vector<UsedPlugin> plugins_of(const Manifest& manifest);
 /// Whether a plugin without a record of being tested is accepted by its hash (allow.plugins).
 bool is_allowed_by_hash(const Manifest& manifest, const PluginIdentity& plugin);
 
-/// Returns the hashes in allow.plugins without an effect: no plugin of the manifest has them.
+/// Returns the hashes in allow.plugins that no plugin of the manifest has.
 std::vector<std::string> allowed_for_nothing(const Manifest& manifest);
 
-/// Returns why a run in release mode must not use a plugin that is not in its manifest, such as the
-/// plugin of --cluster; nothing if the run may. Plugins that a manifest names are checked when the
-/// manifest is read.
+/// Returns why a run in release mode must not use a plugin, such as the plugin of --cluster;
+/// nothing if the run may. Reading a manifest checks the plugins that it names.
 std::optional<std::string> why_refused(const Manifest& manifest, const PluginIdentity& plugin);
 
 /// Returns a value as YAML, in block style; reading the text gives an equal value, with reals exact
