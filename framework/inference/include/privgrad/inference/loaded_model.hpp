@@ -31,7 +31,7 @@ class PRIVGRAD_API LoadedModel {
   };
 
   /// \throws IoError if the file cannot be read, or does not contain a model; ConfigError if a
-  ///   plugin is missing, or the model cannot be applied; PluginError.
+  ///   plugin is missing, or the model cannot be applied; PluginError if a plugin fails.
   explicit LoadedModel(const std::filesystem::path& file);
   LoadedModel(const std::filesystem::path& file, const Options& options);
   ~LoadedModel();
@@ -42,7 +42,7 @@ class PRIVGRAD_API LoadedModel {
   const ExampleShape& input() const noexcept;
   /// The names of the classes; empty if values are predicted.
   const std::vector<std::string>& classes() const noexcept;
-  /// The privacy statement of the run in one line, without its date.
+  /// The privacy statement of the run in one line, without its date; "" if the file has none.
   const std::string& statement() const;
 
   /// The number of outputs of predict() per example: one probability per class or, if the loss does
