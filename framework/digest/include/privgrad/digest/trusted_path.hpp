@@ -8,8 +8,8 @@ namespace privgrad::core {
 /// Follows a path from the root, through every symbolic link, and checks who may change the file,
 /// every directory on the way, and every link.
 ///
-/// Accepts directories and files that belong to root or to us, have no access list, and that nobody
-/// else may write: no other user, and no group except the owner's private group, which has no other
+/// Accepts directories and files that belong to root or to us, and that nobody else may write: no
+/// other user, no access list, and no group except the owner's private group, which has no other
 /// members. Directories with the sticky bit, such as /tmp, may be writable: only the owner of an
 /// entry can replace it there.
 ///
