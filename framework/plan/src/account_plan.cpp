@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kKey = "privacy.account";
 
-/// The largest possible cost of the plan: one event for its own steps, or one for each client.
+/// The events that may have the largest cost: the plan's own or, with fed_avg, one for each client.
 std::vector<Event> costs(const Plan& plan) {
   if (!plan.federated || plan.federated->at_server) return {plan.event};
   std::vector<Event> events;

@@ -37,8 +37,8 @@ std::optional<double> least_noise(std::span<const Charge> steps) {
   return least;
 }
 
-/// Replaces the noise multipliers of epochs by at most kMostNoises values, each at most the epoch's
-/// own, because the accountant takes seconds for each different value.
+/// Replaces the noise multipliers of epochs by at most kMostNoises + 1 values, each at most the
+/// epoch's own, because the accountant takes seconds for each different value.
 void round_down(std::span<double> noises) {
   if (std::set<double>(noises.begin(), noises.end()).size() <= kMostNoises) return;
   const auto [least, most] = std::ranges::minmax_element(noises);

@@ -11,13 +11,12 @@
 
 namespace privgrad::core {
 
-/// The steps that the budget pays for, and their proved cost.
 struct BudgetPlan {
   std::uint64_t affordable_steps = 0;
   std::vector<Charge> beside;  ///< The other charges, which the budget pays first.
   /// The answers for these steps; the guarding accountant first.
   std::vector<AccountantReport> accountants;
-  Event event = Event::nothing();  ///< The same steps as one event.
+  Event event = Event::nothing();  ///< The same steps and `beside` as one event.
 };
 
 /// \param target  the target for epsilon; if absent: all steps are paid for.

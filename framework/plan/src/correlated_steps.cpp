@@ -101,8 +101,8 @@ void refuse_changing_sums(const StepSetting& setting, const StepPlan& steps) {
                      "sampler cyclic_poisson");
 }
 
-/// Checks that an example's steps are at least as far apart as the strategy has bands, and that a
-/// separate coin decides about each of them.
+/// Checks that two steps of an example are at least as far apart as the strategy has bands, and
+/// that a separate coin decides about each step.
 void require_cycles(const Manifest& manifest, std::span<const Charge> charges, std::size_t bands) {
   const SamplingLaw law = sampling_law(charges, 0);
   if (law.kind != SamplingLaw::Kind::poisson) refuse_secret_batches(manifest);
@@ -126,9 +126,8 @@ bool draws_units_apart(const StepSetting& setting) {
   return true;
 }
 
-/// The rule concerns each client separately, so other clients must not affect a client's rounds:
-/// otherwise, under add_or_remove_one, removing one client would change the other clients'
-/// rounds.
+/// The minimum separation is a rule for each client separately, so other clients must not affect a
+/// client's rounds: under add_or_remove_one, removing one client would change the rounds of others.
 void require_separable(const StepSetting& setting, std::span<const CorrelatedPart> parts) {
   const Manifest& manifest = setting.manifest;
   if (parts.size() != 1 || parts.front().recipes.window() == 0) {

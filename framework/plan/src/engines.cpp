@@ -81,7 +81,6 @@ static_assert(std::ranges::all_of(kTraits, [](const TraitFacts& facts) {
   return facts.engines.size() == std::size(kEngines);
 }));
 
-/// Why an engine does not support a trait, in words.
 struct Refusal {
   Engine engine;
   Trait trait;

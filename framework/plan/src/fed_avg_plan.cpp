@@ -51,7 +51,7 @@ void refuse_epochs(const Manifest& manifest, const Plan& plan) {
 }
 
 /// Keeps the largest answer of each accountant as its answer about all clients, because accountants
-/// disagree about which client costs most.
+/// may disagree about which client costs most.
 void take_larger(const std::vector<AccountantReport>& of_client,
                  std::vector<AccountantReport>& of_all) {
   for (std::size_t i = 0; i < of_all.size(); ++i) {

@@ -14,7 +14,7 @@ namespace privgrad::core {
 /// The programs that compute the frozen layers' values from which the trained layers continue.
 struct FrozenFront {
   struct Value {
-    /// The layers that compute it; no nodes if the value is the features.
+    /// The layers that compute the value; no nodes if the value is the features.
     Network network;
     std::unique_ptr<Program> program;  ///< Null if the value is the features.
     std::size_t size = 0;              ///< Numbers per example.

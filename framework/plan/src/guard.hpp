@@ -18,8 +18,9 @@ using BesideCharges = std::function<std::vector<Charge>(std::uint64_t steps)>;
 
 /// The sampler's charges for these releases, one for each.
 /// \param what  the charges' name; "" for steps.
-/// \throws PluginError if the sampler returns a wrong number of charges, or charges nothing for the
-///   first release.
+/// \throws PluginError if the sampler returns a wrong number of charges, charges nothing for the
+///   first release, or charges a cycle or an epoch that does not cover its steps; PrivacyError for
+///   cycles under add_or_remove_one, and for an epoch charged as part of a larger event.
 std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sampler,
                                     std::span<const Event> releases, const std::string& what = {});
 

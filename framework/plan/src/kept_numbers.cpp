@@ -11,7 +11,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Relative tolerance for rounding errors: half of the digits of the least exact values are exact.
+/// Relative tolerance for rounding errors: at worst, half of a value's digits are right.
 constexpr double kRoundings = 1e-6;
 
 /// The relative difference; 0 for equal numbers.

@@ -17,9 +17,9 @@ using ChargesOfNoise = std::function<std::vector<Charge>(const std::vector<doubl
 /// other charges.
 using CostOfCharges = std::function<double(std::span<const Charge> charges)>;
 
-/// Whether the cost of all steps depends only on the sum of their 1/sigma^2, for any accountant.
+/// Whether the cost of all steps depends only on the sum of 1/noise^2, for any accountant.
 /// Each step must be a Gaussian release in which every unit takes part: k Gaussian releases of one
-/// value are equivalent to one release with noise (sum of 1/sigma^2)^(-1/2) (Dong, Roth and Su
+/// value are equivalent to one release with noise (sum of 1/noise^2)^(-1/2) (Dong, Roth and Su
 /// 2022, Corollary 3.3). Lemma 4.3 of Hong, Wang and Zhou 2022 then gives the smallest sum of
 /// influence times squared noise.
 /// \param charges  one per step; the releases are independent.
@@ -32,10 +32,10 @@ bool costs_inverse_square(std::span<const Charge> charges, std::span<const doubl
 ///
 /// For several noise multipliers sigma, the accountant computes the marginal cost m(sigma): the
 /// amount by which one more step with this noise raises the epsilon of a run with uniform noise
-/// that meets the target. Each step then gets the sigma that minimises q_t sigma^2 + lambda
-/// m(sigma), interpolated between these noise multipliers, with the lambda for which the marginal
-/// costs have the same sum as with uniform noise. Steps that are paid for together (an epoch, a
-/// cycle) get the same noise.
+/// that meets the target. Other values of m are interpolated. Each step, with influence q, then
+/// gets the sigma that minimises q sigma^2 + lambda m(sigma), with the lambda for which the
+/// marginal costs have the same sum as with uniform noise. Steps that are paid for together (an
+/// epoch, a cycle) get the same noise.
 ///
 /// Premise: costs add up. This is true to first order around uniform noise, and for an accountant
 /// of Renyi divergences at the order that is best for uniform noise. The result is therefore only a

@@ -87,7 +87,7 @@ std::vector<double> plan_learning_rate(const Manifest& manifest, const OwnerSett
 }
 
 /// Replaces the values computed here by the values with which a resumed run began.
-/// \returns the learning rate
+/// \returns the learning rate of each step.
 std::vector<double> keep(KeptNumbers& kept, StepSchedules& schedules,
                          std::vector<double> learning_rate) {
   const auto replace = [&](const char* slot, std::vector<double>& values) {
@@ -99,7 +99,6 @@ std::vector<double> keep(KeptNumbers& kept, StepSchedules& schedules,
   return kept.schedule("learning_rate", std::move(learning_rate));
 }
 
-/// If the arithmetic is exact, checks that sums and noise fit its types.
 void check_range(const Manifest& manifest, const PlanNumbers& numbers,
                  const CorrelatedPlan* correlated) {
   if (!manifest.noise_off && numbers.arithmetic == Arithmetic::exact)

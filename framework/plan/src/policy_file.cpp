@@ -51,7 +51,7 @@ std::vector<ParamSpec> policy_keys() {
           texts("servers", "HOST:PORT of servers that clients may join").optional()};
 }
 
-/// Reports every text at `key`, which holds one text or a list, for which `fits` is false.
+/// Reports each text at `key`, which holds one text or a list, unless `fits` accepts it.
 template <class Fits>
 void check_each(const Params& keys, const char* key, const std::string& where, const char* expected,
                 ManifestProblems& problems, Fits fits) {

@@ -31,7 +31,7 @@ std::optional<std::string> slowed_by_one(const Plan& plan) {
          " to choose; federated.paced_by: largest_budget lets the others continue";
 }
 
-/// Remarks on noise worse than uniform; noise for steps that cost 1/sigma^2 may be, at other costs.
+/// Remarks on noise worse than uniform noise, for example because it was planned for other costs.
 std::optional<std::string> worse_than_uniform(const Plan& plan) {
   constexpr double kRounding = 1e-9;
   const auto facts = influence_facts(plan);

@@ -11,7 +11,7 @@ namespace privgrad::core {
 /// The public facts before the first step, including the number of steps.
 struct StepCount {
   RunFacts facts;
-  std::vector<PlannedAuto> auto_values;  ///< Set if a theorem chose the steps.
+  std::vector<PlannedAuto> auto_values;  ///< The values that theorems chose.
 };
 
 /// \param made  not started; this function may start the sampler.

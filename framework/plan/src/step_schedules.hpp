@@ -17,7 +17,7 @@ struct ScheduleValues {
   NoiseInfluence influence{};  ///< Empty if the schedule has no influence.
 };
 
-/// \throws ManifestError for values that are not finite, negative, or 0 if that is not allowed.
+/// \throws ManifestError for infinite, NaN or negative values, and with `above_zero` for 0.
 ScheduleValues schedule_values(const ComponentUse& use, const std::string& slot,
                                std::uint64_t steps, bool above_zero);
 

@@ -169,7 +169,7 @@ class Lister {
                      std::move(remedy)});
   }
 
-  /// Release mode computes no such metrics, so it need not refuse them.
+  /// Lists metrics on private rows, which release mode does not compute.
   void list_metrics(const Plan& plan) {
     if (manifest_.mode == Mode::release) return;
     add("training metrics", manifest_.position_of("mode"), Reach::shown_values);

@@ -21,7 +21,7 @@ void check_account(const Plan& plan);
 
 /// Checks that the account named in the manifest was read; does nothing if none is named. A
 /// manifest that is loaded without its data may name a file that is missing.
-/// \throws IoError
+/// \throws IoError if it was not read.
 void require_account(const Manifest& manifest);
 
 /// The account that the manifest names, as statements describe it; nothing if it names none.
@@ -31,9 +31,9 @@ std::optional<AccountFacts> account_facts(const Manifest& manifest);
 /// ledger; null if it names none.
 nlohmann::json reservation_facts(const Manifest& manifest, const std::string& id);
 
-/// Settles a reservation at its full cost, after the last release of its run; a reservation that was
-/// settled before remains as it is.
-/// \throws PrivacyError, IoError.
+/// Settles a reservation at its full cost, after the last release of its run; a reservation that
+/// was settled before remains as it is.
+/// \throws as DataAccount::settle().
 void settle_in_full(const Plan& plan, const std::string& id, const std::string& status);
 
 /// A run's reservation in the account that its manifest names.
@@ -42,7 +42,7 @@ class Reservation {
   /// Reserves the largest possible cost of the plan; in a federated run, the cost for the client
   /// with the largest cost.
   /// \param directory  the directory of the run; stored in the account for people to read.
-  /// \throws PrivacyError if the account cannot pay for the plan; IoError.
+  /// \throws as DataAccount::reserve(); PrivacyError if the account was replaced.
   Reservation(const Plan& plan, const std::filesystem::path& directory);
 
   /// Takes over the reservation of a resumed run.

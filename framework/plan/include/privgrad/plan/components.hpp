@@ -39,7 +39,7 @@ Components make_components(const Manifest& manifest, std::span<const ParameterGr
 Components start_components(const Plan& plan);
 
 /// The charges of started components for releases that are independent of each other.
-/// \throws PrivacyError, PluginError, with the place.
+/// \throws as sampled_charges(), with the place.
 std::vector<Charge> independent_charges(const Manifest& manifest, const Components& made,
                                         std::uint64_t steps);
 
@@ -49,15 +49,13 @@ std::vector<Charge> independent_charges(const Manifest& manifest, const Componen
 /// \throws PluginError that names the first step with a different charge.
 void check_charges(const Plan& plan, const Components& started);
 
-/// Starts the sampler.
 /// \param batch_sizes  one per step; empty: the sampler decides.
 /// \returns the expected number of examples of each step.
-/// \throws ManifestError if the sampler does not follow the sizes; the sampler's own errors. Both
-///   name the place.
+/// \throws ManifestError if a size exceeds the number of examples, or if the sampler does not
+///   follow the sizes; the sampler's own errors. All name the place.
 std::vector<double> start_sampler(const Manifest& manifest, Sampler& sampler, const RunFacts& facts,
                                   const std::vector<double>& batch_sizes);
 
-/// Starts the aggregator.
 /// \param noise_multiplier  all > 0, even in runs without noise: recipes then only combine sums.
 void start_aggregator(const Manifest& manifest, Aggregator& aggregator, const RunFacts& facts,
                       const std::vector<double>& noise_multiplier,

@@ -74,8 +74,8 @@ nlohmann::json to_json(const RhoOfExamples& rho);
 /// release in this step.
 Event release_of(std::span<const CorrelatedPart> parts, std::uint64_t step);
 
-/// The releases of a started aggregator: its sums of gradients at the anchors, of differences since
-/// the anchors and, if there are steps after the first epoch, of differences between anchors.
+/// The parts of a started aggregator's releases: gradients at the anchors; differences since the
+/// anchors; and, if there are steps after the first epoch, differences between anchors.
 /// \throws PrivacyError, PluginError like CorrelatedRecipes::of(); PluginError for an invalid
 ///   bound.
 std::vector<CorrelatedPart> parts_of(const Aggregator& aggregator,

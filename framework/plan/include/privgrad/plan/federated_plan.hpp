@@ -51,7 +51,7 @@ struct FederatedPlan {
   std::vector<std::uint64_t> local_iterations;
   bool estimates = false;       ///< Whether the choice of local steps needs estimates.
   double estimate_noise = 0.0;  ///< The noise multiplier of the estimates; 0: no noise is added.
-  /// The batch sizes given to the sampler of the estimates; empty: it decides.
+  /// The batch sizes given to the sampler of the estimates; empty: the sampler decides.
   std::vector<double> estimate_batch_size;
   /// Local steps that every client's budget can pay for.
   std::uint64_t affordable_steps = 0;

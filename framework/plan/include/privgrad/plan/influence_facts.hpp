@@ -7,8 +7,8 @@
 
 namespace privgrad::core {
 
-/// Rates a plan's noise by the influence from which the noise was computed. All sums assume that
-/// the noise is independent from step to step.
+/// All sums are over the steps t, with the influence q_t and the noise multiplier sigma_t of the
+/// step, and assume that the noise is independent from step to step.
 struct InfluenceFacts {
   double weighted_noise = 0.0;  ///< Sum of q_t sigma_t^2 with the noise of the plan.
   /// The sum for uniform noise with the same guarantee, by the same accountant.

@@ -8,7 +8,6 @@
 
 namespace privgrad::core {
 
-/// The numbers of steps that clients make.
 struct LocalSteps {
   std::vector<std::uint64_t> of_round;  ///< FederatedPlan::local_iterations.
   /// The sum of of_round; 0 if steps are chosen during the run.

@@ -90,13 +90,13 @@ struct PlanNumbers {
   std::vector<double> influence;
   /// Whether the influence was computed from private rows without a charge.
   bool influence_is_unaccounted = false;
-  /// Whether the steps' total cost depends only on the sum of their 1/sigma^2.
+  /// Whether the steps' total cost depends only on the sum of 1/sigma^2 over their noise.
   bool costs_inverse_square = false;
   /// The multiplier of uniform noise with the same guarantee, by the same accountant. Absent
   /// without influence or target, and for correlated noise, whose effects do not add up.
   std::optional<double> uniform_noise;
-  /// If the clip norm follows a released count, one per step, otherwise empty: the count's noise,
-  /// in examples, and the count's share of the joint bound (count_share()). noise_multiplier then
+  /// One per step if the clip norm follows a released count, otherwise empty: the count's noise, in
+  /// examples, and the count's share of the joint bound (count_share()). noise_multiplier then
   /// applies to both releases together, and clip_norm is the first step's.
   std::vector<double> count_noise, count_share;
   /// The arithmetic of the sums and their noise.
@@ -115,10 +115,10 @@ struct PlanNumbers {
   /// Whether the charges are upper bounds on the cost of the releases, so that no accountant's
   /// answer about them is exact or has a lower bound.
   bool charges_are_bounds = false;
-  /// For the affordable steps; the guarding accountant first. For fed_avg, each accountant's answer
-  /// is for the client that costs most according to it.
+  /// For the affordable steps and `beside`; the guarding accountant first. For fed_avg, each
+  /// accountant's answer is for the client that costs most according to it.
   std::vector<AccountantReport> accountants;
-  Event event = Event::nothing();  ///< The affordable steps as one event.
+  Event event = Event::nothing();  ///< The affordable steps and `beside` as one event.
 
   bool operator==(const PlanNumbers&) const = default;
 
@@ -166,12 +166,12 @@ struct Plan : PlanNumbers {
   RhoOfExamples rho_of_examples() const;
 };
 
-/// The cost of all affordable steps. It is an upper bound for a run that releases may end earlier:
-/// the run's steps are a prefix of a sequence that is private as a whole.
+/// The cost of all affordable steps. It is an upper bound if releases end the run earlier: the
+/// run's steps are then a prefix of a sequence that is private as a whole.
 PrivacyAnswer of_all_steps(const PlanNumbers& plan);
 
-/// The key from which all randomness of a run is derived: from its seed, or from the operating
-/// system.
+/// The key from which all randomness of a run is derived. It is made from the seed, or by the
+/// operating system if there is no seed.
 RandomKey run_key(const Manifest& manifest);
 
 /// \param manifest  must outlive the plan.
@@ -186,7 +186,7 @@ Plan make_plan(const Manifest& manifest, std::shared_ptr<KeptNumbers> kept = nul
 /// clients.
 /// \param plan_key  the leading process's Setting::plan_key.
 /// \param kept  the numbers of the leading process's plan.
-/// \throws like the first overload.
+/// \throws like make_plan().
 Plan make_shared_plan(const Manifest& manifest, const RandomKey& plan_key,
                       std::shared_ptr<KeptNumbers> kept);
 

@@ -32,7 +32,6 @@ struct Policy {
   std::vector<PolicyRule> rules = {};
 };
 
-/// Reads a policy.
 /// \param file  for messages.
 /// \throws ManifestError that lists every problem.
 Policy parse_policy(std::string_view text, const std::filesystem::path& file);
@@ -64,19 +63,18 @@ struct RunForPolicy {
   std::vector<PluginIdentity> plugins = {};
   /// For a client that is a separate program: its server as HOST:PORT, "" if it is not known.
   std::optional<std::string> server = {};
-  bool sends_exact_changes = false;  ///< To `server`, which adds the noise.
+  bool sends_exact_changes = false;  ///< Whether a client sends exact changes to `server`.
   std::time_t now = std::time(nullptr);
   /// Known once the plan is made: its proved cost, and its first unaccounted output.
   std::optional<PrivacyAnswer> epsilon = {};
   std::string unaccounted = {};
-  /// What uses the rows beside the plan's mechanism, which nothing is charged for; "" if nothing
-  /// does.
+  /// A use of the rows, besides the plan's mechanism, that is not charged; "" if there is none.
   std::string unprotected = {};
 };
 
 /// Describes a run for refusal().
 /// \param data  the source to be read; null: the process has no data.
-/// \param plan  null: it is not made yet.
+/// \param plan  null if it is not made yet.
 /// \param server  as above.
 RunForPolicy run_for_policy(const Manifest& manifest, const ComponentUse* data,
                             const Plan* plan = nullptr,

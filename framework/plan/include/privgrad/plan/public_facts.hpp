@@ -61,7 +61,7 @@ PublicFacts facts_of(const Plan& plan);
 /// The facts without the numbers that the plan computed: programs that plan separately agree on
 /// these facts.
 PublicFacts facts_of_data(const Plan& plan);
-/// The same without the account of one site, as JSON: what a server and its clients agree on.
+/// facts_of_data() without the account of one site: a server and its clients agree on these facts.
 nlohmann::json shared_facts_of(const Plan& plan);
 
 nlohmann::json to_json(const AccountFacts& account);
@@ -75,9 +75,9 @@ PublicFacts facts_from_json(std::string_view text);
 /// \throws IoError if there are no facts, or if no run can have written them.
 PublicFacts read_facts(const std::filesystem::path& directory);
 
-/// The numbers of that run's plan, for repeating the plan.
+/// The numbers of the plan in this run directory, for repeating the plan.
 /// \param schedules  the text stored by KeptNumbers.
-/// \throws IoError, like read_facts().
+/// \throws IoError if facts and schedules do not have the numbers of a plan.
 std::shared_ptr<KeptNumbers> kept_numbers(const std::filesystem::path& directory,
                                           const PublicFacts& recorded, std::string_view schedules);
 

@@ -75,8 +75,8 @@ struct Setting {
   std::vector<ParameterGroup> groups;  ///< Groups of the parameters, for clipping.
   /// Whether the clipping shifts and scales the coordinates of gradients (CoordinateScaling).
   bool scales_coordinates = false;
-  /// Promises of the program that the run will use; none without noise, and no `clipping` if
-  /// coordinates are scaled, because a program cannot compute the cells of scaled rows.
+  /// Promises of the program that the run will use; all false without noise. `clipping` is false if
+  /// coordinates are scaled, because a program cannot compute the cells of scaled gradient rows.
   ExactAbilities program;
   PassFacts pass;
   /// The recorded facts from which the setting was made, if not from the data.
@@ -95,7 +95,7 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest);
 
 /// Makes the setting from the facts that a run has recorded, without the data, for plans that are
 /// not run.
-/// \throws ManifestError
+/// \throws ManifestError if the manifest does not fit the facts.
 std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFacts& recorded);
 
 /// The backend's program for the setting's network.

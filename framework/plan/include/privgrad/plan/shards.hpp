@@ -8,7 +8,6 @@
 
 namespace privgrad::core {
 
-/// The assignment of examples to clients.
 struct Shards {
   std::vector<ClientPlan> clients;   ///< With rows and labels; their plans are made later.
   std::vector<std::uint64_t> sizes;  ///< One per client, > 0; the public sizes if sizes are public.
