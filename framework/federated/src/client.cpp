@@ -240,7 +240,7 @@ std::vector<double> Client::losses(std::vector<float> model, Workbench& bench) c
 /// An example contributes two numbers: the change of its own loss along the client's path, and the
 /// second difference there. Both depend only on the example and on released models; they are
 /// clipped together to estimate_bound, and are 0 if not finite. A separate sampler draws the batch
-/// like a step's, and each release was planned as one of at most `rounds`.
+/// as for a step, and each release was planned as one of at most `rounds`.
 void Client::estimate_privately(std::span<const float> received, ClientRound& round,
                                 Workbench& bench) {
   std::vector<Receipt> receipts = std::exchange(paid_estimates_, {});

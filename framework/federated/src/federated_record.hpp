@@ -15,12 +15,12 @@
 
 namespace privgrad::core {
 
-/// The events of a round, as written to its line of rounds.jsonl.
+/// The facts about a round, as written to its line of rounds.jsonl.
 struct Round {
   std::uint64_t number = 0;
   std::uint64_t local_iterations = 0;
   std::uint64_t clients = 0, dropped = 0, stragglers = 0;
-  /// The number of clients that came too early or too often; nothing without a rule about this.
+  /// The number of clients that came too early or too often; absent without such a rule.
   std::optional<std::uint64_t> refused{};
   std::uint64_t bytes_down = 0, bytes_up = 0;
   LossEstimates estimates;
@@ -50,8 +50,8 @@ struct RoundTotals {
 
 nlohmann::json to_json(const LossEstimates& estimates);
 
-/// The members about participation for a round's line or the summary, if participation may be
-/// shown.
+/// The members about participation of a round's line or of the summary. A run may only write them
+/// if it may show participation.
 nlohmann::json participation_json(const Round& round);
 nlohmann::json participation_json(const RoundTotals& totals);
 

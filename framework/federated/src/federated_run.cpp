@@ -122,9 +122,9 @@ class FederatedRun final : public ResumableRun {
     }
   }
 
-  /// Leaves out who took part if the run may not show it. Restoring does not need it: clients keep
-  /// no state between rounds, and all rounds together have no more local steps than one client may
-  /// make.
+  /// Leaves out who took part if the run may not show it. Restoring does not need this: clients
+  /// keep no state between rounds, and all rounds together have no more local steps than one client
+  /// may make.
   void save_server(StateWriter& out) const {
     server_->save(out, Trainer::Between::steps);
     if (!shows_participation()) return;
@@ -263,7 +263,6 @@ class FederatedRun final : public ResumableRun {
                              tasks, pool_);
   }
 
-  /// Trains each of these clients for one round.
   std::vector<std::optional<ClientRound>> train_clients(const std::vector<ClientTask>& tasks) {
     if (processes_ || remote_) return train_elsewhere(model(), std::nullopt, tasks);
     std::vector<std::optional<ClientRound>> sent(tasks.size());

@@ -110,7 +110,7 @@ OwnPart part_of_own_data(const Manifest& manifest, const ComponentUse& own,
 
 /// The part of a client whose data contains the examples of all clients, as in a run on one
 /// machine.
-/// \param kept  as above.
+/// \param kept  as for part_of_own_data().
 OwnPart part_of_all_data(const Manifest& manifest, std::shared_ptr<KeptNumbers> kept) {
   const ComponentUse& use = manifest.federated->partition;
   const auto made = use.make<Transform>();
@@ -310,8 +310,8 @@ class RemoteClient::Part {
 
   const Plan& own_plan() const { return *federated().clients[wish_.number].plan; }
 
-  /// The hash for the account. The account is less private than the state, so the hash must not
-  /// confirm guesses about rows.
+  /// The hash for the account. It must not confirm guesses about rows, because the account is less
+  /// private than the state.
   std::string bound_for_account() const {
     return lasting_
         ->derive("account\n" + run_ + "\n" + ground_ + "\n" + data_.value.value_or("no data"))
@@ -361,7 +361,7 @@ class RemoteClient::Part {
     return std::tie(self.steps_in_round_, self.next_round_, self.last_order_, self.last_answer_);
   }
 
-  /// The state, which marks the round as begun, is written before the round is charged or released.
+  /// Writes the state. It marks a round as begun before the round is charged or released.
   void save(Phase phase) {
     StateWriter out;
     out.begin("a client's part");
@@ -436,8 +436,8 @@ class RemoteClient::Part {
       client_->restore(client);
       client.end();
       // If the state was saved during a round, the ledger's next lines charge for steps that are
-      // never made. If it was saved between rounds, the ledger must have no further lines. If there
-      // are any, an older state was restored, and its steps would reuse the noise of released
+      // never made. If it was saved between rounds, the ledger must have no further lines;
+      // otherwise, an older state was restored, and its steps would reuse the noise of released
       // steps. If the client was leaving, the last line may follow.
       client_->reopen_ledger(ledger_file(), facts_for_ledger(), phase != Phase::between_rounds);
     }
@@ -495,9 +495,9 @@ class RemoteClient::Part {
     settle_up();
   }
 
-  /// Writes the receipt and settles the account, unless this was done before. The keys are erased
-  /// first, so neither a key that cannot sign nor an account that cannot be written keeps them on
-  /// the disk. A reservation that remains open counts in full, which is what it is settled at.
+  /// Writes the receipt and settles the account at the reservation's full cost, unless this was
+  /// done before. The run's keys are erased first, so they do not stay on the disk if the receipt
+  /// cannot be signed, or the account cannot be written.
   void settle_up() {
     if (unsigned_receipt_.empty()) return;
     const SiteReceipt said = SiteReceipt::of_body(Json::parse(unsigned_receipt_));

@@ -41,8 +41,8 @@ class RemoteRounds {
   /// \param directory  the run's directory, for the clients' receipts.
   void dismiss(RunStatus status, const std::filesystem::path& directory);
 
-  /// Identifies the run and its ground, with the hashes of the program and the plugins, from which a
-  /// verifier derives the ground again.
+  /// The run's id and ground, and the hashes of the program and the plugins, from which a verifier
+  /// derives the ground again.
   nlohmann::json facts() const;
 
  private:
@@ -55,8 +55,8 @@ class RemoteRounds {
 };
 
 /// Checks that the server of clients that are separate programs names no account: each client names
-/// that of its own examples.
-/// \throws PrivacyError
+/// the account of its own examples.
+/// \throws PrivacyError if it names one.
 void check_account_of_server(const Plan& plan);
 
 /// The hash of common_ground_of() and of a plan's shared facts; orders and answers contain it.

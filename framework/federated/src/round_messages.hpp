@@ -48,7 +48,6 @@ struct RemoteFarewell {
   static RemoteFarewell of(const std::string& text);
 };
 
-/// A client's answer.
 struct RemoteAnswer {
   std::string run, ground;
   std::uint64_t client = 0, round = 0;

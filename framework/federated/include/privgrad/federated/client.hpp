@@ -41,7 +41,7 @@ class WorkbenchPool {
 /// models and its private estimates are releases; with dp_fed_avg, the server is trusted with exact
 /// models.
 ///
-/// Threads: calls on one client never overlap; clients of different workbenches may run at once.
+/// Threads: calls on one client never overlap; clients with different workbenches may run at once.
 class Client {
  public:
   /// \param number  the number of the client, 0-based.
@@ -106,7 +106,7 @@ class Client {
   // The parts of train(), for a round that two processes make together: process 0, which has all
   // ledgers, pays and hands the receipts over to another process, which does the rest.
 
-  /// \returns whether the ledger pays for the steps; their receipts are then in hand.
+  /// \returns whether the ledger pays for the steps; the client then has their receipts.
   bool pay_for(std::uint64_t steps);
   /// \pre pay_for(), or take_over(), for as many steps.
   ClientRound make_steps(std::span<const float> received, std::uint64_t steps, Workbench& bench);

@@ -15,7 +15,7 @@ namespace privgrad::core {
 
 /// Exact values of one client's private examples, for research without privacy.
 struct ExactLosses {
-  double before = 0.0, after = 0.0;  ///< Mean loss at the received model, and at the sent model.
+  double before = 0.0, after = 0.0;  ///< Mean loss F at the received model, and at the sent model.
   double gradient_change = 0.0;      ///< ||grad F(after) - grad F(before)||
   double along = 0.0;                ///< <grad F(after) - grad F(before), after - before>
   std::vector<float> gradient;       ///< grad F(before)
@@ -30,7 +30,7 @@ struct ClientRound {
   /// The variance of the noise in each coordinate of the model; see LossEstimator.
   double noise_variance = 0.0;
   /// Noisy means over the client's examples of l(w') - l(w) and l(w') - 2 l((w + w')/2) + l(w),
-  /// where w is the received model and w' the sent model.
+  /// where l is an example's loss, w the received model and w' the sent model.
   std::optional<std::array<double, 2>> loss_changes;
   std::optional<ExactLosses> exact;
 
@@ -53,10 +53,11 @@ struct LossEstimates {
 
 /// Estimates constants of the clients' losses from their messages, round by round.
 ///
-/// `from_models`. The model of a client that made its steps by plain gradient descent reveals the
-/// mean of its released gradients, g_i = (w - w'_i) / rates_i, with noise of public variance n_i =
-/// noise_variance_i / rates_i^2 in each of d coordinates. On average, the squared length of g_i is
-/// too large by d n_i, which is subtracted. With weights p_i and the mean g,
+/// `from_models`. Client i receives the model w, sends the model w'_i, and has the weight p_i. If
+/// it made its steps by plain gradient descent, its model reveals the mean of its released
+/// gradients, g_i = (w - w'_i) / rates_i, with noise of public variance n_i = noise_variance_i /
+/// rates_i^2 in each of d coordinates. On average, |g_i|^2 is too large by d n_i, which is
+/// subtracted. With the weighted mean g of all g_i,
 ///
 ///     lipschitz      sum_i p_i (|g_i|^2 - d n_i) / |g_i|   slope of the loss on the client's path
 ///     divergence^2   sum_i p_i |g_i - g|^2 - d sum_i (p_i - p_i^2) n_i
