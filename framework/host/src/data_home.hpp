@@ -1,4 +1,4 @@
-// Reads the environment and finds the user's data folder, only where they can be trusted.
+// Reads environment variables and finds the user's data folder, except in set-user-id programs.
 #pragma once
 
 #include <filesystem>
@@ -6,8 +6,8 @@
 
 namespace privgrad::host {
 
-/// Returns a variable of the environment; empty in a set-user-id program, whose caller must not
-/// choose its code.
+/// Returns an environment variable; empty in a set-user-id program, because its caller must not
+/// choose the code that it loads.
 std::string_view environment(const char* name);
 
 /// Returns the user's data folder: XDG_DATA_HOME, or ~/.local/share; empty if neither is known.

@@ -23,7 +23,7 @@ class Sections {
   /// \returns null if no section has this type (SHT_...).
   const Elf64_Shdr* find(std::uint32_t type) const;
   /// Returns the section that `section` refers to, such as its string table.
-  /// \throws PluginError
+  /// \throws PluginError if there is no such section.
   const Elf64_Shdr& linked(const Elf64_Shdr& section) const;
 
  private:
@@ -31,7 +31,7 @@ class Sections {
   std::string names_;
 };
 
-/// \throws PluginError if the section is not in the file, or has more than a megabyte.
+/// \throws PluginError if the section is not in the file, or is larger than 1 MiB.
 std::string content_of(const OpenFile& file, const Elf64_Shdr& section);
 
 }  // namespace privgrad::host

@@ -1,4 +1,4 @@
-// A file that is opened once, so that the checked file is the loaded file.
+// A regular file that is opened once, so that the checked file is the loaded file.
 #pragma once
 
 #include <sys/stat.h>
@@ -9,7 +9,6 @@
 
 namespace privgrad::host {
 
-/// A regular file that is opened once, so that all reads are from the same inode.
 class OpenFile {
  public:
   /// \throws PluginError ("cannot be opened: ...") if it is missing, unreadable, or not a regular

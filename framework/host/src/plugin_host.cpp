@@ -41,7 +41,7 @@ class FloatingPointGuard {
   std::fenv_t before_;
 };
 
-// The memory of loading_now(), because the name must be readable in any state of the process.
+// Static memory for loading_now(), because a report of a crash must be able to read the name.
 char own_memory[kMostLoading] = "";
 char* loading = own_memory;
 void (*told_of_loading)(bool begins) = nullptr;
@@ -63,8 +63,8 @@ class Loading {
   Loading& operator=(const Loading&) = delete;
 };
 
-/// Restores the locale of C and of C++. The framework's output does not depend on the locale, but
-/// other plugins' output may.
+/// Restores the locales of C and C++ after a plugin was loaded. The framework's output does not
+/// depend on the locale, but other plugins' output may.
 class LocaleGuard {
  public:
   LocaleGuard() {
@@ -202,7 +202,7 @@ const char* loading_now() noexcept { return loading; }
 void keep_loading_in(char* memory) noexcept { loading = memory; }
 void tell_of_loading(void (*told)(bool begins)) noexcept { told_of_loading = told; }
 
-/// The state that all offers of a host share.
+/// The state shared by all offers of a host.
 class PluginHost::Loader {
  public:
   explicit Loader(TrustPolicy policy) : policy_(std::move(policy)) {
@@ -217,7 +217,7 @@ class PluginHost::Loader {
     Catalog::Origin origin = Catalog::Origin::elsewhere;
   };
 
-  /// \throws PluginError
+  /// \throws PluginError if the file is refused.
   Checked check(const fs::path& file) {
     const std::string name = file.filename().string();
     if (!name.ends_with(kPluginSuffix) || !is_plain_text(name)) {
@@ -251,7 +251,7 @@ class PluginHost::Loader {
   }
 
   /// Maps the file, and adds its components.
-  /// \throws PluginError
+  /// \throws PluginError if the file was changed, or cannot be loaded.
   const PluginIdentity& load(const Checked& checked, Catalog& into) {
     // Only root and this user can replace the file, so the remaining risk is an accident: a build
     // that is writing the file at this moment. Hash and notes come from one open file, which is
@@ -292,7 +292,7 @@ class PluginHost::Loader {
     return *plugins_.back();
   }
 
-  /// Forgets that a plugin of this name was offered.
+  /// Forgets the offer, so that another file may offer a plugin of this name.
   void forget(const Checked& checked) { files_.erase(checked.note.abi.plugin_name); }
 
   const std::vector<std::shared_ptr<const PluginIdentity>>& plugins() const noexcept {

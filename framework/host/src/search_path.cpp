@@ -67,8 +67,8 @@ void load_directory(Search& search, const fs::path& directory) {
   }
 }
 
-/// If the directory is missing, does what its origin requires. \returns whether the directory
-/// exists.
+/// If the directory is missing, does what its origin requires.
+/// \returns whether the directory exists.
 bool exists_or_consequence(PluginHost& host, const SearchDirectory& directory) {
   std::error_code failure;
   if (fs::is_directory(directory.path, failure)) return true;

@@ -33,7 +33,7 @@ Json parse(const fs::path& record) {
   return json;
 }
 
-/// \throws PluginError if the record is about another file, or has other contents.
+/// \throws PluginError if the record is of another version, file or suite, or lacks a component.
 void check(const Json& json, const PluginIdentity& plugin, const std::vector<Factory>& offered) {
   if (json.value("record", 0) != 1) throw PluginError("is of another version than 1");
   if (const int suite = json.value("suite", 0); suite != kSuiteVersion) {

@@ -48,7 +48,7 @@ std::vector<std::string> versions_in(const OpenFile& file) {
   }
 }
 
-/// \returns nothing if the library is not loaded in this process, or cannot be read.
+/// Returns the versions that a loaded library provides; none if it is not loaded, or unreadable.
 const std::vector<std::string>& versions_here(const std::string& library) {
   static std::map<std::string, std::vector<std::string>> known;
   const auto [place, is_new] = known.try_emplace(library);

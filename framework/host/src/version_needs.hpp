@@ -17,8 +17,8 @@ struct VersionNeed {
 /// \throws PluginError if the file's list of them is malformed.
 std::vector<VersionNeed> read_version_needs(const OpenFile& file);
 
-/// Compares these versions with the versions in this process's libraries. Libraries that are not
-/// loaded yet are left to the dynamic linker.
+/// Compares the versions that a file needs with the versions in this process's libraries.
+/// Libraries that are not loaded yet are left to the dynamic linker.
 /// \throws PluginError, with a remedy, if a library lacks a version.
 void check_version_needs(const OpenFile& file);
 

@@ -1,11 +1,11 @@
-// Makes settings of OpenBLAS, which must be made before plugins are loaded.
+// Configures OpenBLAS before plugins are loaded.
 #pragma once
 
 namespace privgrad::host {
 
-/// Limits OpenBLAS, which some plugins use, to one thread; must be called before plugins are
-/// loaded. The executor already manages threads; a product that OpenBLAS splits among threads has
-/// different last bits, and starting OpenBLAS's threads takes longer than loading all plugins.
+/// Limits OpenBLAS, which some plugins use, to one thread. Must be called before plugins are
+/// loaded. The executor already manages threads. OpenBLAS's threads would change the last bits of
+/// products, and starting them takes longer than loading all plugins.
 void limit_blas_threads();
 
 /// If PRIVGRAD_INSTRUCTIONS names a level, makes OpenBLAS use its kernels of that level, too; must

@@ -24,7 +24,7 @@ std::vector<ClaimedName> read_claims(const std::filesystem::path& folder);
 /// Returns the file in which the claims are recorded.
 std::filesystem::path claims_file(const std::filesystem::path& folder);
 
-/// \returns the claims as the content of that file.
+/// \returns the content of claims_file() for these claims.
 std::string claims_text(const std::vector<ClaimedName>& claims);
 
 }  // namespace privgrad::host

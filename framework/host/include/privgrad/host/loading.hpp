@@ -9,10 +9,10 @@ namespace privgrad::host {
 /// a report of a crash can name the file.
 const char* loading_now() noexcept;
 
-/// Sets where loading_now() is stored from now on, for example in memory that a parent process can
-/// read.
-/// \param memory  kMostLoading characters, initially "", never freed.
+/// The size of loading_now()'s memory.
 constexpr std::size_t kMostLoading = 4096;
+/// Sets where loading_now() is stored from now on, such as memory that a parent process can read.
+/// \param memory  kMostLoading characters, initially "", never freed.
 void keep_loading_in(char* memory) noexcept;
 
 /// Sets a function that is called before and after each loading of a plugin's code, on the loading

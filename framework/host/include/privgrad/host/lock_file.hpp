@@ -43,7 +43,8 @@ std::string lock_file_text(std::span<const PluginIdentity> used,
 /// Reads a file that lock_file_text() wrote, in any TOML layout that uses plain strings: `lock = 1`
 /// and `plugins = NUMBER`, then NUMBER sections `[[plugin]]` with exactly the keys of LockedPlugin,
 /// of which `traits` may be missing.
-/// \throws IoError, "FILE:LINE: what is wrong, what is expected"; also for a file above 1 MiB.
+/// \throws IoError ("FILE:LINE: what is wrong, what is expected") for all other content, and for
+///   more than 1 MiB.
 LockFile read_lock_file(const std::filesystem::path& file);
 
 }  // namespace privgrad::host

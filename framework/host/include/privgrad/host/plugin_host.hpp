@@ -31,7 +31,7 @@ struct TrustPolicy {
   std::optional<std::multimap<std::string, std::string>> pins = std::nullopt;
   /// Refused files, and why.
   RefusedFiles refused = {};
-  /// Called for each plugin once it is loaded; may be empty.
+  /// Called after each plugin is loaded; may be empty.
   std::function<void(const PluginIdentity&)> on_loaded = {};
 };
 
@@ -39,7 +39,7 @@ struct TrustPolicy {
 /// components is requested.
 ///
 /// Loaded code stays in the process until its end, even after the host is destroyed: components,
-/// exceptions and threads of a plugin may outlive everything here. Threads: offer and load at
+/// exceptions and threads of a plugin may outlive the host. Threads: call offer() and load() at
 /// start-up, on one thread; later loads by the catalog wait for each other.
 class PluginHost {
  public:
@@ -75,7 +75,7 @@ class PluginHost {
 
  private:
   class Loader;
-  std::shared_ptr<Loader> loader_;  // the catalog's copies may outlive the host
+  std::shared_ptr<Loader> loader_;  // shared with copies of catalog_, which may outlive the host
   Catalog catalog_;
 };
 

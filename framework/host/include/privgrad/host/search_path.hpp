@@ -14,13 +14,12 @@ namespace privgrad::host {
 
 /// A directory in which plugins are searched.
 struct SearchDirectory {
-  /// Where the directory's name comes from, which decides what a missing directory means.
+  /// The origin of the directory's name, and what follows if the directory is missing.
   enum class Origin {
     option = 1,   ///< --plugin-dir: an error.
-    environment,  ///< PRIVGRAD_PLUGIN_PATH: the catalog lists a refusal.
-    user,         ///< The user's plugin directory: nothing happens.
-    program,      ///< Beside the program: nothing happens. Its plugins have the first claim to a
-                  ///< name.
+    environment,  ///< PRIVGRAD_PLUGIN_PATH: a refusal in the catalog.
+    user,         ///< The user's plugin directory: nothing.
+    program,      ///< Beside the program: nothing. Its plugins have the first claim to a name.
   };
   std::filesystem::path path;
   Origin origin = Origin::option;
@@ -34,8 +33,8 @@ struct SearchDirectory {
 ///      installed; for a program in lib/privgrad/, plugins/ beside the program.
 /// A manifest cannot add to this list, because running a manifest must not mean running code of the
 /// manifest's author.
-/// \param program  the program in place 4, for a library installed with that program; empty: the
-///   program of this process.
+/// \param program  the program for place 4; if empty, the program of this process. A library
+///   passes the program with which it is installed.
 std::vector<SearchDirectory> search_path(const std::vector<std::filesystem::path>& plugin_dirs,
                                          const std::filesystem::path& program = {});
 

@@ -11,7 +11,7 @@
 namespace privgrad::host {
 
 /// The version of the conformance suite. Increase it with every new rule that a previously passing
-/// plugin may break: records of all other versions no longer count.
+/// plugin may break: records of other versions do not count.
 inline constexpr int kSuiteVersion = 1;
 
 /// The record that `privgrad plugins test` found no broken promise in a plugin's file.
