@@ -54,7 +54,7 @@ double alpha_of(const AlphaFacts& facts) {
 
 double rho_for(double epsilon, double delta) {
   const double log = std::log(1.0 / delta);
-  // This is (sqrt(L + epsilon) - sqrt(L))^2, rewritten to avoid cancellation.
+  // Equals (sqrt(log + epsilon) - sqrt(log))^2, without its cancellation.
   return square(epsilon / (std::sqrt(log + epsilon) + std::sqrt(log)));
 }
 
@@ -122,9 +122,9 @@ double sampling_term(double parameters, double gradient_noise, double pl_constan
 }
 
 BestSteps best_steps(const Descent& descent, BudgetSplit split, std::uint64_t most) {
-  // Both splits have a single minimum. uniform: the derivative has the sign of alpha kappa
-  // (gamma^-T - 1) + ln(gamma) (1 - alpha kappa T), which is increasing. dynamic: a parabola in
-  // gamma^(T/2).
+  // Both splits have a single minimum. uniform: the derivative by T has the sign of alpha kappa
+  // (gamma^-T - 1) + ln(gamma) (1 - alpha kappa T), which increases with T. dynamic: the bound is a
+  // parabola in gamma^(T/2).
   return least([&](std::uint64_t steps) { return descent.bound(steps, split); }, 1, most);
 }
 

@@ -4,8 +4,8 @@
 namespace privgrad::core {
 
 /// The constants of Tran and Cutkosky 2022, who assume batches of one example, a new order of the
-/// examples in every epoch, and the learning rate 1/sqrt(N T). f is L-smooth, and the gradients of
-/// each example's loss have norms of at most G.
+/// examples in every epoch, and the learning rate 1/sqrt(N T) in T steps. Each example's loss f is
+/// L-smooth, with gradients whose norms are at most G; F is the mean of f over the examples.
 struct NormFacts {
   double parameters = 0.0;   ///< d, > 0.
   double clip_norm = 0.0;    ///< G, > 0.
@@ -21,8 +21,8 @@ struct NormFacts {
 ///     <grad F, m/|m|> = |m| - <e, m/|m|> >= |m| - |e| >= |grad F| - 2 |e|,
 ///
 /// and smoothness gives F(w') <= F(w) - eta |grad F| + 2 eta |e| + L eta^2 / 2, which is summed
-/// over the steps. Each of the three constants is tight. The printed lemma's bound is 3/2 times as
-/// large.
+/// over the steps. The bound's three constants (1, 1/2 and 2) are tight. The printed lemma's bound
+/// is 3/2 times as large.
 /// \param fall  F at the first iterate minus F after the last step.
 /// \param mean_error  the mean of |e|.
 /// \returns a bound on the mean of |grad F| over the iterates at which steps begin.
@@ -35,19 +35,21 @@ struct MomentumFacts {
   double smoothness = 0.0;     ///< L, of each example's loss.
   double examples = 0.0;       ///< N.
   double learning_rate = 0.0;  ///< eta, the length of each step.
-  double alpha = 0.0;          ///< In (0, 1]; momentum is m_t = (1 - alpha) m_{t-1} + alpha g_t.
+  /// In (0, 1]; the momentum of gradients g_t is m_t = (1 - alpha) m_{t-1} + alpha g_t.
+  double alpha = 0.0;
 };
 
-/// Evaluates Lemma 11, corrected: bounds the distance of m_t from grad F(w_t), averaged over
-/// orders, without noise, for batches of one example in an order that is redrawn in every epoch.
+/// Evaluates Lemma 11, corrected: bounds the distance of m_t from grad F(w_t) without noise, in the
+/// mean over orders, for batches of one example in an order that is redrawn in every epoch.
 /// The printed lemma is false: m_0 = 0 has the weight (1 - alpha)^t in m_t, so if all examples have
 /// the same gradient of length G, the error is (1 - alpha)^t G, but the paper's bound is 2 G
-/// sqrt(alpha). The terms, with i the step of a gradient and a(i) the first step of its epoch:
+/// sqrt(alpha). The terms, with i the step of a gradient, k = t - i, and a(i) the first step of i's
+/// epoch:
 /// - the start: (1 - alpha)^t |grad F(w_t)|;
 /// - the order: gradients at w_a(i) are drawn without replacement, so their cross terms are at most
 ///   0, and each variance is at most G^2, which gives G sqrt(sum alpha^2 (1 - alpha)^2k);
 /// - the epoch: w_i is at most (N - 1) steps from w_a(i), once for f and once for F;
-/// - the memory: w_i is t - i steps from w_t, which gives eta L sum alpha (1 - alpha)^k k.
+/// - the memory: w_i is k steps from w_t, which gives eta L sum alpha (1 - alpha)^k k.
 /// \param share_of_start  (1 - alpha)^t, or its mean over steps.
 double momentum_error(const MomentumFacts& facts, double share_of_start);
 
@@ -60,11 +62,11 @@ struct NormBound {
 };
 
 /// Evaluates Theorem 6, for momentum by tree aggregation (Algorithm 1), with T log2(T) = epsilon
-/// N^2 / sqrt(d ln(1/delta)), lemmas 5, 11 and 12, and the noise that the algorithm prints. A
-/// release has up to log2(T) + 1 nodes, not log2(T), and V is at most (log2(N) + 3) T / N. The
-/// printed line lacks a factor of sqrt(log2 T) ln^(1/4)(1/delta) on R, and a factor of 4 on the
-/// noise: its proof substitutes 4 log2(T) T / N for V and 2 sqrt(ln(1/delta)) / epsilon for sigma,
-/// and then drops both the 2 from the root of V and the 2 from sigma.
+/// N^2 / sqrt(d ln(1/delta)), lemmas 5, 11 and 12, and the noise of the printed algorithm. A
+/// release has up to log2(T) + 1 nodes, not log2(T), and the paper's V is at most (log2(N) + 3) T /
+/// N. The printed line lacks a factor of sqrt(log2 T) ln^(1/4)(1/delta) on R, and a factor of 4 on
+/// the noise: its proof substitutes 4 log2(T) T / N for V and 2 sqrt(ln(1/delta)) / epsilon for the
+/// noise's sigma, and then drops both the 2 from the root of V and the 2 from sigma.
 NormBound norm_bound_of_tree(const NormFacts& facts);
 
 /// Evaluates Theorem 9, with the variance reduced (Algorithm 2): T = N^(7/3) epsilon^(4/3)

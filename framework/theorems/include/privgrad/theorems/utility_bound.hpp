@@ -11,12 +11,12 @@ namespace privgrad::core {
 // The bounds for concrete numbers, corrected; docs/algorithms/dynamic-budget.md lists the errors in
 // the printed bounds.
 //
-// f is M-smooth, the examples' losses are G-Lipschitz (clipping to G ensures this, but changes f),
-// and f satisfies the Polyak-Lojasiewicz condition with mu: |grad f|^2 >= 2 mu (f - f*). Then
-// kappa, M/mu, is at least 1, and gamma = 1 - 1/kappa. Noise multipliers cost R = sum_t
-// 1/sigma_t^2, which is twice the rho of zCDP for full batches under add_or_remove_one and
-// zero_out. A bound limits the expected excess risk after the last step, divided by the excess risk
-// before the first step; 1 means no progress.
+// f is M-smooth with the minimum f*, the examples' losses are G-Lipschitz (clipping to G ensures
+// this, but changes f), and f satisfies the Polyak-Lojasiewicz condition with mu: |grad f|^2 >= 2
+// mu (f - f*). Then kappa = M/mu is at least 1, and gamma = 1 - 1/kappa. The noise multipliers
+// sigma_t of T steps cost R = sum_t 1/sigma_t^2, which is twice the rho of zCDP for full batches
+// under add_or_remove_one and zero_out. A bound limits the expected excess risk after the last
+// step, divided by the excess risk before the first step; 1 means no progress.
 
 /// How a budget is divided over the steps.
 enum class BudgetSplit {
@@ -49,7 +49,7 @@ struct Descent {
 
   double gamma() const { return 1.0 - 1.0 / kappa; }
   /// Returns gamma^T + alpha R sum_t gamma^(T-t) sigma_t^2 (Theorem 4.1), for any noise
-  /// multipliers; alpha must be computed with their budget R.
+  /// multipliers; alpha must be computed with the budget R of these multipliers.
   double bound(std::span<const double> noise_multiplier) const;
   /// Returns the bound after each step, with the budget of all steps: [0] is 1, before the first
   /// step; the last element is bound(noise_multiplier).
@@ -69,7 +69,7 @@ struct Descent {
 ///                     + (eta/2) |grad_t - v_t|^2 - (eta/2) (1 - M eta) |v_t|^2,
 ///
 /// and eta mu = eta0/(2 kappa). grad_t - v_t is the lag of the gradients of earlier steps minus the
-/// noise. The two are not independent, so |a + b|^2 <= 2|a|^2 + 2|b|^2 separates them. The noise
+/// noise. Lag and noise are not independent, so |a + b|^2 <= 2|a|^2 + 2|b|^2 separates them. Noise
 /// has, in each of D coordinates, the variance (G/N)^2 sum_i c_ti^2 sigma_i^2; summed over the
 /// steps this gives eta D (G/N)^2 sum_i w_i sigma_i^2, with w from momentum_influence(), and eta0
 /// alpha R sum_i w_i sigma_i^2 after division by the first gap. The lag is at most M eta sum_i c_ti
@@ -81,11 +81,11 @@ struct MomentumDescent {
   double alpha = 0.0;  ///< > 0.
   double beta = 0.9;   ///< In (0, 1).
   double eta0 = 0.0;   ///< In (0, most_eta0()].
-  /// For stochastic gradients: D sigma_g^2 / (2 M n^2 (f_1 - f*)), >= 0. Sampling noise adds eta0
-  /// sampling sum_i w_i to a bound: it acts like the privacy noise, with the same variance in each
-  /// step (Theorem 4.9, here with the exact sum; it is at most 2 kappa sampling, since sum_i w_i =
-  /// sum_t gamma^(T-t) (1-beta)(1+beta^t) / ((1+beta)(1-beta^t)), whose terms are at most
-  /// gamma^(T-t)).
+  /// For stochastic gradients: D sigma_g^2 / (2 M n^2 (f_1 - f*)), >= 0, with sigma_g and n as in
+  /// sampling_term(). Sampling noise adds eta0 * sampling * sum_i w_i to a bound: it acts like the
+  /// privacy noise, with the same variance in each step (Theorem 4.9, here with the exact sum). The
+  /// added term is at most 2 kappa * sampling, since sum_i w_i = sum_t gamma^(T-t) (1-beta)
+  /// (1+beta^t) / ((1+beta)(1-beta^t)), whose terms are at most gamma^(T-t).
   double sampling = 0.0;
 
   double gamma() const { return 1.0 - eta0 / (2.0 * kappa); }
