@@ -12,7 +12,6 @@
 
 namespace privgrad::core {
 
-/// A second instance of the clients of dp_fed_avg, which computes the change of a single client.
 class ClientsAgain {
  public:
   /// \param plan, data, executor  outlive this.

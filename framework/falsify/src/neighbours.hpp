@@ -18,7 +18,7 @@ enum class LastRow { as_it_is = 1, zeros, copy, huge, subnormal, removed, rare_t
 std::string to_text(LastRow change, PrivacyUnit unit = PrivacyUnit::example);
 
 /// \returns the changes that the neighbouring-run test tries for this plan, at least one. No change
-///   removes a client, because the manifest states the number of clients, nor a client's only row.
+///   removes a client's only row, or a client, because the manifest states the number of clients.
 std::vector<LastRow> neighbours_of(const Plan& plan);
 
 /// The rows that a change affects, ascending.
@@ -40,8 +40,8 @@ RunData neighbouring_data(const Plan& plan, const RunData& raw, LastRow change,
 /// The rows as the source returns them.
 RunData raw_data(const Plan& plan);
 
-/// A plan with the same numbers whose data source returns these examples. The partition among
-/// clients stays as it was drawn.
+/// A copy of a plan whose data source returns the examples of `raw` with the change applied. Its
+/// numbers and its partition among clients stay as they are.
 /// \param manifest  the plan's manifest, or an equivalent manifest; outlives the plan.
 Plan plan_on(const Plan& plan, const Manifest& manifest, const RunData& raw, LastRow change);
 

@@ -39,8 +39,8 @@ struct RecordedRelease {
   std::vector<Released> own;
 };
 
-/// A run of a plan's first steps, in a directory, with all its releases. A second run on other rows
-/// can be led through the first run's releases: it continues with these instead of its own.
+/// A run of a plan's first steps, in a directory, with all its releases. A second run on different
+/// rows can be led through these releases: it continues with them instead of its own.
 class RecordedRun final : public ReleaseWitness {
  public:
   struct Options {
@@ -62,8 +62,8 @@ class RecordedRun final : public ReleaseWitness {
 
   /// How the run ended: "completed after step 3", or the text of the exception.
   const std::string& end() const { return end_; }
-  /// Whether its status is "diverged" because of a training loss, which research mode publishes
-  /// anyway: the status reveals no more than the loss itself.
+  /// Whether the run's status is "diverged" because of a training loss. Research mode publishes
+  /// this loss anyway, so the status reveals no more.
   bool diverged_by_training_loss() const { return diverged_by_training_loss_; }
   /// The exception that was thrown; null if there was none.
   const std::exception_ptr& thrown() const { return thrown_; }

@@ -74,15 +74,15 @@ std::string summary_in(const std::string& text, Mode mode) {
   return summary.dump();
 }
 
-/// The trained numbers, at the end of the file. The rest contains the ledger's hash and the
-/// transforms' learnt values, which may differ.
+/// The size of a model file, and the trained numbers at its end. The other bytes contain the
+/// ledger's hash and the transforms' learnt values, which may differ.
 std::string parameters_in(const std::string& text, const Plan& plan) {
   const std::size_t size = parameter_count(plan.setting->whole) * sizeof(float);
   return std::to_string(text.size()) + " bytes " +
          text.substr(text.size() - std::min(size, text.size()));
 }
 
-/// The part of a file that must be the same whatever the rows.
+/// The part of a file that must not depend on the rows.
 std::string public_part(const Plan& plan, const std::string& name, const std::string& text) {
   const Mode mode = plan.manifest->mode;
   if (name == "metrics.jsonl") return metrics_in(text, mode);

@@ -297,8 +297,8 @@ std::vector<float> Replay::release_once(std::vector<std::int64_t> sum) const {
   return released;
 }
 
-/// The last released number is the count: the sum of s C or -s C for each example, divided by the
-/// divisor.
+/// The last released number is the count: each example adds or subtracts the step's count_share
+/// times the clip norm, and the sum is divided by the divisor.
 double Replay::next_clip_norm(std::span<const float> released) const {
   const double unit = 2.0 * plan_.count_share[step_] * clip_norm_;
   const double unclipped = static_cast<double>(released.back()) / unit + 0.5;

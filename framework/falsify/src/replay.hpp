@@ -29,7 +29,7 @@ class Replay {
   /// \param plan  the owner's plan.
   /// \param key  the owner's key. All arguments outlive this.
   /// \param program  null: the plan's own program.
-  /// \param class_weights  for the plan's own program: class_weights_of() the recorded counts.
+  /// \param class_weights  the weights for the plan's own program, from class_weights_of().
   Replay(const Plan& plan, const RandomKey& key, Executor& executor,
          std::unique_ptr<Program> program, const std::vector<double>& class_weights);
 
@@ -50,19 +50,20 @@ class Replay {
   std::vector<Replayed> release(std::vector<std::vector<std::int64_t>> sums, ReplayedSums& past,
                                 bool noised) const;
 
-  /// The number of parts that the step releases, and of elements in each.
+  /// The number of parts that the step releases.
   std::size_t parts() const;
+  /// The number of elements in each part.
   std::size_t elements() const;
-  /// Standard deviation of the noise in each released coordinate; for independent noise.
+  /// The standard deviation of independent noise in each released coordinate.
   double noise_stddev() const;
-  /// The clip norm that follows from a release of the step, if it is adaptive.
+  /// The adaptive clip norm that follows from a release of the step.
   double next_clip_norm(std::span<const float> released) const;
 
   /// Derives the scaling of coordinates for later steps from a release of the step, if the clipping
   /// scales coordinates.
   void learn(const Released& release);
 
-  /// A release besides the steps, which sums up some numbers of each example.
+  /// A release that is not a step's, and sums up some numbers of each example.
   struct Beside {
     std::string_view purpose;  ///< The purpose (RandomKey::derive()) of the noise's key.
     std::uint64_t number = 0;  ///< The number of the release.

@@ -215,7 +215,7 @@ void ReplayedOwner::check_release(std::uint64_t step, std::span<const float> fou
 
 // ---- releases besides the steps
 
-/// The losses of the rows, each clipped as measurements clip it.
+/// The losses of the rows, clipped to the measurement's bound.
 std::vector<double> ReplayedOwner::bounded_losses(Replay& replay, const Dataset& data,
                                                   std::span<const std::uint32_t> rows,
                                                   std::span<const float> model) const {
@@ -269,7 +269,8 @@ void ReplayedOwner::compare_measurement(const RecordedRelease& here, const Recor
   for (Replay* replay : {in_a_.get(), in_b_.get()}) replay->follow(measured);
 }
 
-/// Uses the first world's other rows in both worlds, because these rows must not have changed.
+/// Uses the first world's rows in both worlds, except for the differing row, because the other rows
+/// must not have changed.
 void ReplayedOwner::compare_report(const RecordedRelease& here, const RecordedRelease& there) {
   std::vector<std::uint32_t> rows(worlds_.here.train.rows());
   std::iota(rows.begin(), rows.end(), 0u);

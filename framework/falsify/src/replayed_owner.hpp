@@ -42,7 +42,7 @@ class ReplayedOwner {
     const RunData& there;
     std::uint32_t last = 0;  ///< For a server: the number of a client.
     double divisor = 0.0;    ///< The first run's divisor of sums over all rows.
-    /// class_weights_of() the first run, used in both worlds.
+    /// The first run's class weights, used in both worlds.
     std::vector<double> class_weights = {};
   };
 

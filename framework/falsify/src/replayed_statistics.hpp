@@ -58,7 +58,7 @@ std::vector<double> class_weights_of(const Plan& plan, const RecordedRun& run);
 /// The name of the statistic's release in a recorded run.
 ReleaseName name_of(const PlannedStatistic& statistic);
 
-/// Recomputes the release of these cells.
+/// Recomputes a statistic's release from the sums in `cells`.
 /// \param run_key  the key of the run, which has a fixed seed.
 std::vector<float> release_again(const PlannedStatistic& statistic, std::vector<std::int64_t> cells,
                                  const RandomKey& run_key, double divisor);

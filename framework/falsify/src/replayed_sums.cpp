@@ -117,8 +117,8 @@ Replayed ReplayedSums::release(std::size_t part_number, std::uint64_t step_of_ru
     made.values.push_back(static_cast<float>(coarse * static_cast<double>(in_coarse)));
   }
   if (part.is_whole) return made;
-  // Covers the run's coarse cells, which are at most twice as wide as these, and the 24 bits of
-  // floats.
+  // Covers the run's coarse cells, which are at most twice as wide as the cells here, and the 24
+  // bits of floats.
   now.error += std::ldexp(Real{3}, static_cast<int>(shift)) + std::ldexp(largest, -22);
   made.near = std::fabs(scale) * width * static_cast<double>(now.error);
   return made;

@@ -17,17 +17,16 @@ struct Replayed {
 };
 
 /// The sums of one world's steps, and the results of the recipes, computed directly from the
-/// definition (aggregator.hpp) with the whole past kept:
+/// definition (aggregator.hpp). With x_u the cells of step u, and Z_t the noise of step t's nodes:
 ///
-///     s_t = sum over u of K(u, t) x_u,     q_t = s_t - sum_i share_i K(step_i, t) s_{step_i} +
-///     Z_t, released_t = scale (q_t + sum_i share_i K(step_i, t) R_{step_i}).
+///     s_t = sum over u of K(u, t) x_u,   q_t = s_t - sum_i share_i K(step_i, t) s_{step_i} + Z_t,
+///     released_t = scale R_t,            R_t = q_t + sum_i share_i K(step_i, t) R_{step_i}.
 ///
-/// With a window, q_t = x_t and Z_t has the terms of the recipe, including the noise of earlier
-/// steps.
+/// With a window, s_t = x_t, and Z_t includes the noise of earlier steps.
 ///
 /// If all recipes of a part are whole, the result is exactly the released number. Otherwise the run
-/// uses fixed-point fractions. Both round q_t to coarse cells, narrower than a five-hundredth of
-/// the smallest noise, so the results may differ by this width.
+/// uses fixed-point fractions. Run and recomputation round q_t to coarse cells, narrower than a
+/// five-hundredth of the smallest noise, so their results may differ by this width.
 class ReplayedSums {
  public:
   /// \param parts  the parts of the run, which outlive this.
@@ -42,7 +41,7 @@ class ReplayedSums {
   /// Recomputes the release of a step; steps must come in order.
   /// \param cells  the x_t of this part.
   /// \param width  the width of a cell divided by the divisor.
-  /// \param noised  if false: scale s_t, without noise.
+  /// \param noised  if false, returns scale s_t, without noise.
   Replayed release(std::size_t part, std::uint64_t step_of_run, std::span<const std::int64_t> cells,
                    double width, bool noised);
 

@@ -8,7 +8,6 @@
 
 namespace privgrad::core {
 
-/// Whether two vectors are equal bit for bit, including NaNs.
 inline bool same_bits(std::span<const float> a, std::span<const float> b) {
   return std::ranges::equal(a, b, [](float x, float y) {
     return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);

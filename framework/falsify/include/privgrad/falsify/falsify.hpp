@@ -81,7 +81,8 @@ struct FalsifyOptions {
 /// three adjacencies: the other rows' contributions must not change, and the row's own contribution
 /// must be within the bound.
 ///
-/// Tries seeds from options.seed upwards until the row is in a batch of the compared steps.
+/// Tries seeds from options.seed upwards until the differing row is in a batch of the compared
+/// steps.
 ///
 /// The findings quote private values. Nothing is released, and no account is charged.
 /// \throws ConfigError for options outside their range; any error that a plugin throws on the
