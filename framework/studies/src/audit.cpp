@@ -29,10 +29,9 @@ namespace {
 
 /// Larger than any realistic clip norm, while its square is far from overflowing a double.
 constexpr float kCanaryGradient = 1e18f;
-/// Slots are float32 features, which represent all integers only up to this number.
+/// A canary's slot is a float32 feature, which represents all integers only up to this number.
 constexpr std::uint64_t kMostCanaries = 1u << 24;
 
-/// The plan, with spare parameters for the canaries.
 Plan with_spares(const Plan& plan, const SpareLayout& layout) {
   Plan audited = plan;
   auto setting = std::make_shared<Setting>();
@@ -139,7 +138,7 @@ class Audit {
     return with_roles(data_.train, roles);
   }
 
-  /// The rows that are present.
+  /// All rows except the canaries whose coins are false.
   std::vector<std::uint32_t> present(const std::vector<bool>& coins) const {
     std::vector<bool> is_there(data_.train.rows(), true);
     for (std::size_t i = 0; i < coins.size(); ++i) is_there[canary_rows_[i]] = coins[i];

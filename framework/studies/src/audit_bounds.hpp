@@ -1,4 +1,4 @@
-// Decides which bounds an audit computes and the number of guesses for each, and evaluates them.
+// Plans an audit's bounds, with the number of guesses for each, and evaluates these bounds.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct AuditGuess {
   bool is_right;
 };
 
-/// The methods, and the number of guesses for each: the plan determines them before any coin is
-/// flipped or anything is drawn. The first method is the audit's.
+/// Returns the bounds, still without values, with the number of guesses for each: the plan
+/// determines them before anything is drawn. The first bound will be the audit's result.
 /// \param canaries  the number of canaries in a single run, or of rows tried as the canary in
 ///   repeated runs.
 /// \param family  the trade-offs of the plan's charges.

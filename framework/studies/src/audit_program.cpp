@@ -11,7 +11,7 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-constexpr std::size_t kRoleFeatures = 2;  // features for the role
+constexpr std::size_t kRoleFeatures = 2;
 
 /// A batch, separated into its parts.
 struct Parted {

@@ -79,8 +79,7 @@ double AuditScores::unit_of(std::uint64_t step, const Released& gradient,
 
 void AuditScores::add(std::uint64_t step, const Released& gradient, double noise_multiplier) {
   // Under every rule that clips groups alike, a canary's contribution has the same length in each
-  // group; the sum over groups has sqrt(groups) times the noise, and changes by groups times as
-  // much.
+  // group. Their sum has `groups` times one group's contribution, and sqrt(groups) times its noise.
   const auto groups = static_cast<double>(layout_.inner().size());
   const double scale = unit_of(step, gradient, noise_multiplier) * std::sqrt(groups);
   std::vector<double> moved(scores_.size(), 0.0);
@@ -138,8 +137,8 @@ void AuditScores::add_correlated(std::uint64_t step, std::span<const double> mov
   sums_.push_back(std::move(sum));
 }
 
-/// The releases are N (C X + zeta). Multiplied by the inverse of N, each step has noise with
-/// standard deviation 1, shifted by C times the canary's contributions.
+/// With N the noising matrix and C its inverse, the releases are N (C X + zeta). Multiplied by C,
+/// each step has noise with standard deviation 1, shifted by C times the canary's contributions.
 void AuditScores::add_windowed(std::uint64_t step, std::span<const double> moved) {
   const CorrelatedRecipes& recipes = plan_.correlated->parts.front().recipes;
   const bool is_noised = plan_.noise_multiplier[step] != 0.0;

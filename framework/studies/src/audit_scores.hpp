@@ -25,14 +25,14 @@ class PublicParts {
   bool takes_part(std::uint64_t step, std::size_t canary) const {
     return parts_[step * canaries_ + canary] != 0;
   }
-  /// The probability that a canary is in the batch: 0 or 1 if that is known.
+  /// The probability that a canary is in the batch: 0 or 1 if the order is public.
   double share(std::uint64_t step, std::size_t canary) const;
 
  private:
   bool is_known_ = false;
   const Plan& plan_;
   std::size_t canaries_;
-  std::vector<std::uint32_t> rows_;  // the canaries' rows
+  std::vector<std::uint32_t> rows_;
   std::vector<std::uint8_t> parts_;  // [steps, canaries]
 };
 
@@ -40,15 +40,15 @@ class PublicParts {
 /// releases in its coordinates, if releases are as the plan describes them. (If their distribution
 /// differs, guesses are worse, but the bound from these guesses is still valid.)
 ///
-/// Released values are in units of their noise, so a canary that takes part in a step has shifted
-/// its coordinate by a = 1 / noise_multiplier. With q the probability of taking part, step t adds
-/// log(1 - q + q exp(a y - a^2 / 2)) (and subtracts the same for -a under replace_one). A release
-/// that continues earlier ones is first reduced to its new part, which has separate noise
-/// (CorrelatedRecipes); the canary's contribution to this part follows from the public order.
+/// In units of its noise, let y be the value that a step releases in a canary's coordinate; a
+/// canary that takes part shifts y by a = 1 / noise_multiplier. With q the probability of taking
+/// part, the step adds log(1 - q + q exp(a y - a^2 / 2)) (and subtracts the same for -a under
+/// replace_one). A release that continues earlier ones is first reduced to its new part, which has
+/// separate noise (CorrelatedRecipes); the public order gives the canary's contribution to it.
 class AuditScores {
  public:
   /// \param plan, layout, parts  must outlive this object.
-  /// \param exchanged  whether a canary whose coin falls the other way has the opposite gradient.
+  /// \param exchanged  whether a canary whose coin is false has the opposite gradient.
   /// \param keeps_steps  whether moved() will be called.
   AuditScores(const Plan& plan, const SpareLayout& layout, const PublicParts& parts, bool exchanged,
               bool keeps_steps);
@@ -74,8 +74,8 @@ class AuditScores {
   bool exchanged_;
   std::vector<double> scores_;
   std::vector<std::vector<float>> moved_;  // empty unless steps are kept
-  /// For correlated releases: each step's release, and the canaries' sums s if they are present, in
-  /// units of the clip norm; [steps][canaries].
+  /// For correlated releases: each step's release, and the sum that each canary contributes if it
+  /// is present, in units of the clip norm; [steps][canaries].
   std::vector<std::vector<double>> released_, sums_;
 };
 

@@ -70,7 +70,8 @@ PrivacyAnswer proof(ComponentPtr<Accountant> accountant, const std::string& name
   return checked_guard(checked(accountant->epsilon(delta), name), name);
 }
 
-/// The smallest proved answer of all loaded accountants with default parameters, with a name.
+/// The smallest proved answer of all loaded accountants, with default parameters, and the name of
+/// its accountant.
 /// \throws PrivacyError if no accountant has a proof.
 std::pair<PrivacyAnswer, std::string> least_proof(const Catalog& catalog, Adjacency adjacency,
                                                   const Event& event, double delta) {

@@ -28,10 +28,10 @@ constexpr std::uint64_t kRehearsals = 64;
 constexpr double kCertain = 1e6;
 /// The binary digits of a float32 after the first one.
 constexpr int kFloatDigits = 23;
-/// Noise in floating point is a multiple of its standard deviation divided by this (NormalStream).
+/// The steps of floating-point noise in one standard deviation (NormalStream).
 constexpr double kNoiseSteps = 0x1p24;
 /// Below this number of standard deviations, float32 numbers are closer together than the noise's
-/// steps, so a release that is only noise is within a quarter of a step of a multiple of a step.
+/// steps, so pure noise differs from a multiple of a step by at most a quarter of a step.
 constexpr double kNearZero = 0x1p-2;
 
 std::string refusal(const Plan& plan) {
@@ -63,11 +63,11 @@ Dataset without_first(const Dataset& data) {
   return {data.shape(), std::move(features), std::move(targets)};
 }
 
-/// The features are 0, so only the bias has a gradient. 2^k + 1 rows are clipped to the clip norm;
-/// their float32 sum has steps of 2^(k - 23) clip norms below 2^(k + 1), and half of that below
-/// 2^k. Each of the following rows contributes, in the opposite direction, a little less than half
-/// of the larger step: this changes nothing while the sum is above 2^k, but subtracts a whole
-/// smaller step if the sum lacks one row.
+/// The features are 0, so only the bias has a gradient. 2^k + 1 rows are clipped to the clip norm.
+/// In clip norms, their float32 sum has steps of 2^(k - 23) above 2^k, and half as large below it.
+/// Each of the following rows contributes, in the opposite direction, a little less than half of
+/// the larger step: this changes nothing while the sum is above 2^k, but subtracts a whole smaller
+/// step if the sum lacks one row.
 Dataset rounding_rows(const Plan& plan) {
   const std::size_t count = plan.setting->info.train_rows;
   const int k = std::ilogb(static_cast<double>(count) / 2.0);

@@ -1,4 +1,4 @@
-// The metrics that a study may compare, and the default one.
+// Lists the metrics that a study may compare; the first is the default.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,6 @@
 
 namespace privgrad::core {
 
-/// The metrics that a study may compare; the first is the default.
 const std::vector<StudyMetric>& known_metrics();
 
 }  // namespace privgrad::core

@@ -11,7 +11,8 @@ namespace {
 constexpr std::size_t kMostFeatures = 2000;
 
 /// The effect of a unit of noise in each step's gradient on the last iterate, for one eigenvalue.
-/// Goes backwards through the steps, with the last iterate's dependence on (theta, v) after step t.
+/// Goes backwards through the steps, with the last iterate's derivatives by the parameter theta and
+/// the velocity v after step t.
 std::vector<double> effects(const QuadraticDescent& descent, double eigenvalue) {
   const std::size_t steps = descent.learning_rate.size();
   std::vector<double> effect(steps);
@@ -19,7 +20,7 @@ std::vector<double> effects(const QuadraticDescent& descent, double eigenvalue) 
   double by_velocity = 0.0;
   for (std::size_t t = steps; t-- > 0;) {
     const StepRule& now = descent.optimizer[t];
-    // v' = keep v + take (lambda theta + noise), theta' = theta - learning_rate rate v'.
+    // v' = keep v + take (eigenvalue theta + noise), theta' = theta - learning_rate rate v'.
     const double by_new_velocity = by_velocity - descent.learning_rate[t] * now.rate * by_theta;
     effect[t] = now.take * by_new_velocity;
     by_theta += now.take * eigenvalue * by_new_velocity;

@@ -16,7 +16,7 @@ namespace {
 /// The place of an arm on the grid: an index for each axis.
 using Place = std::vector<std::size_t>;
 
-/// Selected values on some axes; an arm meets the condition if it has one on each of these axes.
+/// Selected values on some axes; an arm meets the condition if it has a selected value on each.
 struct Condition {
   std::map<std::size_t, std::vector<bool>> meant;
 

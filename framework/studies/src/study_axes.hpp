@@ -18,7 +18,7 @@ struct StudyAxes {
   std::vector<Mark> marks;  ///< One per axis.
 };
 
-/// Whether a dotted key equals another key, or is below it.
+/// Whether a dotted key equals `whole`, or is below it.
 bool is_within(std::string_view key, std::string_view whole);
 
 /// Reads `levels`, `axes` and `zip`.

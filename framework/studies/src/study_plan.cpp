@@ -278,7 +278,7 @@ Json arm_json(const Study& study, const PlannedArm& planned) {
           {"unaccounted", unaccounted_names(plan)}};
 }
 
-/// The keys that affect only the proofs about the model.
+/// The keys of `privacy` that affect only the proofs about a model, not the model.
 constexpr std::array kProofKeys{"accountant",   "also",    "target_epsilon",
                                 "target_delta", "account", "calibrate"};
 

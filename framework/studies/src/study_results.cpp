@@ -427,7 +427,7 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
   }
   const auto best = best_arm(plan, runs, study.metrics.front());
   const StudyPlan* search = search_that_counts(plan);
-  // The search's metric if it, but not the study's, was computed on private rows.
+  // The search's metric if only that metric was computed on private rows.
   std::string metric = study.metrics.front().name;
   bool is_public = score_is_public(plan, study.metrics.front());
   if (is_public && search != nullptr) {

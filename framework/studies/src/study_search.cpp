@@ -26,7 +26,6 @@ struct Candidate {
   std::vector<ManifestChange> set;
 };
 
-/// The axes of the search for a variant.
 std::vector<Axis> axes_of(const StudySearch& search, const std::string& variant) {
   std::vector<Axis> axes = search.over;
   if (const auto own = search.of_variant.find(variant); own != search.of_variant.end())
@@ -84,7 +83,7 @@ std::optional<double> score_of(const std::vector<RunRecord>& runs, const std::st
   return sum / static_cast<double>(runs.size());
 }
 
-/// The axes of at least three numbers on which the chosen number is the smallest or the largest.
+/// The keys whose chosen number is the smallest or largest of at least three.
 std::vector<std::string> keys_at_edge(const std::vector<Axis>& axes, const Arm& chosen) {
   std::vector<std::string> keys;
   for (const Axis& axis : axes) {

@@ -41,7 +41,7 @@ Json object_of(const RecordDirectory& directory, const std::string& name) {
   return json;
 }
 
-/// Maps each plugin's entry in a lock file, without its traits, to its traits, which depend on the
+/// The plugins of a lock file: each entry without its traits, and its traits, which depend on the
 /// components that runs use.
 using LockedPlugins = std::map<std::string, std::set<std::string>>;
 
@@ -237,7 +237,7 @@ class StudyVerifier {
     });
   }
 
-  /// The arm whose runs this arm uses, according to study.json; "" if it has its own.
+  /// The arm whose runs `arm` uses, according to study.json; "" if `arm` has its own runs.
   std::string same_as_in_json(const std::string& arm) const {
     const Json arms = json_.value("arms", Json::array());  // the other members are compared later
     for (const Json& one : arms)

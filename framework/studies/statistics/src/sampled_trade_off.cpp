@@ -62,7 +62,7 @@ class Release {
     }
     if (loss < 0.0) return -seen(-loss);
     // With u = e^(y / z^2), b u^2 - a u - b e^loss = 0, where a = (1 - q)(e^loss - 1) and b = q
-    // e^(-1/2z^2).
+    // e^(-1 / (2 z^2)).
     const double e = std::exp(loss);
     const double a = (1.0 - q_) * std::expm1(loss) / q_ * std::exp(0.5 / square);  // a / b
     if (!std::isfinite(a * a)) return square * std::log(a);
@@ -286,7 +286,7 @@ std::vector<double> masses_of(std::vector<Complex> product, std::ptrdiff_t half)
   return masses;
 }
 
-/// The logarithm of E[e^(order loss)] of these masses, for Chernoff's bound.
+/// The logarithm of E[e^(order * loss)] under these masses, for Chernoff's bound.
 double log_moment(const Atoms& atoms, const std::vector<double>& masses, double order) {
   double sum = 0.0;
   for (std::size_t i = 0; i < masses.size(); ++i) {

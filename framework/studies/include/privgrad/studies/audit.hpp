@@ -46,8 +46,8 @@ enum class AuditNeighbours {
   /// contributions of a whole clip norm, followed by many contributions just under half a unit in
   /// the last place of such a sum.
   rounding,
-  /// Rows of which only one has a gradient, in all coordinates. If noise is rounded before it is
-  /// added, then without that row, released numbers near 0 show the rounding steps (Mironov 2012).
+  /// Rows of which only one has a gradient, in all coordinates. Without this row, a release is only
+  /// noise, and shows near 0 whether noise is rounded before it is added (Mironov 2012).
   lattice,
 };
 
@@ -85,8 +85,7 @@ struct AuditOptions {
 /// A lower bound by one method.
 struct AuditBound {
   std::string method;  ///< "one_run", "one_run_f_dp", "one_run_gaussian", "repeated", ...
-  /// Whether the bound is valid only for Gaussian releases, with any noise; if not, for all
-  /// releases.
+  /// Whether the bound is valid only for Gaussian releases, with noise of any size.
   bool assumes_gaussian = false;
   /// Whether the bound is valid only for Gaussian releases sampled with the charged probabilities.
   bool assumes_sampling = false;
@@ -114,7 +113,7 @@ struct Exposure {
   /// The mean, over the canaries that were trained on, of log2((references + 1) / rank), in bits,
   /// where the canary's loss is ranked among the losses of rows that were not trained on.
   double mean_bits = 0.0;
-  /// The largest expectation of that mean that the proved epsilon allows.
+  /// The largest expected `mean_bits` that the proved epsilon allows.
   double most_expected_bits = 0.0;
   std::uint64_t trained = 0, references = 0;
 

@@ -15,7 +15,7 @@ namespace privgrad::core {
 struct ChoiceCost {
   std::optional<PrivacyAnswer> epsilon;  ///< If absent: not proved; see `why`.
   std::string why;
-  std::string accountant;  ///< The accountant that proved it.
+  std::string accountant;  ///< The accountant that proved `epsilon`.
 };
 
 struct CountedPlan {
@@ -38,9 +38,9 @@ ChoiceCost composed_cost(const std::vector<CountedPlan>& plans, double delta);
 /// The gating accountant of the first candidate computes the cost; if it refuses the event, the
 /// loaded accountant that proves the smallest epsilon does.
 ///
-/// \param expected_runs  E K >= 1.
-/// \param shape  the shape of K's distribution (RepeatAndSelectEvent): 1: geometric, kPoisson:
-///   Poisson.
+/// \param expected_runs  the mean of K, >= 1.
+/// \param shape  the shape of K's distribution (RepeatAndSelectEvent): 1 for geometric, kPoisson
+///   for Poisson.
 ChoiceCost random_number_cost(const std::vector<const Plan*>& candidates, double shape,
                               double expected_runs, double delta);
 

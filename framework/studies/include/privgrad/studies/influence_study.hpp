@@ -42,8 +42,8 @@ std::vector<InfluenceEstimate> estimated_influence(const InfluenceQuestion& ques
                                                    const StudyRuns& runs);
 
 /// A warning if the estimates do not show that one step's noise matters more than another's.
-/// Simultaneous 95 % intervals around all estimates are computed (Student's t, divided evenly:
-/// Bonferroni). If one value lies in all intervals, steps of equal influence could have produced
+/// Computes simultaneous 95 % intervals around all estimates (Student's t, with Bonferroni's
+/// correction). If one value lies in all intervals, steps of equal influence could have produced
 /// such estimates; if the steps are equal, at least 95 % of measurements give the warning.
 /// \param repeats  the number of runs behind each estimate.
 /// \returns a sentence; "" if the estimates distinguish steps.

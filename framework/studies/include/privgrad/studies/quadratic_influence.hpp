@@ -22,8 +22,8 @@ struct QuadraticDescent {
   std::vector<StepRule> optimizer;
 };
 
-/// The exact influence of each step's noise on the expected loss at the end: with a_t the effect of
-/// a unit of noise in step t on the last iterate,
+/// The exact influence of each step's noise on the expected loss at the end. With lambda_j the
+/// eigenvalues, and a_t(lambda) the effect of a unit of noise in step t on the last iterate,
 ///     q_t = 1/2 outputs noise_unit_t^2 sum_j lambda_j a_t(lambda_j)^2.
 /// For plain descent a_t = rate_t prod_{s>t} (1 - rate_s lambda). Nothing is clipped here.
 std::vector<double> quadratic_influence(const QuadraticDescent& descent);
@@ -36,7 +36,7 @@ std::vector<double> symmetric_eigenvalues(std::vector<double> matrix, std::size_
 /// The descent that a plan describes, if its loss is quadratic: one dense layer with squared loss,
 /// under an optimizer with a linear rule (StepRule: descent, momentum). Reads the training rows, so
 /// the result is as private as the rows.
-/// \throws ConfigError if the loss is not quadratic, naming the plans that have a quadratic loss.
+/// \throws ConfigError if the loss is not quadratic; the text says which plans' losses are.
 QuadraticDescent quadratic_descent_of(const Plan& plan);
 
 }  // namespace privgrad::core

@@ -22,10 +22,9 @@ ScoredRows scored_rows(const StudyPlan& search, const StudyPlan& comparison);
 
 /// The member `rows` of `search`, described in docs/studies.md.
 nlohmann::json to_json(const ScoredRows& rows);
-/// \throws nlohmann::json::exception
+/// \throws nlohmann::json::exception if `rows` does not have the form that to_json() writes.
 ScoredRows scored_rows_from(const nlohmann::json& rows);
 
-/// The numbers of ScoredRows as a sentence.
 std::string words_of(const ScoredRows& rows);
 
 /// Finds two runs that were trained on different rows although they have the same seed and read the

@@ -138,11 +138,12 @@ std::vector<std::uint64_t> first_seeds(std::size_t count);
 /// Everything that a study varies: its levels, then its axes.
 std::vector<Axis> varied_axes(const Study& study);
 
-/// \throws ManifestError with a line "FILE:LINE:COLUMN: error: ..." for each problem; IoError.
+/// \throws ManifestError with a line "FILE:LINE:COLUMN: error: ..." for each problem; IoError if
+///   the file cannot be read.
 Study read_study(const std::filesystem::path& file);
 
-/// Parses a study from a text in memory; `file` is its name in errors, and `base` is looked up
-/// relative to it.
+/// Parses a study from a text in memory; `file` is its name in errors. A base file is looked up
+/// relative to `file`.
 Study parse_study(std::string_view text, const std::filesystem::path& file);
 
 }  // namespace privgrad::core

@@ -11,10 +11,10 @@
 
 namespace privgrad::core {
 
-/// The arms of a study's grid by their place on it, with their values per seed.
+/// The values of one metric, by seed and by the arms' places on a study's grid.
 struct FactorGrid {
-  std::vector<Axis> factors;  ///< Those with at least two values.
-  /// The values of each arm that has one for every run, by the indices of its factors' values.
+  std::vector<Axis> factors;  ///< The axes with at least two values.
+  /// For each arm with a value for every seed: these values, by the arm's place on the factors.
   std::map<std::vector<std::size_t>, std::vector<double>> cells;
 };
 

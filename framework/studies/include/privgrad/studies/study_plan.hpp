@@ -11,8 +11,8 @@
 
 namespace privgrad::core {
 
-/// How far an arm's epsilon may be below the target under equal privacy: noise can have any value,
-/// so a larger gap means that something other than the target determined the noise.
+/// How far an arm's epsilon may be below the target under equal privacy, as a share of the target.
+/// Noise can have any value, so a larger gap means that something else determined the noise.
 inline constexpr double kEpsilonTolerance = 0.005;
 
 /// An arm that the plugins support and that has the study's guarantee.
@@ -34,7 +34,7 @@ struct StudyPlan {
   std::unique_ptr<Study> study;
   std::vector<PlannedArm> arms;     ///< One for each arm of the study.
   std::vector<std::string> stains;  ///< Flaws of the comparison, for its readers.
-  /// The search that determined the study's choices; nothing without one, or before it has ended.
+  /// The search that determined the study's choices; null before it has ended, or without a search.
   std::shared_ptr<const StudyPlan> search;
 
   bool has_own_runs(std::size_t arm) const { return arms[arm].runs_of == arm; }
@@ -55,7 +55,7 @@ struct StudyPlan {
 ///
 /// \param overrides  `--set` options for the base; keys that the study varies cannot be set.
 /// \throws ManifestError, PrivacyError (an arm without a proof, or with a different guarantee) or
-///   IoError. A problem of some arms names them.
+///   IoError. A problem that not all arms have names its arms.
 StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
                      const Catalog& catalog);
 
@@ -76,7 +76,8 @@ std::string study_yaml(const Study& study, const std::vector<std::string>& overr
 /// proofs (the accountants and the target).
 bool train_alike(const Plan& a, const Plan& b);
 
-/// The first private arm of a level: the level's other arms must have its guarantee.
+/// The first private arm of a level, whose guarantee the level's other arms must have; the level's
+/// first arm if no arm is private.
 const PlannedArm& first_of_level(const StudyPlan& plan, std::size_t level);
 
 /// The flaws that readers of the comparison must know (StudyPlan::stains).

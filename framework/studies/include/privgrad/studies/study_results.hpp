@@ -16,8 +16,7 @@ namespace privgrad::core {
 /// The finished runs of a study: [arm][seed], in the study's order.
 using StudyRuns = std::vector<std::vector<RunRecord>>;
 
-/// Returns the runs of another arm that trains the same models, with the epsilon that `plan`
-/// proves.
+/// Returns `runs`, which an arm with the same models made, with the epsilon that `plan` proves.
 std::vector<RunRecord> runs_as(const Plan& plan, std::vector<RunRecord> runs);
 
 /// results.csv: one row per run, in the study's order.

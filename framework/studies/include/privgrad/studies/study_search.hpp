@@ -18,7 +18,6 @@ Study search_study(const Study& study);
 /// All axes of a search: first the axes for every arm, then the axes for single variants.
 std::vector<Axis> searched_axes(const StudySearch& search);
 
-/// The number of candidates of a variant.
 std::size_t candidate_count(const StudySearch& search, const std::string& variant);
 
 /// The finished search's choice for each arm: the candidate with the best mean score, and the first

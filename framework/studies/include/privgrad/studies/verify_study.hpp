@@ -8,7 +8,7 @@ namespace privgrad::core {
 /// Checks every run of a study (verify_run()), that each run belongs to its arm, and that
 /// study.json, results.csv and results.json follow from these runs.
 ///
-/// A run without noise has no ledger, so a study with such a run is not verified.
+/// An arm without noise has no ledgers: a note says this, and no epsilon is returned.
 /// \returns as verify_run(). Each problem names the folder of its run, and epsilon is the largest
 ///   among the runs.
 /// \throws IoError if study.json cannot be read or is not valid.

@@ -30,9 +30,9 @@ double binomial_tail(std::uint64_t n, double p, std::uint64_t k);
 
 /// A lower confidence limit (Clopper and Pearson 1934): it exceeds the success probability with
 /// probability at most `level`.
-/// \returns the p with P[Binomial(n, p) >= k] = level; 0 for k = 0.
+/// \returns the p with P[Binomial(trials, p) >= successes] = level; 0 without successes.
 double proportion_above(std::uint64_t successes, std::uint64_t trials, double level);
-/// The upper confidence limit; 1 for k = n.
+/// The upper confidence limit; 1 without failures.
 double proportion_below(std::uint64_t successes, std::uint64_t trials, double level);
 
 /// An upper bound on the probability of guesses that are at least this good under (epsilon,
@@ -89,9 +89,9 @@ double f_dp_mu(const Guesses& guesses, double level);
 /// so the number of right guesses is at most binomial.
 double repeated_mu(const Guesses& guesses, double level);
 
-/// The largest excluded epsilon of (epsilon, delta)-privacy for such runs; runs without a clear
-/// result may be left out. Per run, P[right] <= e^epsilon P[wrong] + delta; both probabilities are
-/// bounded at half the level.
+/// The largest excluded epsilon of (epsilon, delta)-privacy for independent runs with one coin
+/// each; runs without a clear result may be left out. Per run, P[right] <= e^epsilon P[wrong] +
+/// delta; both probabilities are bounded at half the level.
 double repeated_epsilon(const Guesses& guesses, double delta, double level);
 
 /// delta of mu-GDP at epsilon >= 0: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
@@ -110,8 +110,8 @@ double gaussian_mu(double epsilon, double delta);
 template <class Bound>
 Guesses best_guesses(std::uint64_t canaries, double mu, const Bound& bound);
 /// The best number of guesses about canaries that are distinguished with a given accuracy.
-/// \param accuracy  maps a share in (0, 1] to the proportion of right guesses among this share of
-///   the guesses, the clearest ones.
+/// \param accuracy  maps a share in (0, 1] to the proportion of right guesses if only this share of
+///   the canaries, the clearest, is guessed.
 template <class Accuracy, class Bound>
 Guesses best_guesses_by(std::uint64_t canaries, const Accuracy& accuracy, const Bound& bound);
 

@@ -55,7 +55,7 @@ PairedComparison compare_with_zero(std::span<const double> differences, std::siz
 
 /// Whether the absolute value of a mean difference is below a margin: the p of two one-sided t
 /// tests, for a mean of at most -margin and for a mean of at least margin (Schuirmann 1987). A
-/// small p means that the mean lies between them.
+/// small p means that the mean is between -margin and margin.
 /// \param pairs  the number of pairs in the summary.
 /// \param margin  > 0, chosen before the data was seen.
 /// \returns nothing for one pair, or if all differences are equal, so that there is no spread.

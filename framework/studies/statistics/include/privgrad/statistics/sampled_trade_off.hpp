@@ -21,7 +21,8 @@ struct SampledRelease {
   std::uint64_t count = 0;
 };
 
-/// The two distributions between which a coin decides.
+/// The two distributions between which a coin decides, with q the probability of a release and z
+/// its noise multiplier.
 enum class CoinSides {
   there_or_not = 1,  ///< (1 - q) N(0, z^2) + q N(1, z^2), or N(0, z^2).
   opposites,         ///< (1 - q) N(0, z^2) + q N(1, z^2), or the same with -1.
@@ -46,7 +47,7 @@ class GuessCurve {
 };
 
 /// The distribution of the privacy loss log(dP/dQ) of all releases together, under P and under Q,
-/// on a grid of losses.
+/// their distributions for the two sides of the coin, on a grid of losses.
 ///
 /// A single release's mass between two grid points is moved to these two points such that the total
 /// masses under P and under Q both stay the same ("connect the dots": Doroshenko, Ghazi, Kamath,
