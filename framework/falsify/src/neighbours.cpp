@@ -12,7 +12,6 @@
 namespace privgrad::core {
 namespace {
 
-/// A data source whose examples are in memory.
 class ExamplesInMemory final : public DataSource {
  public:
   ExamplesInMemory(DataInfo info, RunData data) : info_(std::move(info)), data_(std::move(data)) {}

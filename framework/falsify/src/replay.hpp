@@ -72,7 +72,6 @@ class Replay {
   };
   /// \param rows  [examples, width].
   std::vector<float> release_beside(const Beside& what, std::span<const float> rows) const;
-  /// The loss of each row.
   std::vector<double> losses(std::span<const float> model, const Dataset& data,
                              std::span<const std::uint32_t> rows);
   /// Returns 1/2 for each row that is classified correctly, and -1/2 for every other row.

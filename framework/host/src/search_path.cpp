@@ -45,7 +45,6 @@ void add_beside_program(std::vector<SearchDirectory>& to, fs::path program) {
   }
 }
 
-/// The state of a search through a list of directories.
 struct Search {
   PluginHost& host;
   const std::optional<std::multimap<std::string, std::string>>& pins;
