@@ -99,7 +99,7 @@ class Before {
     }
   }
 
-  /// Checks the same bit for bit, for examples that were transformed row by row.
+  /// Makes the same check bit by bit, for examples that were transformed row by row.
   void check_rows_alone(const Transform& transform, const Dataset& after) const {
     const std::vector<float> together = features_of(after, rows_);
     const std::size_t before = element_count(shape_.features), width = after.row_size();
@@ -111,7 +111,7 @@ class Before {
   }
 
  private:
-  /// Allows for sums over features that are added in a different order in a smaller matrix.
+  /// Allows for the rounding errors of sums that a smaller matrix adds in a different order.
   static bool is_near(float a, float b, float scale) {
     return std::abs(a - b) <= 1e-4f * std::abs(b) + 1e-5f * scale;
   }

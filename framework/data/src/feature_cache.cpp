@@ -37,7 +37,7 @@ std::string head_of(const FeatureKey& key) {
   return std::string(kHead).append(key.text).append("\n");
 }
 
-/// \returns the reason why the file is not complete; "" if it is complete.
+/// \returns the reason why the file cannot be used; "" if it can be used.
 std::string read_features(int descriptor, const FeatureKey& key, std::vector<float>& features) {
   struct stat facts {};
   if (::fstat(descriptor, &facts) != 0) return words_of(errno);
@@ -91,7 +91,7 @@ std::vector<std::string> own_files(int descriptor, const fs::path& folder) {
   return names;
 }
 
-/// Reads the numbers of rows from the head of a file, which may have any content.
+/// Reads `rows` and `row_size` from the head of a file, which may have any content.
 void read_head(int descriptor, std::string_view magic, KeptFeatures& kept) {
   std::string text(magic.size() + kLongestKey + 1, '\0');
   const ssize_t count = ::read(descriptor, text.data(), text.size());

@@ -41,14 +41,14 @@ FittedTransform apply_transform(const ComponentUse& use, const PlannedTransform&
                                 RunData& data, Executor& executor, const FeatureCache* cache,
                                 Teacher* teacher);
 
-/// Lets a new transform learn before it is applied to a row: from a released statistic, for which
-/// the teacher uses other instances; from the training rows, if this is stated publicly
+/// Lets a new transform learn before it is applied to a row: from a released statistic, which the
+/// teacher computes with other instances; from the training rows, if this is stated publicly
 /// (Statistic::unaccounted, declared_public); or from a row of zeros, if it learns nothing from
 /// rows.
 ///
 /// Privacy: if a transform claims to reveal only released or given numbers, this instance has seen
-/// nothing else. So its learnt values cannot reveal more by mistake, and neither can its outputs
-/// for public rows before it sees private rows.
+/// nothing else. So its learnt values cannot reveal more by mistake. Neither can its outputs for
+/// public rows, which are transformed before private rows.
 /// \param teacher  the same as for apply_transform().
 /// \returns the values that the transform has learnt, as fitted_of() returns them.
 /// \throws PluginError as fitted_of(), or if the Statistic differs from the plan; ConfigError if
@@ -56,8 +56,8 @@ FittedTransform apply_transform(const ComponentUse& use, const PlannedTransform&
 FittedTransform learn(const ComponentUse& use, const PlannedTransform& planned,
                       Transform& transform, Dataset& train, Teacher* teacher);
 
-/// \returns the values that a transform has learnt. Readers of a file with these values make the
-///   same checks.
+/// \returns the values that a transform has learnt, after checks that readers of model files
+///   repeat.
 /// \throws PluginError for a tensor with an invalid name, shape or value, for learnt values without
 ///   a statistic, and for a released statistic without learnt values.
 FittedTransform fitted_of(const ComponentUse& use, const Transform& transform);

@@ -21,8 +21,8 @@ using Opening = std::array<std::uint8_t, 32>;
 struct DataCommitment {
   std::optional<std::string> value;  ///< 64 hex digits; nothing if the run is bound to no data.
   std::string why_not;               ///< Why there is no value.
-  /// The hash of the test rows, on which measurements, and schedules that follow measurements,
-  /// depend. Private; only for a run that can be resumed.
+  /// The hash of the test rows. Measurements depend on these rows, and so do schedules that follow
+  /// measurements. Private; only for a run that can be resumed.
   std::string test_rows = {};
 };
 

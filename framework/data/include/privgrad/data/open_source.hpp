@@ -10,10 +10,10 @@
 
 namespace privgrad::core {
 
-/// \param streaming  the section data.streaming; if absent: returns the source itself, with its
-///   rows in memory.
+/// \param streaming  the section data.streaming, if given.
 /// \returns with streaming, a source whose rows are in a memory-mapped file, found or made when
-///   rows, or facts about rows, are first requested.
+///   rows, or facts about rows, are first requested; otherwise the source itself, with rows in
+///   memory.
 /// \throws ConfigError if the source cannot stream; otherwise as the source.
 ComponentPtr<DataSource> open_source(const ComponentUse& use,
                                      const std::optional<Streaming>& streaming);

@@ -25,7 +25,7 @@ class Descriptor {
 
   int get() const noexcept { return number_; }
   explicit operator bool() const noexcept { return number_ >= 0; }
-  /// \returns whether everything written has certainly reached the disk.
+  /// \returns whether the system reported no failure of earlier writes.
   bool close() noexcept;
 
  private:
@@ -44,7 +44,7 @@ class PrivateFolder {
   explicit PrivateFolder(const std::filesystem::path& folder);
 
   /// Opens an existing folder. \returns its descriptor; `get()` is invalid if there is no folder.
-  /// \throws as above
+  /// \throws as the constructor.
   static Descriptor open(const std::filesystem::path& folder);
 
   const std::filesystem::path& path() const noexcept { return path_; }
@@ -61,7 +61,7 @@ std::string words_of(int error);
 /// \returns whether all bytes were written; if not, errno gives the reason.
 bool write_all(int descriptor, std::string_view bytes);
 
-/// \returns whether that many bytes were available.
+/// \returns whether all of `bytes` could be read.
 bool read_all(int descriptor, std::span<char> bytes);
 
 /// Does the same as read_all(), from an offset in a file.

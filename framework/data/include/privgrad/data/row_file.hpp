@@ -25,7 +25,7 @@ struct RowEncoding {
   float scale = 1.0f;
 };
 
-/// Identifies the file with the rows in a folder.
+/// Identifies a file of rows in a folder.
 struct RowPlace {
   /// The NAME in the file name NAME.rows: 64 hex digits. If "", the file has no name, and
   /// disappears once no process maps it.
@@ -71,7 +71,7 @@ class RowFile : public std::enable_shared_from_this<RowFile> {
   /// A hash of all rows and of their format in the file.
   const std::string& content() const noexcept { return content_; }
 
-  /// \returns whether the parts of a split have their hashes.
+  /// \returns whether the parts of a split have the hashes that the description states.
   bool is_whole(Split split, const Progress& progress) const;
 
   /// \param shape  the shape of the rows.
@@ -119,7 +119,7 @@ class RowFileWriter {
   std::uint64_t rows(Split split) const noexcept;
   std::size_t row_size() const noexcept { return row_size_; }
 
-  /// \param info  contains the shape of the added rows, and how many each split has.
+  /// \param info  contains the shape of the added rows, and the number of rows of each split.
   /// \returns the mapped file.
   std::shared_ptr<const RowFile> finish(const DataInfo& info);
 

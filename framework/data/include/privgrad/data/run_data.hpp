@@ -11,8 +11,8 @@
 
 namespace privgrad::core {
 
-/// Teaches transforms from statistics of private rows that are charged and released. The instance
-/// that learns sees only the release; other instances compute the rows' contributions.
+/// Teaches transforms from charged and released statistics of private rows. The instance that
+/// learns sees only the release; other instances compute the rows' contributions.
 class Teacher {
  public:
   virtual ~Teacher() = default;

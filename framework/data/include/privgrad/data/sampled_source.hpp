@@ -16,7 +16,7 @@ namespace privgrad::core {
 /// content. If that number is public, an example does not affect which other examples are drawn.
 /// Under add_or_remove_one the number is not public, so the plan lists the draw as unaccounted.
 /// \param seed  if absent, read(Split::train) throws ConfigError.
-/// \returns the source; its info() throws ConfigError if `source` has fewer.
+/// \returns the source; its info() throws ConfigError if there are fewer than `rows` training rows.
 ComponentPtr<DataSource> sampled(ComponentPtr<DataSource> source, std::uint64_t rows,
                                  std::optional<std::uint64_t> seed);
 
