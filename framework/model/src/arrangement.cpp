@@ -7,14 +7,14 @@
 namespace privgrad::core {
 namespace {
 
-/// Returns a file's shape without leading extents of 1, if it has more extents than wanted.
+/// Removes leading extents of 1 from a file's shape, until no more than `wanted` extents remain.
 Shape without_ones(Shape shape, std::size_t wanted) {
   while (shape.size() > wanted && shape.front() == 1) shape.erase(shape.begin());
   return shape;
 }
 
-/// Returns the shape [height, width, channels] in whose order a layer reads values, if the layer's
-/// input is an image, flattened or not.
+/// Returns the shape [height, width, channels] of the image that a layer reads, flattened or not;
+/// nothing if the layer's input is not an image.
 std::optional<Shape> image_read_by(const Network& network, std::size_t node) {
   const std::vector<Shape> shapes = value_shapes(network);
   std::size_t value = inputs_of(network, node).front();
@@ -39,7 +39,7 @@ std::optional<Shape> extents_over_images(const Network& network, const Parameter
   return Shape{block.shape[0], (*image)[0], (*image)[1], (*image)[2]};
 }
 
-/// Returns the number that the model adds to an element of the file's tensor; -0 for none, because
+/// Returns the number that the model adds to an element of the file's tensor; if none, -0, because
 /// adding -0 changes nothing, not even the sign of 0.
 float added_to(const Match& match, std::size_t element) {
   return match.added == nullptr ? -0.0f : match.added->values[element % match.block->shape.back()];
@@ -62,7 +62,7 @@ std::optional<Arrangement> arrangement_of(const Network& network, const Paramete
     if (!images) return std::nullopt;
     extents = *images;
   }
-  // Views the tensors as rows along the first extent, or along the file's last if transposed.
+  // Rows lie along the first extent; in the file, along the last extent if transposed.
   const Shape row(extents.begin() + 1, extents.end());
   Shape row_in_file = row;
   if (how.channels_first) {

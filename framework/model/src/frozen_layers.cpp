@@ -78,7 +78,7 @@ void mark(const Manifest& manifest, const std::string& pattern,
                      listed(layers) + ", and last");
 }
 
-/// Returns the first node whose parameters another node shares; the number of nodes if none.
+/// Returns the first node whose parameters another node shares; else the number of nodes.
 std::size_t first_shared(const Network& network) {
   std::size_t first = network.nodes.size();
   for (const Node& node : network.nodes) first = std::min(first, node.shares.value_or(first));
@@ -129,7 +129,7 @@ void mark_targets(const Manifest& manifest, const Network& network, const std::s
 
 /// Appends node i of a network to a part of the network, under the same name.
 /// \param now  for each value of the network, the value's number in the part.
-/// \returns the number in the part of the node's output.
+/// \returns the number of the node's output in the part.
 std::size_t append_node(const Network& network, std::size_t i, const std::vector<std::size_t>& now,
                         Network& part) {
   Node node = network.nodes[i];

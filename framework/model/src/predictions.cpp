@@ -207,7 +207,6 @@ class OfClasses {
   std::vector<std::size_t> truth_, predicted_;
 };
 
-/// Sums over rows of tokens.
 struct NextTokens {
   double losses = 0.0, of_tokens = 0.0;
   std::size_t tokens = 0, right = 0, lost = 0;

@@ -85,9 +85,9 @@ std::string_view to_text(WeightsClaim claim);
 bool saw_protected_rows(const WeightsOrigin& origin);
 
 /// Returns the claim that applies to a manifest's weights. Weights of a model trained by PrivGrad
-/// are charged_in_account if the run's account paid for that model, and its parameters depend on no
-/// uncharged use of data. Weights that saw protected rows are not public, even if the manifest says
-/// so.
+/// are charged_in_account if the run's account paid for that model, and if the model's parameters
+/// depend on no uncharged use of data. Weights that saw protected rows are not public, even if the
+/// manifest says so.
 WeightsClaim claim_of(const Manifest& manifest, const WeightsFacts& weights);
 
 /// Returns the number of frozen layers at the beginning: all layers before the first trained or

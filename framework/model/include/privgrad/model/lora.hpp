@@ -34,8 +34,8 @@ struct TrainedTensor {
 /// followed by the transpose of A as a dense layer at each place).
 ///
 /// The layout lists all parameters of a run: adapters, and tensors that are themselves trained,
-/// layer by layer as in the network. Tensors that are not listed do not change. A layout without
-/// adapters lists the trained layers if later layers are frozen.
+/// layer by layer as in the network. Tensors that are not listed do not change. Networks without
+/// adapters have a layout, too, if a layer after the first trained layer is frozen.
 struct LoraLayout {
   std::vector<TrainedTensor> tensors;  ///< Consecutive, without gaps.
   double scale = 1.0;                  ///< alpha / rank.
@@ -48,7 +48,7 @@ struct LoraLayout {
   /// \param network  all parameters of the network.
   std::vector<float> beginning(std::span<const float> network, RandomStream& random) const;
 
-  /// Copies the trained tensors to their places, and adds the adapters; each product is computed in
+  /// Copies the trained tensors to their places, and adds the adapters; each element is computed in
   /// double and rounded once.
   /// \param trained  [parameters()].
   /// \param network  all parameters of the network; in: before training; out: merged.

@@ -16,13 +16,11 @@
 
 namespace privgrad::core {
 
-/// A component in a model file.
 struct SavedComponent {
   std::string name;  ///< Full, "privgrad.standardize:standardize".
   Value params;      ///< An object with every default filled in.
 };
 
-/// One transform of a model file, with its learnt values.
 struct SavedTransform {
   SavedComponent component;
   FittedTransform fitted;
@@ -57,7 +55,7 @@ std::vector<std::string> class_names(const ExampleShape& shape,
 /// \throws IoError "NAME: the error"; also for a file of a different version or program.
 ModelFile parse_model_file(std::string_view bytes, const std::string& name);
 
-/// \throws IoError as above, and if the file cannot be read.
+/// \throws IoError as parse_model_file(), and if the file cannot be read.
 ModelFile read_model_file(const std::filesystem::path& file);
 
 /// Checks that the tensors are exactly the network's and fitted values (F64) of these transforms.

@@ -52,8 +52,8 @@ struct Predictions {
   double loss_of(std::size_t row, float target) const;
 };
 
-/// Returns a program's outputs for examples in the form of the network's input; they are the same
-/// on any number of threads.
+/// Returns a program's outputs for examples in the form of the network's input: the same outputs on
+/// any number of threads.
 Predictions predict(const Outputs& program, const Network& network, const Dataset& data,
                     Executor& executor);
 

@@ -28,7 +28,7 @@ inline constexpr std::string_view kFittedPrefix = "preprocessing.";
 /// Returns "preprocessing.N.NAME".
 std::string fitted_name(std::size_t transform, std::string_view name);
 
-/// One tensor of a file.
+/// A header's entry for one tensor.
 struct TensorEntry {
   std::string type;                ///< Type of its numbers, in the format's notation: "F32".
   Shape shape;                     ///< Empty: a scalar. An extent may be 0.
@@ -52,7 +52,7 @@ inline constexpr std::size_t kMostTensorHeader = std::size_t{64} << 20;
 /// \throws IoError, whose message does not name the file.
 TensorHeader parse_tensor_header(std::string_view beginning, std::size_t file_bytes);
 
-/// A tensor of a file.
+/// A tensor of a file, with its values.
 struct StoredTensor {
   std::string name;                ///< UTF-8; not trusted.
   Shape shape;                     ///< Empty: a scalar.

@@ -11,7 +11,6 @@
 
 namespace privgrad::core {
 
-/// A layer with parameters.
 struct TrainableLayer {
   std::string name;  ///< "layers.4".
   std::size_t index = 0;
