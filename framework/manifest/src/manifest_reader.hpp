@@ -45,8 +45,8 @@ class ManifestReader {
   /// A manifest of a different version has different keys, so no other check makes sense.
   bool check_version();
   void read_root(Manifest& manifest);
-  /// With `utility`, returns the manifest with the number of steps with the smallest utility bound
-  /// in place of `auto`; otherwise unchanged. The bound is for dynamic noise if the schedule
+  /// With `utility`, replaces `auto` by the number of steps with the smallest utility bound;
+  /// otherwise returns the manifest unchanged. The bound is for dynamic noise if the schedule
   /// divides the budget by an influence, otherwise for uniform noise. This needs no data.
   Value with_steps(const Value& root, Manifest& manifest);
   /// Whether the noise schedule is derived from an influence (Schedule::influence()).

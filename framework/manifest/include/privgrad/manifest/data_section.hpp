@@ -14,7 +14,6 @@
 
 namespace privgrad::core {
 
-/// The section `data` of a manifest.
 struct DataSection {
   ComponentUse data;
   std::vector<ComponentUse> transforms;  ///< The transforms, in the order of the section.

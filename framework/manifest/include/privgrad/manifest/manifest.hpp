@@ -87,7 +87,7 @@ struct Augmentation {
 };
 
 /// Maps tensors of the model to their sources in the file of weights; nothing: the model itself
-/// initializes the tensor, whatever the file contains. The sources' blocks are empty.
+/// initializes the tensor, whatever the file contains. TensorSource::block is empty.
 using TensorNames = std::map<std::string, std::optional<TensorSource>>;
 
 /// The initial weights of a model: model.weights.

@@ -24,8 +24,6 @@ enum class Fault {
   manifest,          ///< ManifestError, 2.
 };
 
-/// Collects all problems of a manifest, so that they can be reported at once.
-///
 /// Marks of values that do not come from the file have the negative lines that new_origin()
 /// returns; 0 means a default.
 class ManifestProblems {
@@ -47,7 +45,8 @@ class ManifestProblems {
   /// Returns "FILE:LINE:COLUMN", the name of another origin, or the file's name for a default.
   std::string position(Mark mark) const;
 
-  /// \throws ManifestError, PrivacyError or IoError with one line per problem, sorted by place.
+  /// \throws ManifestError, PrivacyError or IoError with a line for each of the first 100 problems,
+  ///   sorted by place.
   void throw_if_any() const;
 
  private:
