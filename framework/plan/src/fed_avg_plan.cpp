@@ -39,7 +39,7 @@ void refuse_correlated(const Manifest& manifest, const Plan& plan) {
 }
 
 /// Refuses random allocation: a client that misses a round never makes some steps that it has paid
-/// for, and the rest of their epoch would need coins that no longer exist.
+/// for, and the rest of the epoch would need coins that no longer exist.
 void refuse_epochs(const Manifest& manifest, const Plan& plan) {
   if (!draw_epochs(plan.charges)) return;
   manifest.sampler.with_position([&] {
@@ -59,8 +59,8 @@ void take_larger(const std::vector<AccountantReport>& of_client,
   }
 }
 
-/// The batch size for the sampler of estimates in every round: the first step's batch size; empty
-/// if the sampler has its own, or if a target determines it.
+/// The batch size of the estimates in every round: the first step's; empty if the manifest gives
+/// none, or if a target determines it.
 std::vector<double> estimate_batch_size(const Manifest& manifest, std::uint64_t most_steps) {
   if (!manifest.batch_size.is_given()) return {};
   const ScheduleValues all =

@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kFrozenKey = "model.train";
 
-/// Enough rows that weights are rarely read, but so few that their outputs fit into a cache.
+/// Enough rows that weights are rarely read; few enough that outputs fit in the processor's cache.
 constexpr std::size_t kRowsOfFeatures = 256;
 
 /// Consecutive examples of a data set.

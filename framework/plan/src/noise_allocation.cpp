@@ -44,8 +44,8 @@ class MarginalCost {
   }
 
   /// The squared noise at which the cost decreases by `weight` per unit. A chord's slope is used as
-  /// the slope at the geometric mean of its ends, which is exact for a cost of c/square; between
-  /// two such points, interpolates with a power.
+  /// the slope at the geometric mean of its ends, which is exact for a cost proportional to
+  /// 1/square; between two such points, interpolates with a power.
   double square_at_slope(double weight) const {
     const std::size_t chords = hull_.size() - 1;
     const auto slope_of = [&](std::size_t i) { return slope(hull_[i], hull_[i + 1]); };
@@ -72,7 +72,7 @@ class MarginalCost {
 };
 
 /// The marginal cost of one charge. It is measured with several copies of the charge if one copy
-/// does not change the accountant's answer.
+/// raises the accountant's answer by less than 1 %.
 /// \param copies  in: the initial number; out: the number that was needed.
 double cost_of_one(const Charge& charge, std::vector<Charge> beside, double without,
                    const CostOfCharges& cost_of, std::size_t& copies) {

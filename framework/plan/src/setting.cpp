@@ -27,7 +27,6 @@
 namespace privgrad::core {
 namespace {
 
-/// The statistic that a transform requests.
 std::optional<StatisticRequest> request_of(const ComponentUse& use, const Transform& transform,
                                            const ExampleShape& shape) {
   const auto* asks = dynamic_cast<const BoundedStatistic*>(&transform);

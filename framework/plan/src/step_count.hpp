@@ -14,7 +14,7 @@ struct StepCount {
   std::vector<PlannedAuto> auto_values;  ///< The values that theorems chose.
 };
 
-/// \param made  not started; this function may start the sampler.
+/// \param made  the components, not started; this function may start the sampler.
 /// \throws ManifestError for `steps: auto` if no theorem chooses them.
 StepCount plan_step_count(const Manifest& manifest, const Setting& setting,
                           const OwnerSetting& owner, const Components& made);

@@ -13,7 +13,6 @@
 
 namespace privgrad::core {
 
-/// The values of the steps, and the charge of each.
 struct StepPlan {
   StepValues values;               ///< noise_multiplier: all zero without noise.
   std::vector<double> batch_size;  ///< The expected sizes, from the sampler.

@@ -19,7 +19,7 @@ class Lister {
  public:
   explicit Lister(const Manifest& manifest) : manifest_(manifest) {}
 
-  /// \param plan  null: it is not made yet.
+  /// \param plan  null if it is not made yet.
   std::vector<Unaccounted> list(const Setting& setting, const Plan* plan) {
     if (manifest_.noise_off)
       add("everything: noise is off", manifest_.position_of("privacy.noise"));

@@ -17,7 +17,7 @@ std::vector<Unaccounted> list_unaccounted(const Plan& plan, std::vector<Unaccoun
 /// an undeclared number of rows, or on the shape of rows if the source does not foresee it.
 /// \param foreseen  a setting whose `info` comes from foreseen_info(). It has a model if `info`
 ///   includes a shape, and weights if the manifest names any.
-/// \throws PrivacyError
+/// \throws PrivacyError for a refusal.
 void refuse_foreseen(const Manifest& manifest, const Setting& foreseen);
 
 /// The unaccounted uses of private rows in a federated run that follow from its manifest.

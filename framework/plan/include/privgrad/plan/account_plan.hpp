@@ -27,8 +27,8 @@ void require_account(const Manifest& manifest);
 /// The account that the manifest names, as statements describe it; nothing if it names none.
 std::optional<AccountFacts> account_facts(const Manifest& manifest);
 
-/// A reservation in the account that the manifest names, in the form of the first line of the run's
-/// ledger; null if it names none.
+/// A reservation in the manifest's account, as the first line of the run's ledger records it; null
+/// if the manifest names no account.
 nlohmann::json reservation_facts(const Manifest& manifest, const std::string& id);
 
 /// Settles a reservation at its full cost, after the last release of its run; a reservation that
@@ -64,7 +64,7 @@ class Reservation {
   /// The reservation, as the first line of the run's ledger records it.
   nlohmann::json facts() const;
 
-  /// Returns all of the reservation to the account, before begin(): nothing was charged to it.
+  /// Returns the whole reservation to the account. Only before begin(): nothing was charged to it.
   void give_back();
 
   /// Returns the unspent part of the reservation to the account, if the run was never resumed.

@@ -51,7 +51,7 @@ std::optional<AdaptiveNoisePlan> plan_adaptive_noise(const Manifest& manifest,
 /// \throws like plan_adaptive_noise().
 void check_adaptive_noise(const Manifest& manifest, const StepPlan& steps);
 
-/// Makes the budget the stated guarantee, because the final cost depends on the releases.
+/// States the budget as the guarantee, because the final cost depends on the releases.
 /// \param numbers  the numbers so far, for steps whose noise never changes.
 /// \returns the same numbers, but with the budget as epsilon and an event that costs the budget.
 PlanNumbers with_budget_as_guarantee(const Manifest& manifest, PlanNumbers numbers);

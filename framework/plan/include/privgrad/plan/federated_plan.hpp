@@ -14,7 +14,6 @@
 
 namespace privgrad::core {
 
-/// One client of a federated run.
 struct ClientPlan {
   /// The steps of the client and their cost; clients with the same number of examples share a plan.
   std::shared_ptr<const Plan> plan;

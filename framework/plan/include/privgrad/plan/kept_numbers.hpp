@@ -54,7 +54,7 @@ class KeptNumbers {
   std::string schedules_text() const;
 
  private:
-  /// The schedule of a run, or of one of its participants, which may have other learning rates.
+  /// The values of one schedule. Server and clients may have different learning rates.
   struct Schedule {
     std::string slot;
     std::uint64_t steps = 0;

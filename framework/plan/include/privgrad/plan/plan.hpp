@@ -44,7 +44,6 @@ struct Unaccounted {
   std::string remedy = {};  ///< How to avoid the entry: "use KEY: ...".
 };
 
-/// One accountant's answer about the run.
 struct AccountantReport {
   std::string name;  ///< As the manifest writes it: "zcdp".
   PrivacyAnswer epsilon;

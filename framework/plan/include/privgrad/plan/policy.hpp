@@ -75,12 +75,12 @@ struct RunForPolicy {
 /// Describes a run for refusal().
 /// \param data  the source to be read; null: the process has no data.
 /// \param plan  null if it is not made yet.
-/// \param server  as above.
+/// \param server  RunForPolicy::server.
 RunForPolicy run_for_policy(const Manifest& manifest, const ComponentUse* data,
                             const Plan* plan = nullptr,
                             std::optional<std::string> server = std::nullopt);
 
-/// Whether a policy allows a run, as far as the run is known; nothing else decides this.
+/// Whether a policy allows a run, as far as the run is known. No other code decides this.
 /// \returns the refusal, one line "FILE:LINE: error: RULE: what the run has, what is allowed";
 ///   nothing if the policy allows the run.
 std::optional<std::string> refusal(const Policy& policy, const RunForPolicy& run);
@@ -112,7 +112,7 @@ void obey_policies(const Manifest& manifest, const ComponentUse* data, const Pla
 void obey_policies_unprotected(const Manifest& manifest, const std::string& use);
 
 /// Refuses a plugin that a run uses without naming it in its manifest, such as a --cluster plugin.
-/// \throws like the other overload.
+/// \throws PolicyError; errors of policies_in_force().
 void obey_policies(const PluginIdentity& plugin);
 
 }  // namespace privgrad::core

@@ -65,8 +65,8 @@ struct Setting {
   std::map<std::string, std::string> model_files;
   /// The initial weights; null without weights, or if the setting was made from recorded facts.
   std::shared_ptr<const InitialWeights> initial;
-  /// The trained layers, the only ones that programs, sums, noise and optimizers receive. Their
-  /// input is the data's features, or the outputs of the frozen layers.
+  /// The trained layers. Programs, sums, noise and optimizers receive no others. Their input is the
+  /// data's features, or the outputs of the frozen layers.
   Network network;
   /// Adapters of these layers, and which of their tensors are trained; if absent: all are trained,
   /// without adapters.

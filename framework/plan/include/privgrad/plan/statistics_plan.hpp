@@ -101,7 +101,6 @@ std::vector<PlannedStatistic> plan_statistics(const Manifest& manifest, const Se
 /// The charges of the statistics, in order: the first lines of the ledger.
 std::vector<Charge> charges_of(const std::vector<PlannedStatistic>& statistics);
 
-/// The report as the plan states it.
 nlohmann::json to_json(const PlannedReport& planned);
 
 }  // namespace privgrad::core
