@@ -15,12 +15,12 @@
 
 namespace privgrad::core {
 
-/// The facts about a round, as written to its line of rounds.jsonl.
+/// The facts about a round, for its line of rounds.jsonl.
 struct Round {
   std::uint64_t number = 0;
   std::uint64_t local_iterations = 0;
   std::uint64_t clients = 0, dropped = 0, stragglers = 0;
-  /// The number of clients that came too early or too often; absent without such a rule.
+  /// The number of clients that came too early or too often; nothing without such limits.
   std::optional<std::uint64_t> refused{};
   std::uint64_t bytes_down = 0, bytes_up = 0;
   LossEstimates estimates;
@@ -50,8 +50,8 @@ struct RoundTotals {
 
 nlohmann::json to_json(const LossEstimates& estimates);
 
-/// The members about participation of a round's line or of the summary. A run may only write them
-/// if it may show participation.
+/// The members of a round's line, or of the summary, that reveal participation; for runs that may
+/// show it.
 nlohmann::json participation_json(const Round& round);
 nlohmann::json participation_json(const RoundTotals& totals);
 
@@ -75,12 +75,11 @@ class AskedRule {
   /// \param rule  a started rule, which outlives this; null if there is no rule.
   explicit AskedRule(AdaptiveLocalIterations* rule) : rule_(rule) {}
 
-  /// \returns the rule's answer.
   std::uint64_t next(const FederatedProgress& progress);
 
   void save(StateWriter& out) const;
   /// \param who  the rule's name in errors.
-  /// \throws PluginError if the rule answers differently than before; IoError
+  /// \throws PluginError if the rule answers differently than before; IoError for an invalid state.
   void restore(StateReader& in, const std::string& who);
 
  private:

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Leaves out the filter of an account, which each site chooses.
+/// The hash of the plugins, except for the filter of an account, which each site chooses.
 std::string hash_of_plugins(const Manifest& manifest) {
   Manifest shared = manifest;
   shared.account.reset();

@@ -16,7 +16,6 @@
 
 namespace privgrad::core {
 
-/// A client's task in a round.
 struct ClientTask {
   std::uint32_t client = 0;
   std::uint64_t steps = 0;  ///< Above 0.
@@ -34,7 +33,7 @@ struct ClientTask {
 class SharedRounds {
  public:
   /// Compares the processes, and lets the others make the same plan.
-  /// \param cluster  outlives this, like the following arguments.
+  /// \param cluster  outlives this, as do the other arguments.
   /// \throws ConfigError naming a process that differs.
   SharedRounds(Cluster& cluster, const Plan& plan, const RunOptions& options, const RunData& data,
                Executor& executor);

@@ -15,9 +15,9 @@ namespace privgrad::core {
 /// clipped sum computed and released. A step that exceeds the budget ends the run with the current
 /// model, before the step touches the data.
 ///
-/// With a state folder, the run saves checkpoints there (CheckpointFolder), and until it is
-/// finished its directory contains resume.json with the name of its folder. The results are the
-/// same as without checkpoints, even if the run is killed and resumed: docs/resume.md.
+/// With a state folder, the run saves checkpoints there (CheckpointFolder). Until the run ends, its
+/// directory contains resume.json with the checkpoint folder's name. The results are the same as
+/// without checkpoints, even if the run is killed and resumed: docs/resume.md.
 /// \throws IoError, NumericError, PluginError, PrivacyError; a run that throws leaves its ledger.
 ///   When resumed: ConfigError if the run is finished, PrivacyError if it cannot continue as
 ///   without the interruption.

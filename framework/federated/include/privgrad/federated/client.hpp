@@ -45,7 +45,7 @@ class WorkbenchPool {
 class Client {
  public:
   /// \param number  the number of the client, 0-based.
-  /// \param data  all training examples; the client reads only its own. References outlive it.
+  /// \param data  all training examples; only its own are read. References outlive the client.
   /// \param keys  the keys of the run; see key_of(). Keys change only between rounds.
   /// \param second_look  as TrainerSetting::second_look.
   /// \param leader  as TrainerSetting::leader, for the client's steps and estimates.

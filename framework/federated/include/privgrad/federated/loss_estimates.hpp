@@ -74,7 +74,7 @@ struct LossEstimates {
 /// other optimizers the model does not reveal the mean of the gradients, and these estimates are
 /// less meaningful. The estimates cost nothing with any optimizer.
 ///
-/// `private`. From the noisy changes of the losses, a_i and b_i, with D_i = w'_i - w:
+/// `private`. From the noisy loss_changes a_i and b_i, with D_i = w'_i - w:
 ///
 ///     lipschitz      |sum_i p_i a_i / |D_i||
 ///     convexity      sum_i p_i 4 b_i / |D_i|^2   second difference of the loss on that path

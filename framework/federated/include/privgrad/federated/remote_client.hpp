@@ -12,7 +12,6 @@
 
 namespace privgrad::core {
 
-/// The options of a client that is a separate program.
 struct RemoteClientOptions {
   std::uint32_t number = 0;  ///< The number of the client, 0-based.
   /// The folder for its part in one run, with its ledger and the files whose hashes are in the
@@ -47,10 +46,10 @@ struct RemoteClientOptions {
 /// - A directory takes part in one run. A second run would cost its epsilon again, and only the
 ///   owner of the examples may decide this, not the server.
 /// - If its manifest names an account, the first order reserves the cost of the whole plan there,
-///   or is refused. All of it counts as spent: the server, which has seen the releases, chose when
-///   they end, and a program that begins anew for each order cannot exclude that a copy continues.
-///   A copy of its state and directory that is continued elsewhere makes releases of its own, for
-///   which the account counts the plan only once: no program can see such a copy.
+///   or is refused. The whole reservation counts as spent: the server, which has seen the releases,
+///   chose when they end, and a program that begins anew for each order cannot exclude that a copy
+///   continues. A copy of its state and directory that is continued elsewhere makes releases of its
+///   own, for which the account counts the plan only once: no program can see such a copy.
 ///
 /// Threads: calls never overlap. Only one program at a time uses a directory (its ledger is
 /// locked).
@@ -68,7 +67,7 @@ class RemoteClient {
   RemoteClient(const RemoteClient&) = delete;
   RemoteClient& operator=(const RemoteClient&) = delete;
 
-  /// The client's introduction to the server before a run. Public: common_ground_of(), "facts"
+  /// The client's introduction to the server before a run, all public: common_ground_of(), "facts"
   /// (PublicFacts), "client".
   nlohmann::json introduction() const;
 
@@ -76,7 +75,7 @@ class RemoteClient {
   /// \param order  not trusted.
   /// \returns the answer for the server.
   /// \throws ConfigError for a text that is not an order, or is an order of another run;
-  ///   PrivacyError for an order that is refused. Nothing has changed then. Otherwise as
+  ///   PrivacyError for an order that is refused. Nothing has changed then. Also as
   ///   Client::train().
   std::string answer(const std::string& order);
 

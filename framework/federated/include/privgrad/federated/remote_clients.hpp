@@ -41,7 +41,7 @@ class RemoteClients {
 
 /// The facts on which server and clients must agree before anything is charged: "protocol",
 /// "program", "plugins" and "manifest", without its section `data` and its `privacy.account`,
-/// because each client has its own data, and may have an account of them.
+/// because each client has its own data, and may have an account for it.
 nlohmann::json common_ground_of(const Manifest& manifest);
 
 }  // namespace privgrad::core
