@@ -36,7 +36,7 @@ struct PlannedTransform {
 ///   fitted; null: such a transform is refused.
 /// \returns the values that the transform has learnt.
 /// \throws PluginError if the number, the targets or the order of the examples changed, or if their
-///   shape or the Statistic differs from the plan; ManifestError if there is no required teacher.
+///   shape or the Statistic differs from the plan; ManifestError if a required teacher is null.
 FittedTransform apply_transform(const ComponentUse& use, const PlannedTransform& planned,
                                 RunData& data, Executor& executor, const FeatureCache* cache,
                                 Teacher* teacher);
@@ -52,7 +52,7 @@ FittedTransform apply_transform(const ComponentUse& use, const PlannedTransform&
 /// \param teacher  the same as for apply_transform().
 /// \returns the values that the transform has learnt, as fitted_of() returns them.
 /// \throws PluginError as fitted_of(), or if the Statistic differs from the plan; ConfigError if
-///   there is no required teacher.
+///   a required teacher is null.
 FittedTransform learn(const ComponentUse& use, const PlannedTransform& planned,
                       Transform& transform, Dataset& train, Teacher* teacher);
 
