@@ -96,7 +96,7 @@ bool can_be_adapted(const Network& network, std::size_t i) {
           std::holds_alternative<Embedding>(layer));
 }
 
-/// Marks the layers that a pattern of model.lora.targets names, either the layers or their weights.
+/// Sets is_adapted for layers that a pattern of model.lora.targets names, or whose weight it names.
 void mark_targets(const Manifest& manifest, const Network& network, const std::string& pattern,
                   std::vector<TrainableLayer>& layers) {
   std::string others;
