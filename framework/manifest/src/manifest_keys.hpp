@@ -23,8 +23,8 @@ struct Slot {
   std::string_view doc;
 };
 
-/// One object of a manifest that the framework itself reads, with its own keys, which are declared
-/// once for both checking and the JSON Schema.
+/// One object of a manifest that the framework itself reads. Its keys are declared once, for both
+/// checking and the JSON Schema.
 struct Section {
   std::string_view key;  ///< "" for the manifest as a whole.
   std::string_view doc;

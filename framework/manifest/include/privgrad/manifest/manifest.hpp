@@ -93,7 +93,7 @@ using TensorNames = std::map<std::string, std::optional<TensorSource>>;
 /// The initial weights of a model: model.weights.
 struct WeightsUse {
   std::filesystem::path file;  ///< Absolute.
-  /// Whether the manifest declares that no private row affected the weights without a charge.
+  /// Whether the manifest declares that the weights used none of the run's private rows uncharged.
   bool is_public = false;
   TensorNames names;  ///< model.weights.map.
 };
