@@ -34,7 +34,7 @@ BesideCharges charges_beside(const std::optional<AdaptiveNoisePlan>& noise_adapt
 
 /// The ledger adds up charges in the order of the releases, so with releases between the steps, its
 /// sum may differ from the plan's by rounding errors. A calibrated scale was proved to meet the
-/// budget when it was found, so a repeated plan need not prove this again. If the noise is given,
+/// budget when it was found, so a repeated plan does not prove this again. If the noise is given,
 /// the budget determines the number of steps, which is the same in every repetition.
 std::optional<double> target_of(const Manifest& manifest, bool has_charges_between,
                                 bool is_calibrated_before) {

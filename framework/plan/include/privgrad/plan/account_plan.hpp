@@ -53,18 +53,18 @@ class Reservation {
 
   /// Must be called before the run opens its ledgers.
   /// \param bound  identifies the inputs of the run, as in DataAccount::begin().
-  /// \throws PrivacyError if another run has begun with this reservation; IoError.
+  /// \throws as DataAccount::begin().
   void begin(const std::string& bound) { account_.begin(id_, bound); }
 
   /// Must be called before a resumed run opens its ledgers. From then on nothing is returned to the
   /// account, because copies of the run's state may be resumed too.
-  /// \throws PrivacyError if the reservation was settled, or pays for other inputs; IoError.
+  /// \throws as DataAccount::resume().
   void resume(const std::string& bound) { account_.resume(id_, bound); }
 
   /// The reservation, as the first line of the run's ledger records it.
   nlohmann::json facts() const;
 
-  /// Returns the whole reservation to the account. Only before begin(): nothing was charged to it.
+  /// Returns the whole reservation to the account. Only before begin(), while nothing is charged.
   void give_back();
 
   /// Returns the unspent part of the reservation to the account, if the run was never resumed.

@@ -89,7 +89,7 @@ struct PlanNumbers {
   std::vector<double> influence;
   /// Whether the influence was computed from private rows without a charge.
   bool influence_is_unaccounted = false;
-  /// Whether the steps' total cost depends only on the sum of 1/sigma^2 over their noise.
+  /// Whether the steps' total cost depends only on the sum of 1 / noise_multiplier^2.
   bool costs_inverse_square = false;
   /// The multiplier of uniform noise with the same guarantee, by the same accountant. Absent
   /// without influence or target, and for correlated noise, whose effects do not add up.

@@ -106,7 +106,7 @@ class PolicyError : public PrivacyError {
 void obey_policies(const Manifest& manifest, const ComponentUse* data, const Plan* plan = nullptr,
                    const std::optional<std::string>& server = std::nullopt);
 
-/// Refuses to use rows without noise or a charge wherever a policy in force has a rule for them.
+/// Refuses to use rows without noise or a charge if a policy in force has a rule for these rows.
 /// \param use  a clause for the refusal: "an audit trains on the rows without a charge".
 /// \throws PolicyError; errors of policies_in_force().
 void obey_policies_unprotected(const Manifest& manifest, const std::string& use);
