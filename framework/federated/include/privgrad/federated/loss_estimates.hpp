@@ -97,7 +97,7 @@ class LossEstimator {
 
   /// Saves the values of the last round, on which the next estimates depend.
   void save(StateWriter& out) const;
-  /// \throws IoError
+  /// \throws IoError for an invalid state.
   void restore(StateReader& in);
 
  private:

@@ -59,8 +59,7 @@ class RemoteClient {
   /// \param own  the source of this client's own examples; null: the manifest's data contains the
   ///   examples of all clients, and this client uses its share of the partition.
   /// \throws ConfigError, PrivacyError for a run whose clients cannot be separate programs, or that
-  ///   this client or a policy of its site does not accept; IoError for data or state that cannot be
-  ///   read.
+  ///   this client or a policy of its site does not accept; IoError for unreadable data or state.
   RemoteClient(const Manifest& manifest, const ComponentUse* own,
                const RemoteClientOptions& options);
   ~RemoteClient();
