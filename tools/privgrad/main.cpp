@@ -179,8 +179,8 @@ int main(int argc, char** argv) {
   // If a file exceeds the size limit, the write fails, as on a full disk, instead of ending the
   // process.
   std::signal(SIGXFSZ, SIG_IGN);
-  // Each step allocates and frees the same hundreds of megabytes. Without this the kernel takes the
-  // pages back and clears them again in every step: a tenth of a transformer's step time.
+  // Each step allocates and frees the same hundreds of megabytes. Without these settings, the
+  // kernel takes the pages back and clears them in every step: a tenth of a transformer's step.
   constexpr int kKept = 1 << 30;  // bytes
   mallopt(M_MMAP_THRESHOLD, kKept);
   mallopt(M_TRIM_THRESHOLD, kKept);

@@ -5,9 +5,9 @@
 
 namespace privgrad::tool {
 
-/// Whether the call is about a shared budget file; do_account_file() carries it out: --open creates
-/// the file, --ledger shows it, and --close settles the reservation that a killed run left open.
 bool is_about_account_file(const Arguments& arguments);
+/// Carries out a call about a shared budget file: --open creates the file, --ledger shows it, and
+/// --close settles the reservation that a killed run left open.
 int do_account_file(const Arguments& arguments);
 
 }  // namespace privgrad::tool

@@ -9,7 +9,6 @@
 
 namespace privgrad::tool {
 
-/// Returns the options --accountant and --adjacency.
 Option accountant_option();
 Option adjacency_option();
 
@@ -19,7 +18,8 @@ Adjacency adjacency_of(const Arguments& arguments);
 using api::AccountantCall;
 
 /// Returns the accountant that --accountant and --adjacency select.
-/// \throws ConfigError for an unknown accountant, parameters that do not fit it, or no adjacency.
+/// \throws ConfigError for an unknown accountant or adjacency, or parameters that do not fit;
+///   UsageError without --accountant.
 AccountantCall accountant_call(const Arguments& arguments, const Catalog& catalog);
 
 /// The numbers from `low` to `high`; each end belongs to the interval only if its flag says so.

@@ -33,7 +33,7 @@ struct Asked {
 };
 
 /// Parses "mpi" or "{kind: mpi, timeout_seconds: 60}".
-/// \throws ConfigError
+/// \throws ConfigError for any other text.
 Asked asked_cluster(const std::string& text) {
   std::vector<Problem> problems;
   const std::optional<Value> section = core::parse_yaml(text, problems);
@@ -83,8 +83,8 @@ std::size_t launcher_says(const char* variable) {
 }
 
 /// Returns the number of processes that the launcher has started together, including this one; 1
-/// without a launcher. Knows Open MPI, launchers with PMI such as MPICH, MVAPICH2, and Slurm, whose
-/// SLURM_NTASKS and SLURM_PROCID are also set in a batch script, which is one process.
+/// without a launcher. Knows Open MPI, MPICH and other launchers with PMI, MVAPICH2 and Slurm. Does
+/// not read SLURM_NTASKS, which is also set in a batch script, which is one process.
 std::size_t launched_together() {
   std::size_t most = 1;
   for (const char* variable :

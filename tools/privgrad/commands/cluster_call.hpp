@@ -21,9 +21,8 @@ struct RequestedCluster {
   bool is_local = false;  ///< Whether the user asked for a single process.
 };
 
-/// Refuses to run in a process that a launcher started together with others, unless all of them
-/// share the work: otherwise each would make and release the whole run by itself.
-/// \throws ConfigError
+/// \throws ConfigError in a process that a launcher started together with others, unless all of
+///   them share the work: otherwise each would make and release the whole run by itself.
 void check_launched(const RequestedCluster& processes);
 
 /// Makes the cluster that --cluster names, with its parameters. Any plugin found may provide it,

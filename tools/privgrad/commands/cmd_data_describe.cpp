@@ -143,8 +143,8 @@ WantedSource file_source(const fs::path& file, const Value& given) {
   return wanted;
 }
 
-/// Makes `folder` the only folder that the data source `dataset` searches. The rule for file names
-/// is thus only in that source.
+/// Makes `folder` the only folder that the data source `dataset` searches, so that only this source
+/// knows the rule for file names.
 WantedSource folder_source(const fs::path& folder) {
   const fs::path whole = fs::canonical(folder);
   const auto is_idx = [](const fs::directory_entry& entry) {
@@ -169,7 +169,7 @@ WantedSource wanted_source(const std::string& what, const Value& given) {
   return {"dataset", object("name", Value(what)), {}};
 }
 
-/// Returns the parameters given by --set KEY=VALUE, applied to the top level of the data source.
+/// Returns the parameters of the data source that --set KEY=VALUE gives.
 Value given_params(const std::vector<std::string>& settings) {
   Value params{Value::Object{}};
   for (const std::string& setting : settings) {

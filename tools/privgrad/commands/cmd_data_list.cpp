@@ -44,7 +44,7 @@ std::string rows_text(std::uint64_t train, std::uint64_t test) {
   return std::to_string(train) + " + " + std::to_string(test);
 }
 
-/// Returns the folder, with the numbers of examples if these differ from the published ones.
+/// Returns the folder, with the numbers of examples if they differ from the published numbers.
 std::string place(const Row& row) {
   if (!row.here) return "no";
   const bool all = row.here->train_rows == row.dataset->train_rows &&

@@ -98,7 +98,7 @@ std::string components_of(const Catalog& catalog, const PluginIdentity& plugin) 
   return names;
 }
 
-/// Returns one line for each of the plugin's components whose bare name does not refer to it.
+/// Returns one line for each component of the plugin whose bare name does not refer to the plugin.
 std::string taken_names(const Catalog& catalog, const PluginIdentity& plugin) {
   std::string lines;
   for (const Component* component : catalog.loaded()) {
@@ -127,7 +127,7 @@ std::vector<host::ClaimedName> with_names_of(const PluginIdentity& plugin, const
   return claims;
 }
 
-/// \throws UsageError, IoError
+/// \throws UsageError if a file is there and must not be replaced; IoError if a folder is there.
 void check_place(const fs::path& target, bool replaces) {
   const fs::file_status status = fs::symlink_status(target);
   if (fs::is_directory(status)) throw IoError(target.string() + ": is a folder, not a plugin");

@@ -105,7 +105,7 @@ fs::perms usual_permissions() {
 }
 
 /// \returns the folder's path without a trailing slash.
-/// \throws IoError if the path exists.
+/// \throws IoError if the path exists and is not an empty folder.
 fs::path free_place(const std::string& folder) {
   fs::path place = fs::absolute(folder).lexically_normal();
   if (place.filename().empty()) place = place.parent_path();

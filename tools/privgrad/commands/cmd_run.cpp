@@ -164,7 +164,7 @@ int show(const core::Plan& plan, const core::RunResult& result, const Arguments&
 
 /// Checks that the plugin that carries private sums between processes has passed its tests or is
 /// allowed explicitly, and that the site allows it.
-/// \throws PrivacyError
+/// \throws PrivacyError if not.
 void check_tested(const core::Manifest& manifest, const RequestedCluster& processes) {
   if (processes.plugin == nullptr) return;
   if (const auto why = core::why_refused(manifest, *processes.plugin)) throw PrivacyError(*why);
@@ -194,7 +194,7 @@ int do_resume(const Arguments& arguments) {
   options.directory = arguments.text("resume");
   options.resume = true;
   options.finish = arguments.has("finish");
-  // The process was killed, or the disk was full, between the summary and the page.
+  // The earlier process was killed, or the disk was full, between the summary and the page.
   if (fs::exists(options.directory / "summary.json") &&
       !fs::exists(options.directory / "report.html"))
     write_result_page(options.directory, "run");

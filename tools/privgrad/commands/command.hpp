@@ -22,7 +22,6 @@ inline void print_answer(const Arguments& arguments, const nlohmann::json& docum
   print(text);
 }
 
-/// Each command is defined in its own file cmd_*.cpp.
 Command run_command();
 Command plan_command();
 Command ablate_command();

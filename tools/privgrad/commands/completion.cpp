@@ -119,7 +119,7 @@ std::string offer(const Option& option) {
 /// Whether the option takes its value from the next word.
 bool takes_word(const Option& option) { return !option.value.empty() && !option.implied; }
 
-/// Returns the first words, in the order of help, each with the possible second words.
+/// Returns the commands' first words, in the order of help, each with the possible second words.
 std::vector<std::pair<std::string, std::vector<std::string>>> groups(
     const std::vector<Command>& commands) {
   std::vector<std::pair<std::string, std::vector<std::string>>> out;

@@ -1,4 +1,4 @@
-// Generates the completion scripts for bash and zsh from the tables of commands.
+// Generates the completion scripts for bash and zsh from the tables by which calls are parsed.
 #pragma once
 
 #include <string>
@@ -8,8 +8,6 @@
 
 namespace privgrad::tool {
 
-/// \returns a script that completes the program's command line, generated from the tables by which
-///   the program also parses it.
 std::string bash_completion(const std::vector<Command>& commands);
 std::string zsh_completion(const std::vector<Command>& commands);
 

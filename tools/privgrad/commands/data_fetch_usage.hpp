@@ -5,8 +5,6 @@
 
 namespace privgrad::tool {
 
-/// Returns the syntax of `data fetch`. Two programs use it: privgrad explains and checks the call,
-/// and the companion program downloads.
 Usage data_fetch_usage();
 
 /// The largest --timeout, in seconds.

@@ -11,7 +11,6 @@
 
 namespace privgrad::tool {
 
-/// A data source that was made without a manifest.
 struct OpenedSource {
   std::string kind;
   ComponentPtr<DataSource> source;
@@ -21,7 +20,7 @@ struct OpenedSource {
 };
 
 /// \param params  an object without `kind`.
-/// \throws ConfigError that names the parameters that do not fit.
+/// \throws ConfigError for an unknown kind or unfitting parameters, which the message names.
 OpenedSource open_source(const Catalog& catalog, const std::string& kind, const Value& params);
 
 }  // namespace privgrad::tool

@@ -55,7 +55,7 @@ std::string bytes_of(const core::ModelFile& model, const fs::path& file) {
   return bytes;
 }
 
-/// Returns the tensors of the output layer if the folder's model lacks that layer; otherwise "".
+/// Returns the output layer as a safetensors file if the folder's model lacks it; otherwise "".
 /// \param lacking  the blocks that the folder's file lacks.
 std::string output_layer(const core::ModelFile& model, const std::vector<std::size_t>& lacking) {
   const Network& whole = model.network;

@@ -7,13 +7,13 @@
 namespace privgrad::tool {
 
 /// `export --format huggingface`.
-/// \throws ConfigError for a model whose training did not begin from such a folder; IoError if a
-///   file cannot be read or written, or the folder's weights have changed since the run;
-///   PrivacyError as api::check_is_over().
+/// \throws ConfigError for a model whose training did not begin from a public model's folder;
+///   IoError if a file cannot be read or written, or the folder's weights have changed since the
+///   run; PrivacyError as api::check_is_over().
 void export_folder(const Arguments& arguments);
 
-/// `export --format state_dict`: the file of model.weights with the trained values, in its order.
-/// \throws ConfigError for a model that did not begin from a file, otherwise as above.
+/// `export --format state_dict`: the file of model.weights, with the trained values in its order.
+/// \throws ConfigError for a model that did not begin from a file; otherwise as export_folder().
 void export_state_dict(const Arguments& arguments);
 
 }  // namespace privgrad::tool

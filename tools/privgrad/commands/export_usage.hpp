@@ -7,8 +7,6 @@
 
 namespace privgrad::tool {
 
-/// Returns the syntax of `export`. Two programs use it: privgrad explains and checks the call, and
-/// the companion program writes the file.
 Usage export_usage();
 
 /// \throws UsageError if the call requests an unknown format or names no output file.

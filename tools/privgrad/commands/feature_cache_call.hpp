@@ -21,11 +21,10 @@ Option cache_folder_option();
 /// Returns the named folder, or the user's cache folder (XDG Base Directory Specification).
 /// \param option  "cache" or "dir"; if it is not given, or has no value: the user's cache folder.
 /// \returns an absolute path.
-/// \throws UsageError if there is no such folder.
+/// \throws UsageError if no folder is named and the user has no cache folder.
 std::filesystem::path feature_folder(const Arguments& arguments, const std::string& option);
 
-/// Returns the feature cache of a run. Its notes go to standard error. \returns null without
-/// --cache.
+/// Returns the feature cache of a run, whose notes go to standard error; null without --cache.
 std::unique_ptr<const core::FeatureCache> requested_cache(const Arguments& arguments);
 
 /// Returns text like "3 files, 12.3 MB".

@@ -39,16 +39,16 @@ struct KnownDataset {
 
 /// Returns the built-in data sets or, if the environment variable PRIVGRAD_DATASETS names a JSON
 /// file of the same format, the data sets in that file.
-/// \throws IoError, ConfigError that names the file and the mistake in it.
+/// \throws IoError if the file cannot be read; ConfigError with the file and the mistake in it.
 std::vector<KnownDataset> known_datasets();
 
 /// \param source  the name of the text in errors.
 /// \param local_http  whether addresses on this machine may use plain http.
-/// \throws ConfigError
+/// \throws ConfigError with `source` and the mistake in the text.
 std::vector<KnownDataset> datasets_from_json(std::string_view text, const std::string& source,
                                              bool local_http);
 
-/// \throws ConfigError that suggests the nearest name.
+/// \throws ConfigError with the nearest name if there is no such data set.
 const KnownDataset& find_dataset(const std::vector<KnownDataset>& datasets,
                                  const std::string& name);
 

@@ -25,7 +25,6 @@ std::string shown(std::string_view line) {
   return text;
 }
 
-/// Calls `body` with each line.
 template <class Body>
 void each_line(std::string_view text, const Body& body) {
   while (!text.empty()) {

@@ -20,12 +20,13 @@ using api::ModelCall;
 std::vector<Option> model_call_options();
 
 /// Reads the model and the rows: the rows of --data, or the test rows of the run.
-/// \param catalog  must outlive the call. \param keep  the columns to copy to the output.
-/// \throws UsageError, ConfigError, IoError
+/// \param catalog  must outlive the result.
+/// \param keep  the columns to copy to the output.
+/// \throws UsageError for a wrong --threads; errors of api::open_model_call().
 ModelCall open_model_call(const Arguments& arguments, const Catalog& catalog,
                           std::vector<std::string> keep = {});
 
-/// Shows on a terminal the number of processed rows.
+/// Returns a function that shows the number of processed rows on a terminal.
 /// \param status  must outlive the result.
 std::function<void(std::size_t)> row_display(const ModelCall& call, StatusLine& status, bool quiet);
 

@@ -8,11 +8,10 @@
 
 namespace privgrad::tool {
 
-/// Returns the output of `privgrad plan` for people.
 std::string plan_page(const core::Plan& plan);
 
-/// Returns the values as a row of at most `width` characters of different heights; with `utf8` made
-/// of block elements, otherwise of ASCII. Empty if all values are equal.
+/// Returns the values as a row of at most `width` characters of different heights: block elements
+/// if `utf8`, otherwise ASCII. Empty if all values are equal.
 std::string sparkline(std::span<const double> values, std::size_t width, bool utf8);
 
 }  // namespace privgrad::tool

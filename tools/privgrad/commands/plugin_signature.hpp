@@ -10,7 +10,8 @@ namespace privgrad::tool {
 /// Returns the path FILE.sig.
 std::filesystem::path signature_of(const std::filesystem::path& plugin);
 
-/// \returns the text of a signature of that file, made with that key.
+/// \param key  the file of the secret key.
+/// \returns the text of a signature of `plugin`.
 std::string sign_plugin(const std::filesystem::path& plugin, const std::filesystem::path& key);
 
 /// \param content  the file to check, which may be a copy.

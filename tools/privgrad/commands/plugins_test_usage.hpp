@@ -5,8 +5,6 @@
 
 namespace privgrad::tool {
 
-/// Returns the syntax of `plugins test`. Two programs use it: privgrad explains and checks the
-/// call, and the companion program examines the plugin.
 Usage plugins_test_usage();
 
 /// \throws IoError if there is no such file; UsageError if its name is not a plugin's.

@@ -7,11 +7,11 @@
 
 namespace privgrad::tool {
 
-/// Prints the summary of a finished run for people.
-/// \throws IoError
+/// \throws IoError if standard output cannot be written.
 void print_run_report(const core::Plan& plan, const core::RunResult& result);
 
-/// Warns on standard error if the guarantee is weak.
+/// Warns on standard error if the guarantee is weak; in research mode, also shows the data source's
+/// remarks.
 void warn_of(const core::Plan& plan);
 
 /// Lists in one line all results that were computed from private rows without a charge; "nothing"

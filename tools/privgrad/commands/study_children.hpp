@@ -21,12 +21,12 @@ class StudyChildren {
       : plan_(plan), arguments_(arguments) {}
 
   /// \param number  identifies the run in wait(); each number may be used only once.
-  /// \throws IoError
+  /// \throws IoError if no process can be created.
   void start(std::size_t number, const OpenRun& run, RunPlace place);
   std::size_t running() const noexcept { return runs_.running(); }
-  /// Waits like ChildRuns.
+  /// Waits like ChildRuns::wait().
   /// \returns the runs that have ended. The private state of failed runs has been deleted, so the
-  ///   next call of the study begins these runs anew; their noise is seeded.
+  ///   next call of the study begins these runs anew, with the same seeded noise.
   std::vector<ChildRuns::Ended> wait(int most_ms);
   /// Asks the runs to end after their current step, so that the next call of the study can resume
   /// them. Runs that take too long are killed.

@@ -14,8 +14,8 @@ namespace privgrad::tool {
 class StudyProgress {
  public:
   /// \param runs  the number of all runs.
-  /// \param done  how many of them were made before this call.
-  /// \param work  the estimated seconds of computation for the others.
+  /// \param done  the number of runs that were made before this call.
+  /// \param work  the estimated seconds of computation for the remaining runs.
   StudyProgress(std::size_t runs, std::size_t done, double work, bool quiet);
   void started(const std::string& run);
   /// \param outcome  such as "test_accuracy 0.9512 in 1.2 s".

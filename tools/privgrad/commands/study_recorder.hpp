@@ -1,4 +1,4 @@
-// Counts the finished and failed runs of a study during one call.
+// Counts the finished and failed runs of a study during one call, and shows the progress.
 #pragma once
 
 #include <string>
@@ -9,7 +9,6 @@
 
 namespace privgrad::tool {
 
-/// Counts the runs of a study during the call, and shows the progress.
 class StudyRecorder {
  public:
   /// \param open  the remaining runs, out of `all` runs.

@@ -43,7 +43,7 @@ std::vector<OpenRun> left_of(const core::StudyPlan& plan, const core::StudyDirec
   return left;
 }
 
-/// Makes these runs.
+/// Makes the runs in `open`.
 /// \returns the failed runs, one line for each.
 std::vector<std::string> run_all(const core::StudyPlan& plan, const core::StudyDirectory& directory,
                                  const std::vector<OpenRun>& open, int jobs,

@@ -14,7 +14,7 @@ namespace privgrad::tool {
 
 /// Returns --jobs, for every subcommand that makes the runs of a study.
 Option jobs_option();
-/// \throws UsageError
+/// \throws UsageError if --jobs is not a number in the allowed range.
 int jobs_of(const Arguments& arguments);
 
 /// The runs of a study that one machine makes. All runs are numbered arm by arm. A shard has every
@@ -28,7 +28,7 @@ struct Shard {
 
 /// Returns --shard, for `privgrad ablate`.
 Option shard_option();
-/// \throws UsageError
+/// \throws UsageError if --shard is not of the form NUMBER/OF.
 Shard shard_of(const Arguments& arguments);
 
 /// Returns the estimated seconds of a run of each arm.

@@ -42,8 +42,7 @@ std::vector<Examined> examine(const LoadedPlugin& plugin,
                               const std::map<std::string, std::string>& params,
                               const std::vector<std::string>& rules, const Limits& limits);
 
-/// Returns a parameter object, parsed from YAML.
-/// \throws UsageError
+/// \throws UsageError if the text is not a YAML object.
 Value parse_params(const std::string& text);
 
 }  // namespace privgrad::tool

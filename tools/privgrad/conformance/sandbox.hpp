@@ -29,10 +29,10 @@ struct Ending {
 };
 
 /// Calls `body` in a child process, which starts with a copy of the caller's memory. This call
-/// reads the child's standard output and standard error; its standard input is empty; it never
-/// outlives the caller. When the child has ended, this call kills the other processes of its group.
-/// The child has finished only if `body` returns; exit() with any code, or an exception, does not
-/// count.
+/// reads the child's standard output and standard error. The child has an empty standard input, and
+/// never outlives the caller. When the child has ended, this call kills the other processes of the
+/// child's group. The child has finished only if `body` returns, not if `body` calls exit() or
+/// throws.
 /// \pre the caller has one thread.
 /// \throws IoError if no process can be created.
 Ending in_sandbox(const Limits& limits, const std::function<void(const Say&)>& body);

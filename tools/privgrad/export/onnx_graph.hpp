@@ -26,11 +26,10 @@ class OnnxGraph {
   explicit OnnxGraph(onnx::GraphProto& graph) : graph_(graph) {}
 
   /// Adds an operation with one output.
-  /// \param operation  an operation of ONNX's default domain such as "Gemm", or of another domain,
-  ///   which then precedes the name.
-  /// \param inputs  names of values. \param name  the preferred name of the output; if it is taken,
-  ///   another name is chosen.
-  /// \returns the name of its output.
+  /// \param operation  "NAME" in ONNX's default domain, such as "Gemm", or "DOMAIN.NAME".
+  /// \param inputs  names of values.
+  /// \param name  the preferred name of the output; if it is taken, another name is chosen.
+  /// \returns the name of the output.
   std::string add(const std::string& operation, const std::vector<std::string>& inputs,
                   const std::vector<Attribute>& attributes = {}, const std::string& name = "");
 
@@ -50,8 +49,8 @@ class OnnxGraph {
   std::string constant(const std::vector<std::string>& values, const Shape& shape);
   std::string scalar(float value) { return constant(std::span(&value, 1), {}); }
 
-  /// Keeps this name for an input. Must be called for each input that is added after a node or a
-  /// constant, before any of these, because they get names that are not in use.
+  /// Reserves the name of an input. Nodes and constants take any free name, so an input that is
+  /// added after them must be reserved before them.
   void reserve(const std::string& name) { names_.insert(name); }
   /// \param shape  the shape of one example.
   void add_input(const std::string& name, const Shape& shape,

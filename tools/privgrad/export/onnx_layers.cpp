@@ -441,10 +441,10 @@ class LayerGraph {
   /// The name of each value, and whether its channels come first.
   std::vector<std::pair<std::string, bool>> values_;
   std::vector<std::string>& refused_;
-  std::size_t node_ = 0;  ///< The current node.
-  std::size_t at_ = 0;    ///< The index of the current value; its name and order:
-  std::string value_;
-  bool is_first_ = false;
+  std::size_t node_ = 0;   ///< The current node.
+  std::size_t at_ = 0;     ///< The index of the current value.
+  std::string value_;      ///< The current value's name.
+  bool is_first_ = false;  ///< Whether the current value's channels come first.
 };
 
 }  // namespace

@@ -44,7 +44,7 @@ void append_number(std::string& to, std::size_t value) {
   for (int shift = 24; shift >= 0; shift -= 8) to += static_cast<char>(value >> shift & 0xffu);
 }
 
-/// A file that can be written at any offset.
+/// An IDX file whose elements can be written at any offset.
 class Output {
  public:
   Output(fs::path path, const Shape& extents)

@@ -29,7 +29,7 @@ struct DownloadOptions {
 bool download(const DatasetFile& file, const std::filesystem::path& to,
               const DownloadOptions& options);
 
-/// \throws IoError
+/// \throws IoError if the file cannot be read.
 std::string sha256_of(const std::filesystem::path& file);
 
 }  // namespace privgrad::tool

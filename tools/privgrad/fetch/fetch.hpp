@@ -29,7 +29,7 @@ struct Fetched {
 /// Fetches a data set into the cache, or checks the existing copy. Simultaneous fetches wait for
 /// each other. Every file appears under its name only when it is complete and checked; SHA256SUMS
 /// is written last and marks the data set as complete.
-/// \throws IoError
+/// \throws IoError if a file cannot be downloaded, converted or written.
 Fetched fetch(const KnownDataset& dataset, const FetchOptions& options);
 
 }  // namespace privgrad::tool

@@ -26,7 +26,8 @@ std::filesystem::path installation();
 /// companion is killed when this process ends.
 /// \param errors  a new file for its standard error.
 /// \returns its exit code.
-/// \throws IoError as above; PluginError if a signal ended it.
+/// \throws IoError if the companion is missing or cannot be started; PluginError if a signal ended
+///   the companion.
 int run_companion(const std::string& name, std::vector<std::string> words,
                   const std::filesystem::path& errors);
 

@@ -23,7 +23,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// A range of a plugin's executable memory. The table of these is static, because the heap may be
+/// A range of a plugin's executable memory. The table of ranges is static, because the heap may be
 /// broken when the table is read.
 struct Code {
   std::uintptr_t begin = 0, end = 0;

@@ -11,6 +11,8 @@ namespace privgrad::tool {
 /// ten seconds, or more than PRIVGRAD_LOADING_SECONDS.
 inline constexpr int kNotLoadedInTime = 124;
 
+/// Whether lines are suppressed while a plugin is being loaded.
+enum class Silence { never, while_loading };
 /// From now on:
 /// - a crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) writes one line to standard error, which
 ///   names the plugin whose code crashed or had called the code that crashed; the process then ends
@@ -21,8 +23,6 @@ inline constexpr int kNotLoadedInTime = 124;
 ///   code 1, after a line that names the plugin's file.
 /// A direct system call to exit, and a stack overflow on a thread other than the main one, end the
 /// process without a line.
-/// \param silence  whether lines are suppressed while a plugin is being loaded.
-enum class Silence { never, while_loading };
 void watch_for_the_end(Silence silence = Silence::never);
 
 /// Marks the end of the command: from now on exit codes are no longer changed.

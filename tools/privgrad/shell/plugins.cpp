@@ -26,7 +26,7 @@ Option policy_option() {
 
 namespace {
 
-/// Adds the policies that the call names to the environment's.
+/// Adds the files of --policy to PRIVGRAD_POLICY.
 void add_policies(const Arguments& arguments) {
   for (const std::string& file : arguments.texts("policy")) {
     if (file.empty() || file.find(':') != file.npos)

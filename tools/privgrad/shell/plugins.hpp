@@ -12,19 +12,19 @@ namespace privgrad::tool {
 /// Returns --plugin-dir, for every subcommand that loads plugins.
 Option plugin_dir_option();
 
-/// --policy, for every subcommand that plans runs on data. Each file is added to PRIVGRAD_POLICY
+/// Returns --policy, for subcommands that plan runs on data. Each file is added to PRIVGRAD_POLICY
 /// when plugins are loaded, so that programs started by this one obey it too.
 Option policy_option();
 
 /// Finds the plugins that the call may use, and warns about files that are refused because of their
 /// notes. A plugin is loaded when it is needed.
 /// \param lock  if given, its plugins are loaded at once, and no other plugin is loaded.
-/// \throws ConfigError, PluginError
+/// \throws UsageError for a wrong --policy; errors of host::find_plugins().
 host::PluginHost load_plugins(const Arguments& arguments,
                               const std::optional<host::LockFile>& lock = std::nullopt);
 
 /// Loads all plugins, and also warns about plugins that cannot be loaded.
-/// \throws ConfigError
+/// \throws UsageError for a wrong --policy; errors of host::find_plugins().
 host::PluginHost load_every_plugin(const Arguments& arguments, const host::RefusedFiles& refused);
 
 /// Warns about plugins that could not be loaded since load_plugins() returned. A command that

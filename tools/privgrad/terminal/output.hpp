@@ -12,7 +12,7 @@ namespace privgrad::tool {
 /// Writes to standard output, and checks that everything was written: a script must either get all
 /// of the text or see a failure. Characters that would steer a terminal become '?'
 /// (terminal_text()).
-/// \throws IoError
+/// \throws IoError if anything cannot be written.
 void print(std::string_view text);
 
 /// Prints like print(), in colour if colour is wanted.
