@@ -23,8 +23,8 @@ namespace privgrad::tool {
 namespace {
 
 constexpr auto kGrace = std::chrono::seconds(2);
-/// The delay between the reports of successive processes, long enough for the first process that
-/// reports to end the others.
+/// The delay between the reports of successive processes: long enough for the first reporting
+/// process to end all others.
 constexpr auto kTurn = std::chrono::seconds(3);
 
 struct Asked {

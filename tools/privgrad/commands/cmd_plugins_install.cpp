@@ -73,8 +73,8 @@ void put_on_record(const Arguments& arguments, const fs::path& staged) {
   if (code != 0) throw PluginError(complaint(errors, staged, plugin));
 }
 
-/// \throws PluginError if the plugin is refused, or the suite could not examine all of it. The
-///   error names the file as the user wrote it.
+/// \throws PluginError if the plugin is refused, or the suite could not examine all its components.
+///   The error names the file as the user wrote it.
 const PluginIdentity& load_staged(host::PluginHost& host, const std::string& plugin,
                                   const fs::path& staged) try {
   const PluginIdentity& loaded = host.load(staged);

@@ -43,7 +43,7 @@ std::vector<Installed> installed_plugins(const Catalog& catalog) {
                    host::user_plugin_directory().string() + did_you_mean(given, names));
 }
 
-/// \returns all claims except those of the plugin in this file.
+/// \returns all claims except the claims of the plugin in `file`.
 std::vector<host::ClaimedName> without_names_of(const fs::path& file, const Catalog& catalog) {
   const fs::path resolved = fs::weakly_canonical(file);
   std::vector<host::ClaimedName> claims = host::read_claims(host::user_plugin_directory());

@@ -28,7 +28,7 @@ struct DataSummary {
   std::vector<std::uint64_t> class_counts;  ///< [classes]; empty if the targets are real numbers.
 };
 
-/// Reads the examples once, in blocks, so that byte data are never expanded in memory as a whole.
+/// Reads the examples once, in blocks, so that only one block of byte data is expanded in memory.
 DataSummary summarise(const Dataset& data);
 
 /// \returns the number of rows that also occur in `others`, with features and target equal bit for

@@ -71,7 +71,7 @@ void settle_folder(const fs::path& folder) {
 }
 
 /// Makes the folder if it is missing.
-/// \throws PluginError if others may write to it.
+/// \throws PluginError if other users may write to the folder.
 void make_own_folder(const fs::path& folder) {
   fs::create_directories(folder);
   try {

@@ -19,15 +19,15 @@ namespace privgrad::tool {
 /// well, the next change updates them.
 class PluginChange {
  public:
-  /// \throws IoError if the folders cannot be made; PluginError if others may write to them.
+  /// \throws IoError if the folders cannot be made; PluginError if other users may write to them.
   PluginChange();
   /// Does the same as finish(), but throws nothing.
   ~PluginChange();
   PluginChange(const PluginChange&) = delete;
   PluginChange& operator=(const PluginChange&) = delete;
 
-  /// Returns the path for the file to install; the record of its test goes beside it. The folder is
-  /// on the file system of the installed plugins, but no command looks for plugins in it.
+  /// Returns the path for the file to install; the record of its test goes beside it. No command
+  /// looks for plugins in the path's folder, which is on the file system of the installed plugins.
   const std::filesystem::path& staged() const { return staged_; }
 
   /// Installs staged() as `target`.
@@ -41,7 +41,7 @@ class PluginChange {
   void remove(const std::filesystem::path& installed, const std::vector<host::ClaimedName>& names);
 
   /// Waits until claims and records are updated and all temporary files are removed.
-  /// \throws IoError
+  /// \throws IoError if that fails.
   void finish();
 
  private:

@@ -15,8 +15,8 @@
 
 namespace privgrad::tool {
 
-/// Adds nodes and constants to a graph of ONNX operations, each under a unique name. A node may use
-/// everything that was added before it; this is the order that the format requires.
+/// Adds nodes and constants to a graph of ONNX operations, each under a unique name. A node can
+/// only use inputs, nodes and constants that were added before, as the format requires.
 class OnnxGraph {
  public:
   using Attribute =

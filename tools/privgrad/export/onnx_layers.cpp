@@ -122,7 +122,7 @@ class LayerGraph {
         graph_.add("LayerNormalization", {value_, parameter("weight"), parameter("bias")},
                    {{"axis", std::int64_t{-1}}, {"epsilon", static_cast<float>(layer.epsilon)}});
   }
-  /// With a token outside the table, some runtimes would fail, and others count rows from the end.
+  /// With a token outside the table, some runtimes fail, and others count rows from the end.
   /// Such a token is replaced by token 0, and its example is refused. Empty places become zeros.
   void add_layer(const Embedding& layer) {
     const std::string last = graph_.scalar(static_cast<float>(layer.vocabulary - 1));

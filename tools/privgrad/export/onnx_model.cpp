@@ -121,8 +121,7 @@ void add_metadata(onnx::ModelProto& proto, const core::ModelFile& file) {
   if (statement != file.metadata.end()) proto.set_doc_string(statement->second);
 }
 
-/// \throws PluginError if the graph breaks ONNX's rules, or its shapes differ from the declared
-///   ones.
+/// \throws PluginError if the graph breaks ONNX's rules, or has other shapes than declared.
 void check_by_onnx(const onnx::ModelProto& proto) {
   try {
     onnx::checker::check_model(proto);

@@ -68,8 +68,8 @@ int load_in_child(const std::function<int(const host::RefusedFiles&)>& action) {
       if (WIFSIGNALED(status)) ::raise(WTERMSIG(status));
       return WEXITSTATUS(status);
     }
-    // If the path was changed to printable characters, the file is not refused and ends the next
-    // child, too; then this call fails.
+    // A path that one_line() has changed refuses no file: the plugin ends the next child, too, and
+    // this call then fails.
     if (!refused.emplace(loading, ending(status)).second)
       throw PluginError(std::string(loading) + ": " + ending(status));
     loading[0] = '\0';

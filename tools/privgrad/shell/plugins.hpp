@@ -13,7 +13,7 @@ namespace privgrad::tool {
 Option plugin_dir_option();
 
 /// Returns --policy, for subcommands that plan runs on data. Each file is added to PRIVGRAD_POLICY
-/// when plugins are loaded, so that programs started by this one obey it too.
+/// when plugins are loaded, so that programs that this program starts obey the policies, too.
 Option policy_option();
 
 /// Finds the plugins that the call may use, and warns about files that are refused because of their
