@@ -145,8 +145,8 @@ class AxesReader {
     read_.marks.push_back(mark);
   }
 
-  /// Refuses an axis that sets a whole value after an earlier axis that sets a part of it: axes are
-  /// applied in order, so the later axis would undo the earlier one.
+  /// Refuses an axis that sets a whole value of which an earlier axis sets a part: axes are applied
+  /// in order, so the later axis would undo the earlier axis.
   void check_order() {
     for (std::size_t later = 0; later < read_.axes.size(); ++later) {
       for (std::size_t earlier = 0; earlier < later; ++earlier) {

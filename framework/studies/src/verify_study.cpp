@@ -29,7 +29,7 @@ using Json = nlohmann::json;
 constexpr std::size_t kMostDocument = std::size_t{64} << 20;
 constexpr int kDeepest = 32;
 constexpr std::size_t kMostRuns = 1'000'000;  // the most runs of an arm
-/// The most problems reported for all runs together; more would hide the first ones.
+/// The most problems reported for all runs together; more would hide the first problems.
 constexpr std::size_t kMostProblems = 200;
 
 Json object_of(const RecordDirectory& directory, const std::string& name) {

@@ -32,8 +32,8 @@ ChoiceCost composed_cost(const std::vector<CountedPlan>& plans, double delta);
 
 /// The cost of a random number K of runs, each of a uniformly drawn candidate with fresh noise, as
 /// the event `repeat_and_select` of the candidates' events. Only the run with the best score is
-/// released, not K, the other runs or their scores. This costs far less than the composition of K
-/// runs (Liu and Talwar 2019; Papernot and Steinke 2022).
+/// released: K, the other runs and their scores stay secret. This costs far less than the
+/// composition of K runs (Liu and Talwar 2019; Papernot and Steinke 2022).
 ///
 /// The gating accountant of the first candidate computes the cost; if it refuses the event, the
 /// loaded accountant that proves the smallest epsilon does.

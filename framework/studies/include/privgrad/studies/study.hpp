@@ -78,8 +78,8 @@ struct Choice {
   std::string why;                   ///< The reason why no epsilon is proved.
 };
 
-/// The rows on which a search scored, and how many of them the comparison also uses (rows whose
-/// features have the same bytes).
+/// The rows on which a search scored, and how many of them the comparison also uses. Rows are the
+/// same if their features have the same bytes.
 struct ScoredRows {
   std::string split;  ///< "test" or "training".
   std::uint64_t rows = 0, also_trained_on = 0, also_tested_on = 0;

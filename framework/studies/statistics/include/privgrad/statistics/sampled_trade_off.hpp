@@ -42,7 +42,7 @@ class GuessCurve {
 
  private:
   friend class LossLaw;
-  std::vector<double> right_, wrong_;  // sums over all losses from the largest down to this one
+  std::vector<double> right_, wrong_;  // cumulative sums, from the largest loss downwards
   double slack_ = 0.0;
 };
 
@@ -88,12 +88,12 @@ class SampledFamily {
 
   const GuessCurve& at(double factor) const;
   /// \param step  a power of two, at most 1.
-  /// \returns the largest factor, a multiple of `step` up to 8, at which guesses at least this good
-  ///   have a probability below `level`; 0 if there is no such factor.
+  /// \returns the largest multiple of `step`, at most 8, for which guesses at least this good have
+  ///   a probability below `level`; 0 if there is none.
   double one_run_factor(const Guesses& guesses, double level, double step = kFactorStep) const;
   /// For independent runs with one coin each, if a guess is made in every run.
-  /// \returns the largest factor, a multiple of kFactorStep up to 8, that these guesses refute with
-  ///   error probability `level`; 0 if there is none.
+  /// \returns the largest multiple of kFactorStep, at most 8, that these guesses refute with error
+  ///   probability `level`; 0 if there is none.
   double repeated_factor(const Guesses& guesses, double level) const;
   /// \returns a lower estimate of epsilon at delta. The grid's error is of second order: a grid
   ///   that is twice as fine has an error of a third of the two results' difference; three times
