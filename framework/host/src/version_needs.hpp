@@ -14,7 +14,7 @@ struct VersionNeed {
 };
 
 /// Returns the library versions without which a shared object cannot be loaded.
-/// \throws PluginError if the file's list of them is malformed.
+/// \throws PluginError if the file's list of versions is malformed.
 std::vector<VersionNeed> read_version_needs(const OpenFile& file);
 
 /// Compares the versions that a file needs with the versions in this process's libraries.

@@ -33,8 +33,8 @@ struct Falsified {
 };
 
 struct FalsifyOptions {
-  /// The most steps of the plan that are compared, > 0; with clients, rounds are compared up to
-  /// this many local steps.
+  /// The most steps of the plan that are compared, > 0; with clients of fed_avg, rounds are
+  /// compared until a client has made this many local steps.
   std::uint64_t steps = 16;
   std::uint64_t seed = 1;  ///< The first seed to try; see falsify().
   int threads = 2;         ///< Threads of the repeated run, which must have the same bits; > 0.

@@ -59,9 +59,9 @@ struct SearchRequest {
   std::vector<std::filesystem::path> also_trusted = {};
 };
 
-/// Offers every plugin in the directories, in the directories' order. A refused plugin does not
-/// stop the others: catalog().refused() lists it with the reason, and the command warns. If two
-/// plugins have the same name, the first is offered and the second refused.
+/// Offers every plugin in the directories, in the directories' order. Refused plugins are listed
+/// in catalog().refused() with their reasons, and the command warns. If two plugins have the same
+/// name, the first is offered and the second refused.
 ///
 /// With a lock, only its plugins are offered, and all of them are loaded.
 /// \throws ConfigError if a directory with Origin::option does not exist.
