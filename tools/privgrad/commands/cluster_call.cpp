@@ -59,7 +59,7 @@ Asked asked_cluster(const std::string& text) {
   return asked;
 }
 
-/// \throws ConfigError if the kind is missing; for mpi, it names the packages to install.
+/// \throws ConfigError if no plugin offers the kind; for mpi, with the packages to install.
 const Component& find_cluster(const Catalog& catalog, const std::string& kind) {
   try {
     return catalog.find<Cluster>(kind);
@@ -84,7 +84,7 @@ std::size_t launcher_says(const char* variable) {
 
 /// Returns the number of processes that the launcher has started together, including this one; 1
 /// without a launcher. Knows Open MPI, MPICH and other launchers with PMI, MVAPICH2 and Slurm. Does
-/// not read SLURM_NTASKS, which is also set in a batch script, which is one process.
+/// not read SLURM_NTASKS, which is also set in a batch script, a single process.
 std::size_t launched_together() {
   std::size_t most = 1;
   for (const char* variable :

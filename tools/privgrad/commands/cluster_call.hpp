@@ -29,7 +29,7 @@ void check_launched(const RequestedCluster& processes);
 /// because lock files do not cover plugins that carry numbers between processes.
 /// \returns a null cluster without the option, or if there is only one process, which then runs as
 ///   without the option.
-/// \throws ConfigError if the kind is missing; the message names the package to install.
+/// \throws ConfigError if no plugin offers the kind; for mpi, with the packages to install.
 RequestedCluster requested_cluster(const Arguments& arguments);
 
 /// Makes the cluster of the manifest's key `cluster`, which --cluster overrides.

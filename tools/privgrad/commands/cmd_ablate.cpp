@@ -79,7 +79,7 @@ int finish_shard(const Shard& shard, const core::StudyPlan& plan,
   return 0;
 }
 
-/// Refuses studies whose later runs depend on earlier ones: a shard's runs are fixed in advance.
+/// Refuses studies whose later runs depend on earlier runs: a shard's runs are fixed in advance.
 void check_one_round(const core::Study& study) {
   if (!study.search && !study.seed_rule) return;
   throw ConfigError(study.file.string() +

@@ -142,7 +142,7 @@ struct NewComponent {
   std::string kind, name;
 };
 
-/// Reads KIND NAME as one component, and NAME KIND... or NAME KIND/NAME... as one per kind.
+/// Reads KIND NAME as one component, and NAME KIND... or NAME KIND/NAME... as one for each kind.
 /// \returns the plugin's name, and its components.
 std::pair<std::string, std::vector<NewComponent>> wanted(const Arguments& arguments) {
   const std::string& first = arguments.operand(0);

@@ -20,7 +20,7 @@ struct OpenedSource {
 };
 
 /// \param params  an object without `kind`.
-/// \throws ConfigError for an unknown kind or unfitting parameters, which the message names.
+/// \throws ConfigError for an unknown kind, or for parameters that do not fit.
 OpenedSource open_source(const Catalog& catalog, const std::string& kind, const Value& params);
 
 }  // namespace privgrad::tool

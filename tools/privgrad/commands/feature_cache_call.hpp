@@ -18,9 +18,9 @@ Option cache_option();
 /// Returns --dir, for the subcommands about stored features.
 Option cache_folder_option();
 
-/// Returns the named folder, or the user's cache folder (XDG Base Directory Specification).
-/// \param option  "cache" or "dir"; if it is not given, or has no value: the user's cache folder.
-/// \returns an absolute path.
+/// \param option  "cache" or "dir".
+/// \returns the absolute path of the folder that the option names; without the option or its value,
+///   the path of the user's cache folder (XDG Base Directory Specification).
 /// \throws UsageError if no folder is named and the user has no cache folder.
 std::filesystem::path feature_folder(const Arguments& arguments, const std::string& option);
 

@@ -48,7 +48,7 @@ std::vector<KnownDataset> known_datasets();
 std::vector<KnownDataset> datasets_from_json(std::string_view text, const std::string& source,
                                              bool local_http);
 
-/// \throws ConfigError with the nearest name if there is no such data set.
+/// \throws ConfigError, with the nearest name or all names, if there is no such data set.
 const KnownDataset& find_dataset(const std::vector<KnownDataset>& datasets,
                                  const std::string& name);
 

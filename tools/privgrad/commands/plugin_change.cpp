@@ -28,8 +28,8 @@ namespace fs = std::filesystem;
 constexpr const char* kFolder = ".install-";
 constexpr const char* kPlugin = "plugin.privgrad.so";
 constexpr const char* kReplaced = "replaced.privgrad.so";
-// Each lists all claims to names: the first takes effect if kPlugin has left the folder (it was
-// installed), the second if kPlugin is in the folder (it was removed).
+// Two files with all claims to names: kNamesInstalled takes effect if kPlugin has left the folder
+// (was installed), kNamesRemoved if kPlugin is in the folder (was removed).
 constexpr const char* kNamesInstalled = "names.installed";
 constexpr const char* kNamesRemoved = "names.removed";
 
@@ -151,7 +151,7 @@ void PluginChange::install(const fs::path& target, const std::string& sha256,
   core::write_atomically(folder / kNamesInstalled, host::claims_text(names));
   const fs::path record = staged_.string() + ".tested.json";
   if (fs::exists(record))
-    fs::rename(record, record_of(sha256));  // otherwise the suite wrote it there
+    fs::rename(record, record_of(sha256));  // otherwise the suite wrote record_of(sha256)
   fs::rename(staged_, target);
 }
 

@@ -29,8 +29,8 @@ RunPlace place_in(const core::StudyDirectory& directory, const core::StudyPlan& 
 /// Returns the options for core::can_be_resumed() and core::discard_state().
 core::RunOptions options_at(const RunPlace& place);
 
-/// Deletes the private state of a run that will not be resumed. Reports a state that is kept
-/// because it belongs to another run: the study's directory may be a copy of somebody else's.
+/// Deletes the private state of a run that will not be resumed. Keeps and reports a state that
+/// belongs to another run: the study's directory may be a copy of somebody else's directory.
 void discard_run(const RunPlace& place);
 
 /// Returns the call that makes a run: an interrupted run is resumed; any other run begins in an

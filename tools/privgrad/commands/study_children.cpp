@@ -10,7 +10,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// Time for a run to end after its step or its federated round, which may take longer.
+/// The time in which a run must finish its step or federated round; slower runs are killed.
 constexpr int kLongestStopMs = 10'000;
 
 }  // namespace

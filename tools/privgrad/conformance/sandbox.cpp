@@ -205,7 +205,7 @@ class Listened {
 
   /// \returns whether anything was read, including the end of a stream.
   bool listen(std::chrono::milliseconds most) {
-    // Once both streams have ended, poll() only waits, until the process is gone.
+    // After both streams have ended, poll() is only a pause until the process ends.
     const bool closed = pipes_[0].fd < 0 && pipes_[1].fd < 0;
     if (::poll(pipes_.data(), pipes_.size(), closed ? 1 : static_cast<int>(most.count())) <= 0)
       return false;

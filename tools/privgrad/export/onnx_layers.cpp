@@ -98,8 +98,8 @@ class LayerGraph {
                         {{"kernel_shape", twice(layer.window)}, {"strides", twice(layer.stride)}});
   }
   void add_layer(const Flatten&) { flatten(); }
-  /// This opset has no group normalization. An instance normalization replaces it; each of its
-  /// channels contains all channels and places of a group.
+  /// Replaces group normalization, which this opset lacks, by an instance normalization whose
+  /// channels are the groups, each with all its channels and places.
   void add_layer(const GroupNorm& layer) {
     channels_first();
     const Shape shape = ordered(before());

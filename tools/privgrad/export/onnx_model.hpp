@@ -19,8 +19,8 @@ inline constexpr int kOnnxIrVersion = 8;
 /// The version of the operations for tables, in the domain ai.onnx.ml.
 inline constexpr int kOnnxMlOpset = 3;
 
-/// The possible outputs of a graph; each graph has some of them: probabilities or values, and for a
-/// table the class of each row.
+/// The names of outputs: each graph has probabilities or values, and some also the class of each
+/// row.
 inline constexpr std::array<std::string_view, 3> kOutputs = {"probabilities", "values", "class"};
 
 /// \throws ConfigError if a model of this many bytes does not fit into an ONNX file (2 GiB).

@@ -18,7 +18,7 @@ struct ChildCall {
 struct ChildEnd {
   bool by_signal = false;
   int code = 0;       ///< Exit code, or the signal.
-  std::string error;  ///< The end of its standard error.
+  std::string error;  ///< The last bytes of the call's standard error.
 };
 
 /// Child processes that run at the same time.

@@ -88,9 +88,9 @@ const Code* innermost() {
   return search.found;
 }
 
-/// Returns the address at which a signal interrupted a thread, and the caller's address. The latter
-/// is needed after a call through a null pointer, which leaves its return address, but no frame
-/// that could be unwound.
+/// Returns the address at which a signal interrupted a thread, and the caller's address, which is
+/// needed after a call through a null pointer: the call leaves a return address, but no frame that
+/// could be unwound.
 std::array<std::uintptr_t, 2> places(const ucontext_t& context) {
 #if defined(__x86_64__)
   const auto at = static_cast<std::uintptr_t>(context.uc_mcontext.gregs[REG_RIP]);

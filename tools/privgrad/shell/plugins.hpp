@@ -16,8 +16,8 @@ Option plugin_dir_option();
 /// when plugins are loaded, so that programs that this program starts obey the policies, too.
 Option policy_option();
 
-/// Finds the plugins that the call may use, and warns about files that are refused because of their
-/// notes. A plugin is loaded when it is needed.
+/// Finds the plugins that the call may use, and warns about refused files. A plugin is loaded when
+/// it is needed.
 /// \param lock  if given, its plugins are loaded at once, and no other plugin is loaded.
 /// \throws UsageError for a wrong --policy; errors of host::find_plugins().
 host::PluginHost load_plugins(const Arguments& arguments,

@@ -6,7 +6,7 @@
 namespace privgrad::tool {
 
 /// While this object lives, the first SIGINT or SIGTERM sets flag(), which asks the run to end
-/// after its step; a second one ends the process at once. Only one object may exist at a time.
+/// after its step; a second signal ends the process at once. Only one object may exist at a time.
 class StopSignals {
  public:
   StopSignals();

@@ -17,7 +17,7 @@ class StatusLine {
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
 
-  /// Whether anything is shown at all.
+  /// Whether nothing is shown.
   bool quiet() const noexcept { return quiet_; }
   /// Whether standard error is a terminal on which lines can be rewritten.
   bool rewrites() const noexcept { return rewrites_; }
