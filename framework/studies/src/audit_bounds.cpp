@@ -25,7 +25,7 @@ bool is_gaussian(const Event& event) {
   return false;
 }
 
-/// The most kinds of releases, a limit on time; decaying noise has a kind for each step.
+/// The most different releases, which limits the time; with decaying noise, every step differs.
 constexpr std::size_t kMostKinds = 64;
 /// The precision for planning the number of guesses; low, because computing curves takes long.
 constexpr double kPlanningStep = 0x1p-5;

@@ -43,7 +43,7 @@ class PublicParts {
 /// In units of its noise, let y be the value that a step releases in a canary's coordinate; a
 /// canary that takes part shifts y by a = 1 / noise_multiplier. With q the probability of taking
 /// part, the step adds log(1 - q + q exp(a y - a^2 / 2)) (and subtracts the same for -a under
-/// replace_one). A release that continues earlier ones is first reduced to its new part, which has
+/// replace_one). A release that continues another is first reduced to its new part, which has
 /// separate noise (CorrelatedRecipes); the public order gives the canary's contribution to it.
 class AuditScores {
  public:

@@ -233,7 +233,7 @@ std::vector<Arm> make_arms(const Value& root, const std::string& file, const Stu
     problems.add(root.mark, "", "skip and only leave no arm of the grid");
   }
   add_named_arms(root, file, axes, arms, problems);
-  // Nothing varies: then the study measures the effect of the seeds.
+  // If nothing varies, the study measures the effect of the seeds.
   if (size == 0 && root.find("arms") == nullptr) {
     arms.emplace_back();
     name_arm(arms.back(), "base");

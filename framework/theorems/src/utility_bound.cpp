@@ -21,8 +21,8 @@ BestSteps least(const std::function<double(std::uint64_t)>& bound, std::uint64_t
                 std::uint64_t high) {
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
-    // If the doubles are equal, the minimum is to the left, because only values for large T stop
-    // changing.
+    // If the bounds are equal as doubles, the minimum is to the left, because only the bounds of
+    // large T stop changing.
     if (bound(middle) <= bound(middle + 1)) {
       high = middle;
     } else {

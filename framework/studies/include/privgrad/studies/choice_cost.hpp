@@ -35,8 +35,8 @@ ChoiceCost composed_cost(const std::vector<CountedPlan>& plans, double delta);
 /// released: K, the other runs and their scores stay secret. This costs far less than the
 /// composition of K runs (Liu and Talwar 2019; Papernot and Steinke 2022).
 ///
-/// The gating accountant of the first candidate computes the cost; if it refuses the event, the
-/// loaded accountant that proves the smallest epsilon does.
+/// The first candidate's gating accountant proves the cost. If that accountant refuses the event,
+/// the result is the smallest epsilon that any loaded accountant proves.
 ///
 /// \param expected_runs  the mean of K, >= 1.
 /// \param shape  the shape of K's distribution (RepeatAndSelectEvent): 1 for geometric, kPoisson

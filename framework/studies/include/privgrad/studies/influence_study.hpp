@@ -19,7 +19,7 @@ struct InfluenceQuestion {
   std::vector<double> noise_multiplier;  ///< The plan's noise multipliers, one per step.
   std::vector<std::uint64_t> steps;      ///< The steps to measure; increasing.
   std::vector<double> factors;           ///< Above 1, all different, at least one.
-  std::uint64_t repeats = 0;             ///< Runs of each kind, at least 1.
+  std::uint64_t repeats = 0;             ///< The number of runs of each arm, at least 1.
   /// Further changes of the manifest, in particular the data that replaces the private data.
   std::vector<ManifestChange> changes;
 };

@@ -36,7 +36,7 @@ std::vector<double> symmetric_eigenvalues(std::vector<double> matrix, std::size_
 /// The descent that a plan describes, if its loss is quadratic: one dense layer with squared loss,
 /// under an optimizer with a linear rule (StepRule: descent, momentum). Reads the training rows, so
 /// the result is as private as the rows.
-/// \throws ConfigError if the loss is not quadratic; the text says which plans' losses are.
+/// \throws ConfigError if the loss is not quadratic; the message says what makes a loss quadratic.
 QuadraticDescent quadratic_descent_of(const Plan& plan);
 
 }  // namespace privgrad::core

@@ -69,7 +69,7 @@ struct StudySearch {
 
 /// The result of a search for one arm.
 struct Choice {
-  std::string candidate;             ///< The labels of its values, joined by '+'.
+  std::string candidate;             ///< The labels of the candidate's values, joined by '+'.
   std::vector<ManifestChange> set;   ///< The changes with which the arm is compared.
   double score = 0.0;                ///< Mean over the search's seeds.
   std::vector<std::string> at_edge;  ///< Keys whose best number is at an end of the searched range.

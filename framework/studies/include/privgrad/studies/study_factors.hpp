@@ -14,7 +14,7 @@ namespace privgrad::core {
 /// The values of one metric, by seed and by the arms' places on a study's grid.
 struct FactorGrid {
   std::vector<Axis> factors;  ///< The axes with at least two values.
-  /// For each arm with a value for every seed: these values, by the arm's place on the factors.
+  /// For each arm with a value for every seed: these values, by the arm's place on `factors`.
   std::map<std::vector<std::size_t>, std::vector<double>> cells;
 };
 

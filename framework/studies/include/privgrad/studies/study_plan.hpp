@@ -21,7 +21,7 @@ struct PlannedArm {
   std::unique_ptr<Manifest> manifest;  ///< Has no seed.
   Plan plan;                           ///< Made from `manifest`.
   /// The index of the arm whose runs this arm uses: its own index, unless an earlier arm trains the
-  /// same model. Arms that differ only in the accountant often do.
+  /// same model, as is often the case if two arms differ only in the accountant.
   std::size_t runs_of = 0;
   double plan_seconds = 0.0;  ///< The time to plan the arm, which each run repeats.
 

@@ -96,7 +96,7 @@ struct MomentumDescent {
   /// Returns the largest eta0 that the proof allows, by a root search, because gamma depends on it.
   static double most_eta0(double kappa, double beta);
   /// Returns gamma^T + eta0 alpha R sum_i w_i sigma_i^2, with the exact w of momentum_influence(),
-  /// plus the sampling term.
+  /// plus eta0 * sampling * sum_i w_i.
   double bound(std::span<const double> noise_multiplier) const;
   double bound(std::uint64_t steps, BudgetSplit split) const;
 };
@@ -119,8 +119,8 @@ BestSteps best_steps(const Descent& descent, BudgetSplit split, std::uint64_t mo
 BestSteps best_steps(const MomentumDescent& descent, BudgetSplit split, std::uint64_t most);
 
 /// Returns the best T of gradient descent by the paper's printed formulas, for comparison: ln(1 +
-/// ln(1/gamma) / alpha) / ln(1/gamma) for uniform noise (its Eq. 24), 2 kappa ln(1 + 1/(kappa
-/// alpha)) for dynamic noise (its Theorem 4.4); rounded, at least 1. Both are far from the best T.
+/// ln(1/gamma) / alpha) / ln(1/gamma) for uniform noise (Eq. 24), 2 kappa ln(1 + 1/(kappa alpha))
+/// for dynamic noise (Theorem 4.4); rounded, at least 1. Both are far from the true best T.
 std::uint64_t printed_steps(const Descent& descent, BudgetSplit split);
 
 /// The constants that the true_risk functions need in addition to a bound.

@@ -21,11 +21,11 @@ struct SampledRelease {
   std::uint64_t count = 0;
 };
 
-/// The two distributions between which a coin decides, with q the probability of a release and z
-/// its noise multiplier.
+/// The two distributions between which a coin decides, with q the probability and z the noise
+/// multiplier of a SampledRelease.
 enum class CoinSides {
   there_or_not = 1,  ///< (1 - q) N(0, z^2) + q N(1, z^2), or N(0, z^2).
-  opposites,         ///< (1 - q) N(0, z^2) + q N(1, z^2), or the same with -1.
+  opposites,         ///< (1 - q) N(0, z^2) + q N(1, z^2), or (1 - q) N(0, z^2) + q N(-1, z^2).
 };
 
 /// The guesses of an adversary who sees all releases and knows everything except one canary's coin:
