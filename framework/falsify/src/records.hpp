@@ -19,7 +19,7 @@ namespace privgrad::core {
 std::vector<std::string> differing_records(const Plan& plan, const std::filesystem::path& a,
                                            const std::filesystem::path& b);
 
-/// The ledger file of a client of fed_avg; without a client, of the run's owner or server.
+/// The ledger file of a client of fed_avg; without a client, the file of the run's owner or server.
 std::filesystem::path ledger_of(const std::filesystem::path& directory,
                                 std::optional<std::size_t> client);
 

@@ -28,12 +28,12 @@ class Replay {
  public:
   /// \param plan  the owner's plan.
   /// \param key  the owner's key. All arguments outlive this.
-  /// \param program  null: the plan's own program.
+  /// \param program  if null, the plan's own program is used.
   /// \param class_weights  the weights for the plan's own program, from class_weights_of().
   Replay(const Plan& plan, const RandomKey& key, Executor& executor,
          std::unique_ptr<Program> program, const std::vector<double>& class_weights);
 
-  /// For noise that follows the public test rows: adapts the noise at this step to this model.
+  /// For noise that follows the public test rows: adapts the noise of `step` to `model`.
   void follow_test_rows(std::uint64_t step, std::span<const float> model, const Dataset& test);
   /// For noise that follows releases about the private rows: adapts the noise to the next release.
   void follow(double measured);
@@ -63,7 +63,7 @@ class Replay {
   /// scales coordinates.
   void learn(const Released& release);
 
-  /// A release that is not a step's, and sums up some numbers of each example.
+  /// A release outside the steps: the sums of `width` numbers over examples.
   struct Beside {
     std::string_view purpose;  ///< The purpose (RandomKey::derive()) of the noise's key.
     std::uint64_t number = 0;  ///< The number of the release.

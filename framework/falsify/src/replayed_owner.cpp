@@ -12,7 +12,7 @@
 namespace privgrad::core {
 namespace {
 
-/// The allowed error of sums, as a share of the clip norm, if the proof does not cover bits.
+/// The allowed error of sums for ReleaseReach::near, as a share of the clip norm.
 constexpr double kNear = 1e-3;
 
 RandomKey key_of_owner(const Plan& run, std::optional<std::size_t> client, const RandomKey& key) {
@@ -292,7 +292,7 @@ void ReplayedOwner::compare_report(const RecordedRelease& here, const RecordedRe
 }
 
 /// For each row: the change of its loss from the received model to the final model, and the second
-/// difference of the loss on the way.
+/// difference of its losses at the received model, halfway, and at the final model.
 std::vector<float> ReplayedOwner::changes_along(Replay& replay, const Dataset& data,
                                                 const RecordedRelease& at,
                                                 std::span<const std::uint32_t> rows) {

@@ -36,11 +36,11 @@ class ReplayedOwner {
   using Report =
       std::function<void(const std::string& what, std::uint64_t step, const std::string& detail)>;
 
-  /// The examples of both worlds, and the row in which they differ.
+  /// The examples of both worlds (the two runs' data), and their difference.
   struct Worlds {
     const RunData& here;
     const RunData& there;
-    std::uint32_t last = 0;  ///< For a server: the number of a client.
+    std::uint32_t last = 0;  ///< The differing row; for a server, the differing client.
     double divisor = 0.0;    ///< The first run's divisor of sums over all rows.
     /// The first run's class weights, used in both worlds.
     std::vector<double> class_weights = {};

@@ -29,7 +29,7 @@ class ReplayedStatistics final : public Teacher {
   /// \throws PrivacyError if the recorded run did not make this release.
   void teach(std::size_t number, Transform& transform, const Dataset& train) override;
 
-  /// Counts the world's rows for the plan's counts.
+  /// Recomputes the world's contributions to the plan's counts of rows and classes.
   void count(const Dataset& train);
 
   /// The sums of a world, in cells.

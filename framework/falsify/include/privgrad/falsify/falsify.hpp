@@ -51,15 +51,15 @@ struct FalsifyOptions {
 ///
 ///     release_t = round((sum of the cells of the rows in the batch + noise of step t)) / divisor,
 ///
-/// or a recipe's result from the sums and noise of all steps so far, and each part can be
+/// or, with recipes, a function of the sums and noise of all steps so far. Each part can be
 /// recomputed independently: the sampler draws the batch from the number of rows, the program
 /// computes a row's cells from that row only, and the noise follows from its address. The
 /// comparison covers
 ///
-/// - "transforms": the transformed row, if by the plan it depends only on the row itself;
+/// - "transforms": a transformed row, if by the plan it depends only on the row itself;
 /// - "statistic": that the releases before the first step follow from the rows' own contributions,
 ///   the divisor and the paid noise;
-/// - "batch": the drawn rows. The differing row is the last one, so the other rows keep their
+/// - "batch": the drawn rows. The differing row is the last row, so the other rows keep their
 ///   numbers. A sampler whose draws for the other rows depend on the number of rows is reported
 ///   here, even if its law allows that, because the two runs' draws cannot be matched;
 /// - "contribution": that a row's cells are no longer than the bound, in integers;
@@ -71,7 +71,7 @@ struct FalsifyOptions {
 /// - "noise", "clip norm": the stated standard deviation, and the clip norm in use;
 /// - "charges", "status": the ledgers' charges, the steps made, and how the run ends;
 /// - "repeat": that the same data gives the same bits with a different number of threads;
-/// - "key": that batches that are charged as drawn at random depend on the key;
+/// - "key": that batches depend on the key if they are charged as drawn at random;
 /// - "record": the files of the two runs, one by one (differing_records()).
 ///
 /// Neighbours: the last row is replaced by zeros (and a different class), by a copy of the row

@@ -20,7 +20,7 @@ inline constexpr int kSuiteVersion = 1;
 /// that folder, under the user's data folder by the hash of the file. It guards against forgotten
 /// tests, but proves nothing: anyone who can write the plugin can also write the record.
 struct TestRecord {
-  std::filesystem::path file;  ///< The record; empty if there is no valid one.
+  std::filesystem::path file;  ///< Empty if there is no valid record.
   /// One line that says why there is no valid record; "" if there is no record at all.
   std::string problem;
 };
