@@ -226,7 +226,7 @@ int finish(const Call& call, const Json& record, const Arguments& arguments) {
   return 0;
 }
 
-/// Returns the exact influence of a quadratic loss, for every step.
+/// Writes the exact influence of every step, for a quadratic loss. \returns the exit code.
 int by_hessian(const Call& call, const Arguments& arguments, const core::Manifest& manifest,
                const core::Plan& plan, const Catalog& catalog) {
   const core::Manifest changed =

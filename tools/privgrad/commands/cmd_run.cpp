@@ -38,8 +38,8 @@ std::optional<host::LockFile> requested_lock(const Arguments& arguments) {
   return host::read_lock_file(named.empty() ? beside : fs::path(named));
 }
 
-/// Refuses a directory name that is not UTF-8 before training, because the summary, which is JSON,
-/// contains it.
+/// Before training, refuses a directory name that is not UTF-8, because the summary (JSON) contains
+/// the name.
 void check_utf8(const std::string& option, const std::string& directory) {
   try {
     (void)nlohmann::json(directory).dump();

@@ -73,7 +73,7 @@ struct Search {
 
 _Unwind_Reason_Code look_at(_Unwind_Context* frame, void* given) {
   auto& search = *static_cast<Search*>(given);
-  // A return address may point to the first byte after its function.
+  // A return address may point to the first byte after the calling function.
   search.found = code_at(_Unwind_GetIP(frame) - 1);
   constexpr int kMostFrames = 200;
   return search.found != nullptr || ++search.frames > kMostFrames ? _URC_END_OF_STACK
