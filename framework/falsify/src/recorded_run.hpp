@@ -44,7 +44,7 @@ struct RecordedRelease {
 class RecordedRun final : public ReleaseWitness {
  public:
   struct Options {
-    std::uint64_t steps = 1;  ///< The run stops once it, or a client, has made this many steps.
+    std::uint64_t steps = 1;  ///< The run stops when its owner or a client has made so many steps.
     int threads = 1;
     const RecordedRun* led_by = nullptr;  ///< Outlives this.
   };

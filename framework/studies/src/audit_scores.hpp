@@ -59,7 +59,7 @@ class AuditScores {
 
   /// The scores, [canaries]: above 0 if the canary seems to be present.
   std::span<const double> values() const { return scores_; }
-  /// The releases in each canary's coordinates, [canaries][steps], in units of its contribution.
+  /// The releases in the canaries' coordinates, [canaries][steps], in units of a contribution.
   const std::vector<std::vector<float>>& moved() const { return moved_; }
 
  private:

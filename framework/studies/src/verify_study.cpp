@@ -321,7 +321,7 @@ class StudyVerifier {
     problem(folder + "/manifest.yaml: is not the arm " + arm.name + " with this seed");
   }
 
-  /// Recomputes the choices from the search, which follows from the study.
+  /// Derives the search from the study, verifies it, and recomputes the choices from its runs.
   void find_choices() {
     const RecordDirectory folder(directory_, "search");
     Study& study = *plan_.study;

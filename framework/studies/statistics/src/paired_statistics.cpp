@@ -23,7 +23,7 @@ bool all_equal(std::span<const double> values) {
   return std::ranges::all_of(values, [&](double x) { return x == values.front(); });
 }
 
-/// The standard deviation, computed in two passes so that it is exactly 0 for equal values.
+/// The standard deviation; exactly 0 for equal values, despite rounding errors in `mean`.
 double std_of(std::span<const double> values, double mean) {
   if (all_equal(values)) return 0.0;
   double sum = 0.0;

@@ -29,7 +29,6 @@ struct TrustPolicy {
   /// Plugin file name -> SHA-256. If set, files that are not listed, or have a different hash, are
   /// refused. A multimap, because two plugins may have the same file name in different directories.
   std::optional<std::multimap<std::string, std::string>> pins = std::nullopt;
-  /// Refused files, and why.
   RefusedFiles refused = {};
   /// Called after each plugin is loaded; may be empty.
   std::function<void(const PluginIdentity&)> on_loaded = {};

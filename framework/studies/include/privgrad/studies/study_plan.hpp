@@ -84,8 +84,8 @@ const PlannedArm& first_of_level(const StudyPlan& plan, std::size_t level);
 std::vector<std::string> stains_of(const StudyPlan& plan);
 
 /// Remarks on the arms' guarantees (remarks()), each sentence once, with the names of the arms that
-/// it concerns, unless it concerns all arms. With equal privacy, epsilon is the common calibration
-/// target.
+/// it concerns, unless it concerns all arms. With equal privacy, the remarks use the common target
+/// as epsilon.
 std::vector<std::string> study_remarks(const StudyPlan& plan);
 
 /// An axis as {"keys": [...], "labels": [...]}.

@@ -116,7 +116,7 @@ template <class Accuracy, class Bound>
 Guesses best_guesses_by(std::uint64_t canaries, const Accuracy& accuracy, const Bound& bound);
 
 /// The accuracy of the clearest guesses between N(0, 1) and N(mu, 1), with a fair coin.
-/// \param share  the share that is guessed, in (0, 1].
+/// \param share  the share of canaries that is guessed, in (0, 1].
 /// \returns the probability of a right guess.
 double expected_accuracy(double mu, double share);
 
