@@ -109,8 +109,9 @@ Opening opening_of_seed(std::uint64_t seed) {
   return opening;
 }
 
-DataCommitment commit(const Manifest& manifest, const Dataset& train, const fs::path& state) {
-  if (manifest.seed) return {commitment_to(opening_of_seed(*manifest.seed), train), ""};
+DataCommitment commit(std::optional<std::uint64_t> seed, const Dataset& train,
+                      const fs::path& state) {
+  if (seed) return {commitment_to(opening_of_seed(*seed), train), ""};
   if (state.empty()) {
     return {std::nullopt,
             "there is no directory for its opening (none of --state, XDG_STATE_HOME and HOME is "
@@ -127,12 +128,11 @@ DataCommitment commit(const Manifest& manifest, const Dataset& train, const fs::
   return {std::move(value), ""};
 }
 
-DataCommitment commit_again(const Manifest& manifest, const Dataset& train, const fs::path& state,
-                            const std::optional<std::string>& value) {
+DataCommitment commit_again(std::optional<std::uint64_t> seed, const Dataset& train,
+                            const fs::path& state, const std::optional<std::string>& value) {
   if (!value) return {std::nullopt, "there was no commitment at the start of the run"};
-  const Opening opening = manifest.seed
-                              ? opening_of_seed(*manifest.seed)
-                              : read_opening(state / value->substr(0, 32) / "opening.json");
+  const Opening opening =
+      seed ? opening_of_seed(*seed) : read_opening(state / value->substr(0, 32) / "opening.json");
   if (commitment_to(opening, train) == *value) return {value, ""};
   throw PrivacyError(
       "the training data has changed since the start of the run: its commitment has another hash");

@@ -112,11 +112,12 @@ class Writing {
 
 class StreamedTransforms {
  public:
-  StreamedTransforms(const Manifest& manifest, std::span<const Statistic> planned, RunData& data,
-                     Executor& executor, Teacher* teacher)
-      : manifest_(manifest),
+  StreamedTransforms(const std::vector<ComponentUse>& transforms, const Streaming& streaming,
+                     std::span<const Statistic> planned, RunData& data, Executor& executor,
+                     Teacher* teacher)
+      : transforms_(transforms),
         planned_(planned),
-        streaming_(*manifest.streaming),
+        streaming_(streaming),
         folder_(folder_of_rows(streaming_)),
         data_(data),
         executor_(executor),
@@ -124,8 +125,8 @@ class StreamedTransforms {
 
   void apply() {
     ExampleShape shape = data_.train.shape();
-    for (std::size_t i = 0; i < manifest_.transforms.size(); ++i) {
-      const ComponentUse& use = manifest_.transforms[i];
+    for (std::size_t i = 0; i < transforms_.size(); ++i) {
+      const ComponentUse& use = transforms_[i];
       auto transform = use.make<Transform>();
       use.with_position([&] { check_streamable(use, *transform); });
       if (transform->statistic() == Statistic::released) {
@@ -202,7 +203,7 @@ class StreamedTransforms {
     return writer.finish(info);
   }
 
-  const Manifest& manifest_;
+  const std::vector<ComponentUse>& transforms_;
   std::span<const Statistic> planned_;
   const Streaming& streaming_;
   PrivateFolder folder_;
@@ -229,9 +230,10 @@ void check_streamable(const ComponentUse& use, const Transform& transform) {
                     "data.streaming avoids; remove one of the two");
 }
 
-void apply_streamed_transforms(const Manifest& manifest, std::span<const Statistic> planned,
+void apply_streamed_transforms(const std::vector<ComponentUse>& transforms,
+                               const Streaming& streaming, std::span<const Statistic> planned,
                                RunData& data, Executor& executor, Teacher* teacher) {
-  StreamedTransforms(manifest, planned, data, executor, teacher).apply();
+  StreamedTransforms(transforms, streaming, planned, data, executor, teacher).apply();
 }
 
 }  // namespace privgrad::core

@@ -341,7 +341,7 @@ class RemoteClient::Part {
     if (manifest_.account) reservation_id_ = reservation.emplace(own_plan(), wish_.directory).id();
     try {
       output_.emplace(part_.plan, options_);
-      data_ = commit(manifest_, part_.data.train, wish_.state);
+      data_ = commit(manifest_.seed, part_.data.train, wish_.state);
       output_->open(data_);
       draw_keys();
       make_client();
@@ -404,7 +404,7 @@ class RemoteClient::Part {
     output_.emplace(part_.plan, options_);
     output_->set_date(in.bytes());
     const std::string committed = in.bytes();
-    data_ = commit_again(manifest_, part_.data.train, wish_.state,
+    data_ = commit_again(manifest_.seed, part_.data.train, wish_.state,
                          committed.empty() ? std::nullopt : std::optional(committed));
     output_->reopen(data_, {.bytes = 0, .hash = sha256_hex("")});
     reservation_id_ = in.bytes();

@@ -36,7 +36,8 @@ void apply_transforms(const Manifest& manifest, const Setting& setting, RunData&
   }
   const auto executor = make_executor(threads);
   if (manifest.streaming)
-    return apply_streamed_transforms(manifest, setting.statistics, data, *executor, teacher);
+    return apply_streamed_transforms(manifest.transforms, *manifest.streaming, setting.statistics,
+                                     data, *executor, teacher);
   for (std::size_t i = 0; i < manifest.transforms.size(); ++i) {
     const ComponentUse& use = manifest.transforms[i];
     const PlannedTransform planned{i, setting.statistics.at(i), setting.by_row.at(i)};

@@ -239,7 +239,7 @@ DataCommitment ResumableRun::read_data_again(std::string committed) {
     const auto value = data_commitment_of_ledger_.empty()
                            ? std::nullopt
                            : std::optional(data_commitment_of_ledger_);
-    data = commit_again(manifest_, data_.train, options_.state, value);
+    data = commit_again(manifest_.seed, data_.train, options_.state, value);
   }
   data.test_rows = commitment_to({}, data_.test);
   return data;

@@ -304,7 +304,7 @@ DataCommitment read_committed_data(const Plan& plan, const RunOptions& options, 
   const Manifest& manifest = *plan.manifest;
   data = read_rows(manifest, *plan.setting);
   DataCommitment made;
-  if (!manifest.noise_off) made = commit(manifest, data.train, options.state);
+  if (!manifest.noise_off) made = commit(manifest.seed, data.train, options.state);
   made.test_rows = commitment_to({}, data.test);
   if (plan.statistics.empty())
     apply_transforms(manifest, *plan.setting, data, options.threads, options.features);

@@ -90,7 +90,7 @@ TEST_CASE("the opening of a commitment is for the user alone", "[commitment][pri
   namespace fs = std::filesystem;
   const TempDir state;
   const core::DataCommitment made =
-      core::commit(core::Manifest(), rows({0.5f, -1.25f, 0.0f, 3.0f, 1.0f, 2.0f}), state.path());
+      core::commit(std::nullopt, rows({0.5f, -1.25f, 0.0f, 3.0f, 1.0f, 2.0f}), state.path());
   REQUIRE(made.value);
   const fs::path file = state.path() / made.value->substr(0, 32) / "opening.json";
   CHECK(fs::status(file).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
@@ -101,15 +101,14 @@ TEST_CASE("the opening of a commitment is for the user alone", "[commitment][pri
 TEST_CASE("a run goes on with the rows that it began with, or not at all",
           "[commitment][resume][privacy]") {
   const TempDir state;
-  core::Manifest drawn, seeded;
-  seeded.seed = 7;
-  for (const core::Manifest* manifest : {&drawn, &seeded}) {
+  using Seed = std::optional<std::uint64_t>;
+  for (const Seed seed : {Seed(), Seed(7)}) {
     const auto again = [&](float last, const std::optional<std::string>& value) {
-      return core::commit_again(*manifest, rows({0.5f, -1.25f, 0.0f, 3.0f, 1.0f, last}),
-                                state.path(), value);
+      return core::commit_again(seed, rows({0.5f, -1.25f, 0.0f, 3.0f, 1.0f, last}), state.path(),
+                                value);
     };
     const auto made =
-        core::commit(*manifest, rows({0.5f, -1.25f, 0.0f, 3.0f, 1.0f, 2.0f}), state.path());
+        core::commit(seed, rows({0.5f, -1.25f, 0.0f, 3.0f, 1.0f, 2.0f}), state.path());
     REQUIRE(made.value);
     CHECK(again(2.0f, made.value).value == made.value);
     CHECK_THROWS_AS(again(2.5f, made.value), PrivacyError);

@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "privgrad/dataset.hpp"
-#include "privgrad/manifest/manifest.hpp"
 
 namespace privgrad::core {
 
@@ -51,14 +50,14 @@ Opening opening_of_seed(std::uint64_t seed);
 /// read, before this function returns. If the opening cannot be saved, there is no commitment,
 /// because a commitment without an opening proves nothing.
 /// \param state  the user's state folder, outside run directories; empty if there is none.
-DataCommitment commit(const Manifest& manifest, const Dataset& train,
+DataCommitment commit(std::optional<std::uint64_t> seed, const Dataset& train,
                       const std::filesystem::path& state);
 
 /// Returns a resumed run's commitment to the current examples: `value` if they are the same.
 /// \param value  the run's commitment; nothing if it is bound to no data.
 /// \throws PrivacyError if the run is bound to other examples; as read_opening() if `state` lacks
 ///   the run's opening.
-DataCommitment commit_again(const Manifest& manifest, const Dataset& train,
+DataCommitment commit_again(std::optional<std::uint64_t> seed, const Dataset& train,
                             const std::filesystem::path& state,
                             const std::optional<std::string>& value);
 

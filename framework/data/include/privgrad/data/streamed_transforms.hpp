@@ -2,11 +2,12 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "privgrad/data/run_data.hpp"
 #include "privgrad/executor.hpp"
 #include "privgrad/manifest/component_use.hpp"
-#include "privgrad/manifest/manifest.hpp"
+#include "privgrad/manifest/streaming.hpp"
 #include "privgrad/transform.hpp"
 
 namespace privgrad::core {
@@ -28,7 +29,8 @@ void check_streamable(const ComponentUse& use, const Transform& transform);
 /// \param data  `kept_as` names the rows; if it is "", no file is kept.
 /// \param planned  one per transform.
 /// \throws as apply_transform()
-void apply_streamed_transforms(const Manifest& manifest, std::span<const Statistic> planned,
+void apply_streamed_transforms(const std::vector<ComponentUse>& transforms,
+                               const Streaming& streaming, std::span<const Statistic> planned,
                                RunData& data, Executor& executor, Teacher* teacher);
 
 }  // namespace privgrad::core
