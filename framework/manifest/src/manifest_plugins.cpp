@@ -25,8 +25,7 @@ std::vector<UsedPlugin> plugins_of(const Manifest& manifest) {
   return plugins;
 }
 
-bool is_allowed_by_hash(const Manifest& manifest, const PluginIdentity& plugin) {
-  const std::vector<std::string>& allowed = manifest.allowed_plugins;
+bool is_allowed_by_hash(const std::vector<std::string>& allowed, const PluginIdentity& plugin) {
   return !plugin.is_tested() && std::ranges::find(allowed, plugin.sha256) != allowed.end();
 }
 
@@ -38,7 +37,8 @@ std::vector<std::string> allowed_for_nothing(const Manifest& manifest) {
 
 std::optional<std::string> why_refused(const Manifest& manifest, const PluginIdentity& plugin) {
   if (manifest.mode != Mode::release) return std::nullopt;
-  if (plugin.is_tested() || is_allowed_by_hash(manifest, plugin)) return std::nullopt;
+  if (plugin.is_tested() || is_allowed_by_hash(manifest.allowed_plugins, plugin))
+    return std::nullopt;
   std::string what = "release mode refuses plugin " + plugin.name + " (" + plugin.file +
                      ", sha256 " + plugin.sha256 + "), which has no record of passed tests";
   if (!plugin.record_problem.empty()) what += ": " + plugin.record_problem;

@@ -30,7 +30,7 @@ Manifest ManifestReader::load() {
   read_data(manifest);
   read_schedules(manifest);
   read_privacy(manifest);
-  check_private_size(manifest);
+  if (manifest.size_noise) check_private_size(manifest.adjacency);
   read_federated(manifest);
   read_allow(manifest);
   read_checkpoint(manifest);
@@ -82,7 +82,7 @@ void ManifestReader::read_root(Manifest& manifest) {
     manifest.steps = static_cast<std::uint64_t>(params.integer("steps"));
   if (params.has("evaluate_every")) {
     manifest.evaluate_every = static_cast<std::uint64_t>(params.integer("evaluate_every"));
-  } else if (const std::uint64_t count = steps_or_rounds(manifest); count > 0) {
+  } else if (const std::uint64_t count = steps_or_rounds(manifest.steps); count > 0) {
     manifest.evaluate_every = std::max<std::uint64_t>(1, count / 20);
   }
   manifest.gradient_norm = params.has("gradient_norm") && params.boolean("gradient_norm");
@@ -231,11 +231,11 @@ bool ManifestReader::divides_noise_by_influence() const {
   }
 }
 
-std::uint64_t ManifestReader::steps_or_rounds(const Manifest& manifest) const {
+std::uint64_t ManifestReader::steps_or_rounds(std::uint64_t steps) const {
   const Value* federated = root_.find("federated");
   const Value* rounds = federated == nullptr ? nullptr : federated->find("rounds");
   const auto* number = rounds == nullptr ? nullptr : std::get_if<std::int64_t>(&rounds->data());
-  return number == nullptr || *number < 1 ? manifest.steps : static_cast<std::uint64_t>(*number);
+  return number == nullptr || *number < 1 ? steps : static_cast<std::uint64_t>(*number);
 }
 
 void ManifestReader::read_data(Manifest& manifest) {
@@ -297,11 +297,10 @@ Value ManifestReader::read_private_size(Manifest& manifest, const Value& given) 
 
 /// Refuses a released size unless the adjacency is add/remove: otherwise the number of rows is
 /// public, and noise would waste budget.
-void ManifestReader::check_private_size(const Manifest& manifest) {
-  if (!manifest.size_noise || manifest.adjacency == Adjacency::add_or_remove_one) return;
+void ManifestReader::check_private_size(Adjacency adjacency) {
+  if (adjacency == Adjacency::add_or_remove_one) return;
   problems_.add(root_.find("data")->find("size")->mark, "data.size",
-                "is declared as a private statistic, but under " +
-                    std::string(to_text(manifest.adjacency)) +
+                "is declared as a private statistic, but under " + std::string(to_text(adjacency)) +
                     " the number of training examples is public; give it as a number, or leave it "
                     "out");
 }

@@ -52,13 +52,13 @@ class ManifestReader {
   /// Whether the noise schedule is derived from an influence (Schedule::influence()).
   bool divides_noise_by_influence() const;
   /// Returns the number of steps or rounds at which the progress line ends.
-  std::uint64_t steps_or_rounds(const Manifest& manifest) const;
+  std::uint64_t steps_or_rounds(std::uint64_t steps) const;
   void read_data(Manifest& manifest);
   /// Reads a `size` that is released instead of declared.
   /// \returns the resolved value.
   Value read_private_size(Manifest& manifest, const Value& given);
   void read_sample(Manifest& manifest, const Params& params);
-  void check_private_size(const Manifest& manifest);
+  void check_private_size(Adjacency adjacency);
   void read_report(Manifest& manifest, const Params& params);
   void read_accuracy_report(Manifest& manifest, const Params& given);
   /// \param where  the key whose object has `share` or `noise_multiplier`.

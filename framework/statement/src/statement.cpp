@@ -325,7 +325,7 @@ bool is_built_in(const PluginIdentity& plugin) {
 /// Whether there is a record that this exact plugin file passed its tests. "built_in" means that
 /// there is no record because the program was built without its tests.
 Json tested(const Manifest& manifest, const PluginIdentity& plugin) {
-  if (is_allowed_by_hash(manifest, plugin)) return "allowed";
+  if (is_allowed_by_hash(manifest.allowed_plugins, plugin)) return "allowed";
   if (!plugin.is_tested() && plugin.record_problem.empty() && is_built_in(plugin))
     return "built_in";
   return plugin.is_tested();
