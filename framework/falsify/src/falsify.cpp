@@ -40,8 +40,7 @@ bool is_before_steps(ReleaseSeen::What what) {
 
 /// The manifest of the compared runs: the plan's manifest without account and checkpoints. The seed
 /// is set for each first run.
-Manifest manifest_of_runs(const Plan& plan) {
-  Manifest manifest = *plan.manifest;
+Manifest manifest_of_runs(Manifest manifest) {
   manifest.account.reset();
   manifest.checkpoint.is_off = true;
   return manifest;
@@ -51,8 +50,8 @@ class Comparison {
  public:
   Comparison(const Plan& plan, const FalsifyOptions& options)
       : plan_(plan),
-        raw_(raw_data(plan)),
-        manifest_(manifest_of_runs(plan)),
+        raw_(raw_data(plan.manifest->data, *plan.setting)),
+        manifest_(manifest_of_runs(*plan.manifest)),
         steps_(std::min(options.steps, std::max<std::uint64_t>(1, plan.affordable_steps))),
         options_(options),
         executor_(make_executor(1)),
@@ -260,7 +259,7 @@ class Comparison {
       }
       const auto [owner, is_new] = owners.try_emplace(
           one->name.client, plan_, one->name.client, run_key,
-          ReplayedOwner::Worlds{here, there, last_, divisor_of(plan_, *first_),
+          ReplayedOwner::Worlds{here, there, last_, divisor_of(plan_.dataset_size, *first_),
                                 class_weights_of(plan_, *first_)},
           *executor_,
           [this, client = one->name.client](const std::string& what, std::uint64_t step,

@@ -60,9 +60,9 @@ std::string to_text(LastRow change, PrivacyUnit unit) {
 namespace {
 
 /// The client of fed_avg that owns a row; null for a run with one owner, or with a server.
-const ClientPlan* owner_of(const Plan& plan, std::uint32_t row) {
-  if (!plan.federated || plan.federated->at_server) return nullptr;
-  for (const ClientPlan& client : plan.federated->clients) {
+const ClientPlan* owner_of(const FederatedPlan* federated, std::uint32_t row) {
+  if (federated == nullptr || federated->at_server) return nullptr;
+  for (const ClientPlan& client : federated->clients) {
     if (std::ranges::binary_search(client.rows, row)) return &client;
   }
   return nullptr;
@@ -77,7 +77,7 @@ std::vector<LastRow> neighbours_of(const Plan& plan) {
   if (plan.manifest->adjacency != Adjacency::add_or_remove_one) return all;
   if (plan.unit == PrivacyUnit::client) return all;
   const auto last = static_cast<std::uint32_t>(plan.setting->info.train_rows - 1);
-  const ClientPlan* owner = owner_of(plan, last);
+  const ClientPlan* owner = owner_of(plan.federated.get(), last);
   if (owner == nullptr || owner->rows.size() > 1) all.push_back(LastRow::removed);
   return all;
 }
@@ -120,13 +120,11 @@ Dataset with_change(const Dataset& data, const std::vector<std::uint32_t>& rows,
   return Dataset(data.shape(), std::move(features), std::move(targets));
 }
 
-RunData raw_data(const Plan& plan) {
-  const Manifest& manifest = *plan.manifest;
-  DataSource& source = *plan.setting->data;
-  return manifest.data.with_position([&] {
+RunData raw_data(const ComponentUse& source, const Setting& setting) {
+  return source.with_position([&] {
     RunData data;
-    data.train = source.read(Split::train);
-    if (plan.setting->info.test_rows > 0) data.test = source.read(Split::test);
+    data.train = setting.data->read(Split::train);
+    if (setting.info.test_rows > 0) data.test = setting.data->read(Split::test);
     return data;
   });
 }

@@ -38,7 +38,7 @@ RunData neighbouring_data(const Plan& plan, const RunData& raw, LastRow change,
                           Teacher* teacher = nullptr);
 
 /// The rows as the source returns them.
-RunData raw_data(const Plan& plan);
+RunData raw_data(const ComponentUse& source, const Setting& setting);
 
 /// A copy of a plan whose data source returns the examples of `raw` with the change applied. Its
 /// numbers and its partition among clients stay as they are.

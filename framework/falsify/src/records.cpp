@@ -76,8 +76,8 @@ std::string summary_in(const std::string& text, Mode mode) {
 
 /// The size of a model file, and the trained numbers at its end. The other bytes contain the
 /// ledger's hash and the transforms' learnt values, which may differ.
-std::string parameters_in(const std::string& text, const Plan& plan) {
-  const std::size_t size = parameter_count(plan.setting->whole) * sizeof(float);
+std::string parameters_in(const std::string& text, const Network& whole) {
+  const std::size_t size = parameter_count(whole) * sizeof(float);
   return std::to_string(text.size()) + " bytes " +
          text.substr(text.size() - std::min(size, text.size()));
 }
@@ -88,7 +88,7 @@ std::string public_part(const Plan& plan, const std::string& name, const std::st
   if (name == "metrics.jsonl") return metrics_in(text, mode);
   if (name == "statement.json") return statement_in(text);
   if (name == "summary.json") return summary_in(text, mode);
-  if (name == "model.safetensors") return parameters_in(text, plan);
+  if (name == "model.safetensors") return parameters_in(text, plan.setting->whole);
   return text;
 }
 

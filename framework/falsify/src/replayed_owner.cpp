@@ -15,9 +15,9 @@ namespace {
 /// The allowed error of sums for ReleaseReach::near, as a share of the clip norm.
 constexpr double kNear = 1e-3;
 
-RandomKey key_of_owner(const Plan& run, std::optional<std::size_t> client, const RandomKey& key) {
+RandomKey key_of_owner(PrivacyUnit unit, std::optional<std::size_t> client, const RandomKey& key) {
   if (client) return Client::key_of(*client, key);
-  return run.unit == PrivacyUnit::client ? server_key(key) : key;
+  return unit == PrivacyUnit::client ? server_key(key) : key;
 }
 
 const Plan& plan_of_owner(const Plan& run, std::optional<std::size_t> client) {
@@ -43,7 +43,7 @@ ReplayedOwner::ReplayedOwner(const Plan& run, std::optional<std::size_t> client,
       report_(std::move(report)),
       reach_(reach_of(plan_)),
       clip_norm_(plan_.clip_norm.front()) {
-  const RandomKey own = key_of_owner(run, client, key);
+  const RandomKey own = key_of_owner(run.unit, client, key);
   std::unique_ptr<Program> in_a, in_b;
   if (is_server()) {
     std::vector<float> numbers(run.federated->clients.size());

@@ -110,9 +110,9 @@ void ReplayedStatistics::count(const Dataset& train) {
   }
 }
 
-double divisor_of(const Plan& plan, const RecordedRun& run) {
+double divisor_of(std::uint64_t dataset_size, const RecordedRun& run) {
   const RecordedRelease* rows = run.find({.what = ReleaseSeen::What::rows});
-  if (rows == nullptr) return static_cast<double>(plan.dataset_size);
+  if (rows == nullptr) return static_cast<double>(dataset_size);
   const double noised = rows->own.front().values().front();
   return std::max(1.0, std::floor(noised + 0.5));
 }
@@ -145,12 +145,10 @@ std::vector<float> release_again(const PlannedStatistic& statistic, std::vector<
   return released;
 }
 
-std::optional<std::string> difference_of_statistics(const Plan& plan, const RandomKey& run_key,
-                                                    const ReplayedStatistics& here,
-                                                    const ReplayedStatistics& there,
-                                                    const RecordedRun& first,
-                                                    const RecordedRun& other) {
-  const double of_means = divisor_of(plan, first);
+std::optional<std::string> difference_of_statistics(
+    const PlanNumbers& plan, const RandomKey& run_key, const ReplayedStatistics& here,
+    const ReplayedStatistics& there, const RecordedRun& first, const RecordedRun& other) {
+  const double of_means = divisor_of(plan.dataset_size, first);
   for (const PlannedStatistic& one : plan.statistics) {
     const ReplayedStatistics::Name name{one.of, one.transform};
     const double divisor = one.of == StatisticOf::transform ? of_means : 1.0;

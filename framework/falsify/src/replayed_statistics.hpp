@@ -50,7 +50,7 @@ class ReplayedStatistics final : public Teacher {
 };
 
 /// The divisor of a recorded run's later means: the released or the public number of rows.
-double divisor_of(const Plan& plan, const RecordedRun& run);
+double divisor_of(std::uint64_t dataset_size, const RecordedRun& run);
 
 /// The class weights that follow from a recorded run's class counts; empty if there are none.
 std::vector<double> class_weights_of(const Plan& plan, const RecordedRun& run);
@@ -65,10 +65,8 @@ std::vector<float> release_again(const PlannedStatistic& statistic, std::vector<
 
 /// \returns the error in the statistics that two runs with different last rows released; nothing if
 ///   both runs' statistics follow from the rows, the noise and the divisor.
-std::optional<std::string> difference_of_statistics(const Plan& plan, const RandomKey& run_key,
-                                                    const ReplayedStatistics& here,
-                                                    const ReplayedStatistics& there,
-                                                    const RecordedRun& first,
-                                                    const RecordedRun& other);
+std::optional<std::string> difference_of_statistics(
+    const PlanNumbers& plan, const RandomKey& run_key, const ReplayedStatistics& here,
+    const ReplayedStatistics& there, const RecordedRun& first, const RecordedRun& other);
 
 }  // namespace privgrad::core
