@@ -22,8 +22,7 @@ namespace {
 using Json = nlohmann::json;
 
 /// The hash of the plugins, except for the filter of an account, which each site chooses.
-std::string hash_of_plugins(const Manifest& manifest) {
-  Manifest shared = manifest;
+std::string hash_of_plugins(Manifest shared) {
   shared.account.reset();
   Json plugins = Json::object();
   for (const UsedPlugin& used : plugins_of(shared))

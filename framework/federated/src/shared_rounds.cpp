@@ -91,9 +91,9 @@ ClientRound restored_sent(StateReader& in, Client& client) {
 
 // ---- facts on which the processes must agree
 
-std::vector<CommonPart> common_data(const Plan& plan, const RunData& data) {
+std::vector<CommonPart> common_data(const FederatedPlan& federated, const RunData& data) {
   return {{"other examples", hash_of_examples(data)},
-          {"other examples for its clients", hash_of_shards(*plan.federated)}};
+          {"other examples for its clients", hash_of_shards(federated)}};
 }
 
 /// The process that makes each client's rounds. Assigns the clients one by one, beginning with the
@@ -129,7 +129,7 @@ SharedRounds::SharedRounds(Cluster& cluster, const Plan& plan, const RunOptions&
       owners_(owners_of(*plan.federated, cluster.size())),
       told_(owners_.size(), true) {
   share_plan(cluster, plan, options);
-  compare_common_parts(cluster, common_data(plan, data));
+  compare_common_parts(cluster, common_data(*plan.federated, data));
 }
 
 std::vector<std::optional<ClientRound>> SharedRounds::train(
@@ -232,7 +232,7 @@ class FederatedWorker {
         clients_(federated_.clients.size()),
         sent_(federated_.clients.size()) {
     apply_transforms(*plan.manifest, *plan.setting, data_, options.threads, options.features);
-    compare_common_parts(cluster_, common_data(plan, data_));
+    compare_common_parts(cluster_, common_data(federated_, data_));
     owners_ = owners_of(federated_, cluster_.size());
   }
 
