@@ -239,7 +239,7 @@ TEST_CASE("an example that is not a number stays none", "[features][privacy]") {
                                {"layers.0.bias", {4}, std::vector<float>(4, 0.5f)}}));
     const core::Plan& plan = experiment.plan();
     const core::FeatureCache cache(folder, [&](const std::string& text) { notes.push_back(text); });
-    core::RunData data = core::read_rows(*plan.manifest, *plan.setting);
+    core::RunData data = core::read_rows(plan.manifest->data, *plan.setting);
     core::apply_transforms(*plan.manifest, *plan.setting, data, 1, &cache);
     const auto features = data.train.features();
     return std::vector<float>(features.begin(), features.end());

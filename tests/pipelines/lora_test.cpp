@@ -332,7 +332,7 @@ TEST_CASE("a step of an adapter is that of its tensor, seen through A", "[lora]"
   const Floats moved = whole.left().at("layers.2.weight");
   const Floats found = adapted.left().at("layers.2.weight");
   const Floats trained =
-      core::initial_parameters(adapted.plan(), core::run_key(*adapted.plan().manifest));
+      core::initial_parameters(adapted.plan(), core::run_key(adapted.plan().manifest->seed));
   REQUIRE(trained.size() == 6 + 5);
   const double error = 4.0 * step_error(before, moved);
   for (std::size_t row = 0; row < 5; ++row) {
@@ -359,7 +359,7 @@ TEST_CASE("every trained tensor has moved after two steps", "[lora]") {
                                    "schedules.learning_rate=1"}));
   experiment.run();
   const core::Plan& plan = experiment.plan();
-  const Floats begun = core::initial_parameters(plan, core::run_key(*plan.manifest));
+  const Floats begun = core::initial_parameters(plan, core::run_key(plan.manifest->seed));
   for (const core::TrainedTensor& tensor : plan.setting->lora->tensors) {
     INFO(tensor.name);
     const Floats before = experiment.base().at(tensor.name);

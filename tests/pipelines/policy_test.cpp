@@ -127,7 +127,7 @@ TEST_CASE("every plan of data obeys policies, and a recorded plan has no data",
     const InForce policy(site.rule(text));
     CHECK_THROWS_AS(core::make_plan(manifest), core::PolicyError);
     // Processes of a cluster, and runs that are resumed.
-    CHECK_THROWS_AS(core::make_shared_plan(manifest, core::run_key(manifest),
+    CHECK_THROWS_AS(core::make_shared_plan(manifest, core::run_key(manifest.seed),
                                            std::make_shared<core::KeptNumbers>()),
                     core::PolicyError);
     CHECK_NOTHROW(core::make_plan(manifest, facts));  // as `verify` makes it

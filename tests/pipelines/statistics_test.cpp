@@ -126,7 +126,8 @@ TEST_CASE("statistics: without noise they are the clipped means", "[statistics]"
        "noise_multiplier: 4}]"});
   experiment.run();
   const core::ModelFile model = core::read_model_file(experiment.run_dir() / "model.safetensors");
-  core::RunData rows = core::read_rows(*experiment.plan().manifest, *experiment.plan().setting);
+  core::RunData rows =
+      core::read_rows(experiment.plan().manifest->data, *experiment.plan().setting);
   const auto features = rows.train.features();
   const std::size_t width = rows.train.row_size();
   REQUIRE(model.preprocessing.front().fitted.values.size() == 2);
@@ -220,7 +221,7 @@ TEST_CASE("statistics: what was learnt goes with the model and makes the same fe
   const core::TrainedModel model(core::read_model_file(experiment.run_dir() / "model.safetensors"),
                                  "model", house(), *executor);
   const core::RunData raw =
-      core::read_rows(*experiment.plan().manifest, *experiment.plan().setting);
+      core::read_rows(experiment.plan().manifest->data, *experiment.plan().setting);
   const core::Predictions predictions = model.predict(raw.test);
   const Json evaluated = core::evaluation_json(predictions, raw.test.targets(), {"0", "1"});
   REQUIRE(result.metrics.test_accuracy.has_value());
@@ -372,7 +373,7 @@ TEST_CASE("report: the accuracy on private rows is released once, and paid for b
   const core::TrainedModel model(core::read_model_file(experiment.run_dir() / "model.safetensors"),
                                  "model", house(), *executor);
   const core::RunData raw =
-      core::read_rows(*experiment.plan().manifest, *experiment.plan().setting);
+      core::read_rows(experiment.plan().manifest->data, *experiment.plan().setting);
   const Json exact =
       core::evaluation_json(model.predict(raw.train), raw.train.targets(), {"0", "1"});
   const Json& released = result.summary.at("reported").at("train_accuracy");

@@ -106,8 +106,8 @@ void Replay::change_noise(std::uint64_t step) {
   if (!plan_.noise_adapts || multipliers_[step] == multiplier_) return;
   std::fill(multipliers_.begin() + static_cast<std::ptrdiff_t>(step), multipliers_.end(),
             multiplier_);
-  start_aggregator(*plan_.manifest, *made_.aggregator, plan_.facts, multipliers_, plan_.clip_norm,
-                   plan_.learning_rate);
+  start_aggregator(plan_.manifest->aggregator, *made_.aggregator, plan_.facts, multipliers_,
+                   plan_.clip_norm, plan_.learning_rate);
 }
 
 // ---- contributions of rows

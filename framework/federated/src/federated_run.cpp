@@ -34,7 +34,7 @@ class FederatedRun final : public ResumableRun {
         chooser_(start_local_iterations(wish_)),
         rule_(chooser_.rule),
         estimator_(wish_.estimates, plan.parameters) {
-    if (!federated_.at_server) participation_ = start_participation(manifest_);
+    if (!federated_.at_server) participation_ = start_participation(wish_);
     if (chooser_.rule != nullptr)
       chooser_.rule->start_rounds(wish_.rounds, federated_.paced_steps(wish_));
   }

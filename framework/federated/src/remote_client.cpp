@@ -65,7 +65,7 @@ PublicFacts declared_facts(const Manifest& manifest, const DataInfo& info) {
           .shard_sizes = wish.sizes,
           .scales = std::nullopt,
           .order_key = std::nullopt,
-          .account = account_facts(manifest),
+          .account = account_facts(manifest.account),
           .weights = std::nullopt,
           .model_files = hashes_of_files(*manifest.model.make<Model>())};
 }
@@ -125,7 +125,7 @@ OwnPart part_of_all_data(const Manifest& manifest, std::shared_ptr<KeptNumbers> 
   part.plan = make_plan(manifest, std::move(kept));
   part.planned = part.plan.federated;
   part.second_look = std::make_unique<SecondLook>(part.plan);
-  part.data = read_rows(manifest, *part.plan.setting);
+  part.data = read_rows(manifest.data, *part.plan.setting);
   return part;
 }
 
@@ -276,7 +276,7 @@ class RemoteClient::Part {
   /// Draws two keys: one for draws that need no secret of a round, such as public orders of
   /// examples, and one that changes with each order.
   void draw_keys() {
-    const RandomKey key = run_key(manifest_);
+    const RandomKey key = run_key(manifest_.seed);
     lasting_ = manifest_.seed ? key : key.derive("lasting");
     key_ = manifest_.seed ? key : key.derive("first round");
   }
@@ -327,7 +327,7 @@ class RemoteClient::Part {
     facts.update(ledger_facts(part_.plan, wish_.number));
     facts["run"] = run_;
     facts["ground"] = ground_;
-    if (manifest_.account) facts["account"] = reservation_facts(manifest_, reservation_id_);
+    if (manifest_.account) facts["account"] = reservation_facts(manifest_.account, reservation_id_);
     return facts;
   }
 
@@ -481,7 +481,7 @@ class RemoteClient::Part {
                              .status = status,
                              .ledger = client_->ledger()->position().last_hash,
                              .steps = client_->steps_done(),
-                             .account = reservation_facts(manifest_, reservation_id_),
+                             .account = reservation_facts(manifest_.account, reservation_id_),
                              .signer = {}};
       unsigned_receipt_ = said.body().dump();
     }

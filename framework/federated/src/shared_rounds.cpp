@@ -227,7 +227,7 @@ class FederatedWorker {
         federated_(*plan.federated),
         cluster_(*options.cluster),
         executor_(make_executor(options.threads)),
-        data_(read_rows(*plan.manifest, *plan.setting)),
+        data_(read_rows(plan.manifest->data, *plan.setting)),
         pool_(plan, *executor_),
         clients_(federated_.clients.size()),
         sent_(federated_.clients.size()) {

@@ -95,14 +95,13 @@ void require_account(const Manifest& manifest) {
   throw IoError(std::string(kKey) + ": the account could not be read, and nothing else may pay");
 }
 
-std::optional<AccountFacts> account_facts(const Manifest& manifest) {
-  if (!manifest.account) return std::nullopt;
-  const AccountUse& use = *manifest.account;
-  return AccountFacts{.name = use.terms.name,
-                      .opened = use.opened,
-                      .accountant = use.filter.component->full_name(),
-                      .target_epsilon = use.terms.target_epsilon,
-                      .target_delta = use.terms.target_delta};
+std::optional<AccountFacts> account_facts(const std::optional<AccountUse>& use) {
+  if (!use) return std::nullopt;
+  return AccountFacts{.name = use->terms.name,
+                      .opened = use->opened,
+                      .accountant = use->filter.component->full_name(),
+                      .target_epsilon = use->terms.target_epsilon,
+                      .target_delta = use->terms.target_delta};
 }
 
 Reservation::Reservation(const Plan& plan, const std::filesystem::path& directory)
@@ -145,8 +144,8 @@ void Reservation::settle(const std::optional<Event>& cost, const std::string& st
   account_.settle(*filter_, id_, cost.value_or(cost_), status);
 }
 
-Json reservation_facts(const Manifest& manifest, const std::string& id) {
-  return manifest.account ? facts_of(*manifest.account, id) : Json(nullptr);
+Json reservation_facts(const std::optional<AccountUse>& use, const std::string& id) {
+  return use ? facts_of(*use, id) : Json(nullptr);
 }
 
 void settle_in_full(const Plan& plan, const std::string& id, const std::string& status) {

@@ -51,10 +51,11 @@ void check_clipping(const Manifest& manifest, const StepSchedules& schedules,
   check_coordinate_scaling(manifest, schedules, made);
 }
 
-CountRelease plan_count(const Manifest& manifest, const StepPlan& steps, const Components& made) {
+CountRelease plan_count(const ComponentUse& clipping, const StepPlan& steps,
+                        const Components& made) {
   CountRelease count;
   if (made.adaptive_clip_norm == nullptr) return count;
-  manifest.clipping.with_position([&] {
+  clipping.with_position([&] {
     for (std::size_t step = 0; step < steps.batch_size.size(); ++step) {
       const double multiplier = steps.values.noise_multiplier[step];
       // Without noise the count is exact, and its share of the vector does not matter.

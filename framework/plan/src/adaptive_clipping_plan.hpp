@@ -22,6 +22,7 @@ struct CountRelease {
 };
 
 /// Plans the release of the count; empty if the clip norm is not adaptive.
-CountRelease plan_count(const Manifest& manifest, const StepPlan& steps, const Components& made);
+CountRelease plan_count(const ComponentUse& clipping, const StepPlan& steps,
+                        const Components& made);
 
 }  // namespace privgrad::core

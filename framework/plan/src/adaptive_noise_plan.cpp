@@ -50,23 +50,23 @@ void refuse_setting(const Manifest& manifest, const std::string& name) {
   }
 }
 
-void refuse_accountants(const Manifest& manifest, const std::string& name) {
-  const auto accountant = make_guard(manifest.accountant);
-  manifest.accountant.with_position([&] {
+void refuse_accountants(const ComponentUse& guard, const std::vector<ComponentUse>& also,
+                        const std::string& name) {
+  const auto accountant = make_guard(guard);
+  guard.with_position([&] {
     if (accountant->is_filter()) return;
-    throw PrivacyError(manifest.accountant.name() +
-                       " is not a privacy filter, so it cannot guard noise that " + name +
-                       " chooses from earlier releases; use accountant zcdp or rdp_filter");
+    throw PrivacyError(guard.name() + " is not a privacy filter, so it cannot guard noise that " +
+                       name + " chooses from earlier releases; use accountant zcdp or rdp_filter");
   });
-  if (manifest.also.empty()) return;
-  manifest.also.front().with_position([&] {
+  if (also.empty()) return;
+  also.front().with_position([&] {
     throw PrivacyError("computes the cost of steps that are fixed beforehand, but " + name +
                        " chooses their noise during the run; remove privacy.also");
   });
 }
 
-void check_measurement(const Measurement& measurement, const Manifest& manifest,
-                       const Setting& setting, const std::string& name) {
+void check_measurement(const Measurement& measurement, bool test_is_public, const Setting& setting,
+                       const std::string& name) {
   const auto is_positive = [](double value) { return std::isfinite(value) && value > 0.0; };
   if (measurement.every == 0) throw PluginError(name + " asks for a measurement every 0 steps");
   if (measurement.what == Measured::loss_change) {
@@ -83,7 +83,7 @@ void check_measurement(const Measurement& measurement, const Manifest& manifest,
                       " follows the test examples, and there are none; use descent_check, which "
                       "follows the training examples at a price");
   }
-  if (!manifest.test_is_public) {
+  if (!test_is_public) {
     throw PrivacyError(name +
                        " follows the test examples exactly, which nothing is charged for: if they "
                        "are public, say so (data.test_is_public: true); if not, use descent_check");
@@ -125,14 +125,14 @@ std::optional<AdaptiveNoisePlan> plan_adaptive_noise(const Manifest& manifest,
   use.with_position([&] {
     refuse_setting(manifest, use.name());
     schedule->start({.steps = steps, .slot = "noise_multiplier"});
-    check_measurement(adapts.measurement, manifest, setting, use.name());
+    check_measurement(adapts.measurement, manifest.test_is_public, setting, use.name());
     for (std::uint64_t step = 1; step < steps; ++step) {
       if (schedule->value(step) == schedule->value(0)) continue;
       throw PluginError(use.name() + " adapts the noise, and plans another one for step " +
                         std::to_string(step) + " than for the first");
     }
   });
-  refuse_accountants(manifest, use.name());
+  refuse_accountants(manifest.accountant, manifest.also, use.name());
   return adapts;
 }
 

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMostNoises = 8;
 
 /// The number of steps per epoch; 0 if the sampler has no epochs to compare.
-std::uint64_t steps_of_epoch(const Plan& plan) {
+std::uint64_t steps_of_epoch(const PlanNumbers& plan) {
   const SamplingLaw law = sampling_law(plan.charges, 0);
   const bool has_epochs = law.kind == SamplingLaw::Kind::once;
   if (!has_epochs && law.kind != SamplingLaw::Kind::without_replacement) return 0;
@@ -48,7 +48,7 @@ void round_down(std::span<double> noises) {
 }
 
 /// The cost of the plan's releases in epochs of this many steps, with all other charges.
-std::optional<Event> in_epochs(const Plan& plan, std::uint64_t epoch) {
+std::optional<Event> in_epochs(const PlanNumbers& plan, std::uint64_t epoch) {
   const auto steps = std::span<const Charge>(plan.charges).first(plan.affordable_steps);
   std::vector<double> noises;
   for (std::size_t begin = 0; begin < steps.size(); begin += epoch) {

@@ -111,11 +111,11 @@ BudgetPlan plan_budget(const Manifest& manifest, std::span<const Charge> charges
   return budget;
 }
 
-BudgetPlan no_budget(const Manifest& manifest, std::uint64_t steps) {
+BudgetPlan no_budget(const ComponentUse& accountant, std::uint64_t steps) {
   BudgetPlan budget;
   budget.affordable_steps = steps;
   budget.event = Event::non_private();
-  budget.accountants.push_back({manifest.accountant.name(),
+  budget.accountants.push_back({accountant.name(),
                                 {.value = std::numeric_limits<double>::infinity(),
                                  .bound = BoundKind::exact,
                                  .lower = {},

@@ -45,8 +45,8 @@ Components start_components(const Plan& plan) {
   std::vector<double> multipliers = plan.noise_multiplier;
   if (plan.manifest->noise_off) multipliers.assign(multipliers.size(), 1.0);
   if (!plan.optimized.empty()) made.aggregator->use(plan.optimized);
-  start_aggregator(*plan.manifest, *made.aggregator, plan.facts, multipliers, plan.clip_norm,
-                   plan.learning_rate);
+  start_aggregator(plan.manifest->aggregator, *made.aggregator, plan.facts, multipliers,
+                   plan.clip_norm, plan.learning_rate);
   return made;
 }
 
@@ -98,11 +98,11 @@ std::vector<double> start_sampler(const Manifest& manifest, Sampler& sampler, co
   });
 }
 
-void start_aggregator(const Manifest& manifest, Aggregator& aggregator, const RunFacts& facts,
+void start_aggregator(const ComponentUse& use, Aggregator& aggregator, const RunFacts& facts,
                       const std::vector<double>& noise_multiplier,
                       const std::vector<double>& clip_norm,
                       const std::vector<double>& learning_rate) {
-  manifest.aggregator.with_position([&] {
+  use.with_position([&] {
     aggregator.start({.steps = facts.steps,
                       .noise_multipliers = noise_multiplier,
                       .clip_norms = clip_norm,

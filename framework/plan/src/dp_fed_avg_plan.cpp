@@ -32,9 +32,8 @@ void refuse_rounds_without_steps(const Manifest& manifest, const LocalSteps& ste
 }
 
 /// The server's part, written as the manifest of a central run.
-Manifest server_manifest(const Manifest& manifest) {
-  const Federated& wish = *manifest.federated;
-  Manifest server = manifest;
+Manifest server_manifest(Manifest server) {
+  const Federated& wish = *server.federated;
   server.sampler = wish.participation;
   server.clipping = wish.client_clipping;
   server.optimizer = wish.server_optimizer;
@@ -43,21 +42,20 @@ Manifest server_manifest(const Manifest& manifest) {
 }
 
 /// The clients' part, without noise.
-Manifest client_manifest(const Manifest& manifest) {
-  Manifest local = manifest;
+Manifest client_manifest(Manifest local) {
   // the manifest's aggregator is the server's
-  local.aggregator = manifest.federated->client_aggregator;
+  local.aggregator = local.federated->client_aggregator;
   local.noise_off = true;
   local.noise_multiplier = {};
   local.noise_std = {};
   return local;
 }
 
-void refuse_differences(const Manifest& manifest, const Plan& server) {
-  const Components made = make_components(*server.manifest, server.setting->groups);
-  if (made.differences == nullptr) return;
-  manifest.aggregator.with_position([&] {
-    throw ConfigError(manifest.aggregator.name() +
+void refuse_differences(const ComponentUse& aggregator) {
+  const auto made = aggregator.make<Aggregator>();
+  if (dynamic_cast<const UsesGradientDifferences*>(made.get()) == nullptr) return;
+  aggregator.with_position([&] {
+    throw ConfigError(aggregator.name() +
                       " takes differences of the gradients of examples, but the server of "
                       "dp_fed_avg adds up clients' changes; use gaussian or tree");
   });
@@ -97,9 +95,9 @@ Plan plan_dp_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setti
                           .learning_rate = wish.server_learning_rate,
                           .key = server_key(*setting->plan_key),
                           .separation = separation_of(wish)});
-  refuse_differences(manifest, plan);
+  refuse_differences(manifest.aggregator);
   federated.participation_is_secret = is_amplified(plan) || shows_who_is_there(plan);
-  plan.unit = unit_of(manifest);
+  plan.unit = unit_of(manifest.federated);
 
   federated.local_manifest = client_manifest(manifest);
   std::map<std::uint64_t, std::shared_ptr<const Plan>> by_size;

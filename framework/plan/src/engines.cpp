@@ -230,11 +230,10 @@ void add_statistics(Collector& traits, const Plan& plan) {
   traits.add(std::ranges::any_of(plan.statistics, is_count), Trait::released_statistics);
 }
 
-void add_clients(Collector& traits, const Plan& plan) {
-  const Federated& wish = *plan.manifest->federated;
+void add_clients(Collector& traits, const Federated& wish, const FederatedPlan& federated) {
   traits.add(true, Trait::clients);
-  traits.add(plan.federated->is_adaptive(), Trait::adaptive_iterations, wish.local_iterations);
-  if (!plan.federated->estimates) return;
+  traits.add(federated.is_adaptive(), Trait::adaptive_iterations, wish.local_iterations);
+  if (!federated.estimates) return;
   traits.add(wish.estimates == EstimateMode::private_sums, Trait::private_estimates);
   traits.add(wish.estimates == EstimateMode::unaccounted, Trait::unaccounted_estimates);
 }
@@ -264,7 +263,7 @@ std::vector<PlannedTrait> traits_of(const Plan& plan) {
   traits.add(manifest.account.has_value(), Trait::account);
   traits.add(manifest.streaming.has_value(), Trait::streamed_rows);
   traits.add(plan.unit == PrivacyUnit::client, Trait::client_unit);
-  if (plan.federated) add_clients(traits, plan);
+  if (plan.federated) add_clients(traits, *manifest.federated, *plan.federated);
   return traits.take();
 }
 

@@ -41,16 +41,16 @@ constexpr const char* kRemedy = "; use arithmetic: float, which is listed as una
 
 }  // namespace
 
-std::uint64_t most_rows(const Manifest& manifest, const PlanNumbers& plan) {
+std::uint64_t most_rows(Adjacency adjacency, const PlanNumbers& plan) {
   // If examples may be added or removed, their number is private, and so may be the sizes of
   // batches.
-  if (manifest.adjacency == Adjacency::add_or_remove_one) return kMostBatchRows;
+  if (adjacency == Adjacency::add_or_remove_one) return kMostBatchRows;
   return planned_rows(plan);
 }
 
-void check_exact_range(const Manifest& manifest, const PlanNumbers& plan,
+void check_exact_range(const ComponentUse& aggregator, Adjacency adjacency, const PlanNumbers& plan,
                        const CorrelatedPlan* correlated) {
-  manifest.aggregator.with_position([&] {
+  aggregator.with_position([&] {
     const double noise = most_noise(plan, correlated);
     if (!(noise * kCells <= kLargestRoundedSigma)) {
       throw ConfigError("adds noise of a multiplier of " + format_number(noise) +
@@ -67,7 +67,7 @@ void check_exact_range(const Manifest& manifest, const PlanNumbers& plan,
                         kRemedy);
     }
     const double factor =
-        exact_noise_factor(correlated->parts, plan.parameters, most_rows(manifest, plan));
+        exact_noise_factor(correlated->parts, plan.parameters, most_rows(adjacency, plan));
     if (!(factor <= kLargestNoiseFactor)) {
       throw ConfigError("would need " + format_number(factor) +
                         " times its noise for the roundings of exact arithmetic, allowed is 1 + "

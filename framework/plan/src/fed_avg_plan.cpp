@@ -29,10 +29,10 @@ void note_affordable(const PlansBySize& sizes, FederatedPlan& federated) {
   }
 }
 
-void refuse_correlated(const Manifest& manifest, const Plan& plan) {
-  if (!plan.correlated) return;
-  manifest.aggregator.with_position([&] {
-    throw ConfigError(manifest.aggregator.name() +
+void refuse_correlated(const ComponentUse& aggregator, const CorrelatedPlan* correlated) {
+  if (correlated == nullptr) return;
+  aggregator.with_position([&] {
+    throw ConfigError(aggregator.name() +
                       " shares noise between steps, and the steps of a client begin anew with "
                       "every round; use gaussian, or federated.aggregation: dp_fed_avg");
   });
@@ -40,10 +40,10 @@ void refuse_correlated(const Manifest& manifest, const Plan& plan) {
 
 /// Refuses random allocation: a client that misses a round never makes some steps that it has paid
 /// for, and the rest of the epoch would need coins that no longer exist.
-void refuse_epochs(const Manifest& manifest, const Plan& plan) {
-  if (!draw_epochs(plan.charges)) return;
-  manifest.sampler.with_position([&] {
-    throw ConfigError(manifest.sampler.name() +
+void refuse_epochs(const ComponentUse& sampler, std::span<const Charge> charges) {
+  if (!draw_epochs(charges)) return;
+  sampler.with_position([&] {
+    throw ConfigError(sampler.name() +
                       " draws whole epochs, but a client of fed_avg that misses a round skips "
                       "steps of its epoch; use poisson, or federated.aggregation: dp_fed_avg with "
                       "this sampler as federated.participation");
@@ -84,8 +84,9 @@ class ClientPlanner {
   PlansBySize plans() {
     check_size();
     PlansBySize plans = plans_with({});
-    refuse_correlated(manifest_, *plans.begin()->second);
-    refuse_epochs(manifest_, *plans.begin()->second);
+    const Plan& any = *plans.begin()->second;
+    refuse_correlated(manifest_.aggregator, any.correlated.get());
+    refuse_epochs(manifest_.sampler, any.charges);
     const LocalIterationsRule chooser = start_local_iterations(wish_);
     if (chooser.rule != nullptr) plan_estimates(*chooser.rule, plans);
     return plans;
@@ -176,8 +177,7 @@ class ClientPlanner {
 
 }  // namespace
 
-ComponentPtr<Sampler> start_participation(const Manifest& manifest) {
-  const Federated& wish = *manifest.federated;
+ComponentPtr<Sampler> start_participation(const Federated& wish) {
   return wish.participation.with_position([&] {
     auto sampler = wish.participation.make<Sampler>();
     sampler->start({.dataset_size = wish.clients,
@@ -208,7 +208,7 @@ std::vector<Charge> estimate_charges(const Manifest& manifest, const Sampler& sa
 
 Plan plan_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setting>& setting,
                   const Shards& shards, const LocalSteps& steps, FederatedPlan& federated) {
-  start_participation(manifest);  // checks that it can be started
+  start_participation(*manifest.federated);  // checks that it can be started
   const PlansBySize plans = ClientPlanner(manifest, setting, shards, steps, federated).plans();
   for (std::size_t i = 0; i < shards.sizes.size(); ++i)
     federated.clients[i].plan = plans.at(shards.sizes[i]);

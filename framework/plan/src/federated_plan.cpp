@@ -61,7 +61,7 @@ Plan make_federated_plan(const Manifest& manifest, const std::shared_ptr<const S
   Shards shards = share_out(manifest, *setting);
   federated->clients = std::move(shards.clients);
   federated->weights = shards.weights;
-  const LocalSteps steps = plan_local_steps(manifest);
+  const LocalSteps steps = plan_local_steps(*manifest.federated, manifest.steps);
   federated->local_iterations = steps.of_round;
   Plan plan = manifest.federated->aggregation == Aggregation::dp_fed_avg
                   ? plan_dp_fed_avg(manifest, setting, shards, steps, *federated)
@@ -78,9 +78,8 @@ std::vector<Unaccounted> foreseen_of_clients(const Manifest& manifest) {
                      start_local_iterations(*manifest.federated).rule != nullptr);
 }
 
-nlohmann::json to_json(const FederatedPlan& federated, const Manifest& manifest) {
+nlohmann::json to_json(const FederatedPlan& federated, const Federated& wish) {
   using Json = nlohmann::json;
-  const Federated& wish = *manifest.federated;
   Json clients = Json::array();
   for (const ClientPlan& client : federated.clients) {
     Json json{{"dataset_size", client.plan->dataset_size},

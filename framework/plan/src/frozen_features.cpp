@@ -102,9 +102,9 @@ std::string hash_of(std::span<const float> values) {
 
 /// Everything that determines the outputs, except the data: the layers of each value with their
 /// weights, and the code that computes them.
-nlohmann::json key_of_layers(const Manifest& manifest, const Setting& setting,
+nlohmann::json key_of_layers(const ComponentUse& backend, const Setting& setting,
                              const FrozenFront& front, std::span<const float> whole) {
-  nlohmann::json key = key_of_code("backend", *manifest.backend.component, manifest.backend.params);
+  nlohmann::json key = key_of_code("backend", *backend.component, backend.params);
   std::string layers, weights;
   for (const FrozenFront::Value& one : front.values) {
     layers += to_json(one.network).dump();
@@ -157,7 +157,7 @@ void apply_frozen_layers(const Manifest& manifest, const Setting& setting, RunDa
     cache = nullptr;
   }
   nlohmann::json about;
-  if (cache != nullptr) about = key_of_layers(manifest, setting, front, whole);
+  if (cache != nullptr) about = key_of_layers(manifest.backend, setting, front, whole);
   for (Dataset* split : {&data.train, &data.test}) {
     if (split->rows() == 0) continue;
     if (cache == nullptr) {

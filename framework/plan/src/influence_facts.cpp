@@ -6,8 +6,8 @@
 
 namespace privgrad::core {
 
-std::optional<InfluenceFacts> influence_facts(const Plan& plan) {
-  if (!plan.uniform_noise || plan.manifest->noise_off) return std::nullopt;
+std::optional<InfluenceFacts> influence_facts(const PlanNumbers& plan) {
+  if (!plan.uniform_noise) return std::nullopt;
   const std::vector<double> uniform(plan.influence.size(), *plan.uniform_noise);
   InfluenceFacts facts{.weighted_noise = weighted_noise(plan.influence, plan.noise_multiplier),
                        .uniform = weighted_noise(plan.influence, uniform)};

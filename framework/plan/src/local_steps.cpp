@@ -21,11 +21,10 @@ LocalIterationsRule start_local_iterations(const Federated& wish) {
   return made;
 }
 
-LocalSteps plan_local_steps(const Manifest& manifest) {
-  const Federated& wish = *manifest.federated;
+LocalSteps plan_local_steps(const Federated& wish, std::uint64_t most) {
   const ComponentUse& use = wish.local_iterations;
   LocalSteps steps;
-  steps.most = manifest.steps;
+  steps.most = most;
   if (start_local_iterations(wish).rule != nullptr) return steps;
   const ScheduleValues values =
       schedule_values(use, "local_iterations", wish.rounds, /*above_zero=*/true);

@@ -36,9 +36,8 @@ BesideCharges charges_beside(const std::optional<AdaptiveNoisePlan>& noise_adapt
 /// sum may differ from the plan's by rounding errors. A calibrated scale was proved to meet the
 /// budget when it was found, so a repeated plan does not prove this again. If the noise is given,
 /// the budget determines the number of steps, which is the same in every repetition.
-std::optional<double> target_of(const Manifest& manifest, bool has_charges_between,
+std::optional<double> target_of(std::optional<double> target, bool has_charges_between,
                                 bool is_calibrated_before) {
-  std::optional<double> target = manifest.target_epsilon;
   if (target && has_charges_between) *target *= 1.0 - 1e-9;
   if (target && is_calibrated_before) *target *= 1.0 + kOfProcessors;
   return target;
@@ -57,7 +56,7 @@ void check_augmentation(const Manifest& manifest, const Components& made) {
 BudgetPlan plan_checked_budget(const Manifest& manifest, const RunFacts& facts,
                                const StepPlan& plan, std::optional<double> target,
                                const BesideCharges& beside, bool are_bounds) {
-  if (manifest.noise_off) return no_budget(manifest, facts.steps);
+  if (manifest.noise_off) return no_budget(manifest.accountant, facts.steps);
   BudgetPlan budget = plan_budget(manifest, plan.charges, target, beside, are_bounds);
   if (!plan.correlated) {
     check_sampler_charges(manifest, facts.dataset_size, plan.batch_size,
@@ -67,13 +66,13 @@ BudgetPlan plan_checked_budget(const Manifest& manifest, const RunFacts& facts,
   return budget;
 }
 
-void check_clip_norms(const Manifest& manifest, const OwnerSetting& owner,
+void check_clip_norms(const ComponentUse& schedule, const OwnerSetting& owner,
                       const std::vector<double>& clip_norms) {
   const auto check = [&] {
     for (const double clip_norm : clip_norms) check_clip_norm(clip_norm);
   };
   if (owner.clip_norm) return check();
-  manifest.clip_norm.with_position(check);
+  schedule.with_position(check);
 }
 
 /// \param count  receives an entry in auto_values if the learning rate is `auto`.
@@ -81,7 +80,7 @@ std::vector<double> plan_learning_rate(const Manifest& manifest, const OwnerSett
                                        const Optimizer& optimizer, StepCount& count) {
   const std::uint64_t steps = count.facts.steps;
   if (owner.learning_rate) return std::vector<double>(steps, *owner.learning_rate);
-  if (!manifest.auto_learning_rate) return learning_rates(manifest, steps);
+  if (!manifest.auto_learning_rate) return learning_rates(manifest.learning_rate, steps);
   count.auto_values.push_back(chosen_learning_rate(manifest, count.facts, optimizer));
   return std::vector<double>(steps, count.auto_values.back().value);
 }
@@ -102,23 +101,24 @@ std::vector<double> keep(KeptNumbers& kept, StepSchedules& schedules,
 void check_range(const Manifest& manifest, const PlanNumbers& numbers,
                  const CorrelatedPlan* correlated) {
   if (!manifest.noise_off && numbers.arithmetic == Arithmetic::exact)
-    check_exact_range(manifest, numbers, correlated);
+    check_exact_range(manifest.aggregator, manifest.adjacency, numbers, correlated);
 }
 
 /// The key for drawing a public order of examples.
-RandomKey order_key(const Manifest& manifest, const Setting& setting, const OwnerSetting& owner) {
-  if (!manifest.seed && setting.recorded && setting.recorded->order_key)
+RandomKey order_key(std::optional<std::uint64_t> seed, const Setting& setting,
+                    const OwnerSetting& owner) {
+  if (!seed && setting.recorded && setting.recorded->order_key)
     return RandomKey::from_public_hex(*setting.recorded->order_key);
   if (owner.key) return *owner.key;
   // facts.json publishes this key, so it must not be the plan's; with a seed, no key is secret.
-  return manifest.seed ? *setting.plan_key : setting.plan_key->derive("order");
+  return seed ? *setting.plan_key : setting.plan_key->derive("order");
 }
 
 }  // namespace
 
 Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting,
                 const OwnerSetting& owner) {
-  const RandomKey key = order_key(manifest, *setting, owner);
+  const RandomKey key = order_key(manifest.seed, *setting, owner);
   const Components made = make_components(manifest, setting->groups);
   check_augmentation(manifest, made);
 
@@ -138,7 +138,8 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   const BesideCharges beside = charges_beside(noise_adapts, owner, statistics, report);
   const bool is_mixed = report || !owner.beside.empty() || (noise_adapts && !beside(steps).empty());
   const bool is_calibrated_again = setting->kept->is_made_again() && schedules.open(manifest);
-  const std::optional<double> target = target_of(manifest, is_mixed, is_calibrated_again);
+  const std::optional<double> target =
+      target_of(manifest.target_epsilon, is_mixed, is_calibrated_again);
   const StepSetting step_setting{manifest, count.facts,    learning_rate,   made,
                                  key,      *setting->kept, owner.separation};
   StepPlan step_plan = manifest.noise_off ? plan_without_noise(step_setting, schedules)
@@ -150,9 +151,10 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   const bool are_bounds = in_full || (step_plan.correlated && !step_plan.correlated->is_attained());
   BudgetPlan budget =
       plan_checked_budget(manifest, count.facts, step_plan, target, beside, are_bounds);
-  check_clip_norms(manifest, owner, step_plan.values.clip_norm);
-  for (auto& value : auto_values_of(manifest, made)) count.auto_values.push_back(std::move(value));
-  CountRelease released_count = plan_count(manifest, step_plan, made);
+  check_clip_norms(manifest.clip_norm, owner, step_plan.values.clip_norm);
+  for (auto& value : auto_values_of(manifest.aggregator, made))
+    count.auto_values.push_back(std::move(value));
+  CountRelease released_count = plan_count(manifest.clipping, step_plan, made);
   PlanNumbers numbers{.unit = PrivacyUnit::example,
                       .dataset_size = owner.dataset_size,
                       .parameters = setting->parameters,

@@ -49,16 +49,16 @@ Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& se
   check_engines(plan, manifest);
   check_account(plan);
   if (!setting->recorded) obey_policies(manifest, &manifest.data, &plan);
-  plan.account = setting->recorded ? setting->recorded->account : account_facts(manifest);
+  plan.account = setting->recorded ? setting->recorded->account : account_facts(manifest.account);
   return plan;
 }
 
 /// Describes the choice of batches according to the charges. A sampler's own summary lists its
 /// possible charges, not the charge in this plan.
-std::string charged_sampling(const Plan& plan) {
-  const std::string each = plan.unit == PrivacyUnit::client ? "Each client" : "Each example";
-  if (plan.charges.empty()) return "Nothing was charged for how they were drawn.";
-  const SamplingLaw law = sampling_law(plan.charges, 0);
+std::string charged_sampling(PrivacyUnit unit, std::span<const Charge> charges) {
+  const std::string each = unit == PrivacyUnit::client ? "Each client" : "Each example";
+  if (charges.empty()) return "Nothing was charged for how they were drawn.";
+  const SamplingLaw law = sampling_law(charges, 0);
   switch (law.kind) {
     case SamplingLaw::Kind::poisson:
       if (law.steps > 1) {
@@ -107,8 +107,8 @@ Plan make_plan(const Manifest& manifest, const PublicFacts& recorded,
   return plan_for(manifest, setting);
 }
 
-RandomKey run_key(const Manifest& manifest) {
-  return manifest.seed ? RandomKey::from_seed(*manifest.seed) : RandomKey::from_operating_system();
+RandomKey run_key(std::optional<std::uint64_t> seed) {
+  return seed ? RandomKey::from_seed(*seed) : RandomKey::from_operating_system();
 }
 
 std::vector<double> PlanNumbers::gradient_noise_multiplier() const {
@@ -145,7 +145,7 @@ std::string Plan::sampling_words() const {
     return "In an order that was drawn before the first step, without looking at data; accounted "
            "by who takes part in which step, without amplification.";
   }
-  return charged_sampling(*this);
+  return charged_sampling(unit, charges);
 }
 
 const DrawnOrder* Plan::public_order() const {

@@ -11,11 +11,11 @@
 
 namespace privgrad::core {
 
-RunData read_rows(const Manifest& manifest, const Setting& setting) {
+RunData read_rows(const ComponentUse& source, const Setting& setting) {
   RunData data;
-  data.train = manifest.data.with_position([&] { return setting.data->read(Split::train); });
+  data.train = source.with_position([&] { return setting.data->read(Split::train); });
   if (setting.info.test_rows > 0)
-    data.test = manifest.data.with_position([&] { return setting.data->read(Split::test); });
+    data.test = source.with_position([&] { return setting.data->read(Split::test); });
   if (data.train.rows() != setting.info.train_rows) {
     throw IoError("the training data changed between the plan and the run: " +
                   std::to_string(data.train.rows()) + " examples, planned " +
@@ -47,7 +47,7 @@ void apply_transforms(const Manifest& manifest, const Setting& setting, RunData&
 }
 
 RunData read_data(const Manifest& manifest, const Setting& setting) {
-  RunData data = read_rows(manifest, setting);
+  RunData data = read_rows(manifest.data, setting);
   apply_transforms(manifest, setting, data);
   return data;
 }

@@ -32,7 +32,7 @@ std::optional<std::string> slowed_by_one(const Plan& plan) {
 }
 
 /// Remarks on noise worse than uniform noise, for example because it was planned for other costs.
-std::optional<std::string> worse_than_uniform(const Plan& plan) {
+std::optional<std::string> worse_than_uniform(const PlanNumbers& plan) {
   constexpr double kRounding = 1e-9;
   const auto facts = influence_facts(plan);
   if (!facts || facts->weighted_noise <= facts->uniform * (1.0 + kRounding)) return std::nullopt;
@@ -54,8 +54,8 @@ std::optional<std::string> steps_without_premise(const Plan& plan) {
 }  // namespace
 
 std::optional<std::uint64_t> declared_units(const Manifest& manifest) {
-  return unit_of(manifest) == PrivacyUnit::client ? manifest.federated->clients
-                                                  : declared_size(manifest);
+  return unit_of(manifest.federated) == PrivacyUnit::client ? manifest.federated->clients
+                                                            : declared_size(manifest);
 }
 
 std::uint64_t units(const Plan& plan) {
@@ -65,7 +65,7 @@ std::uint64_t units(const Plan& plan) {
 std::optional<std::string> large_delta(const Manifest& manifest, std::uint64_t units) {
   const auto count = static_cast<double>(units);
   if (manifest.noise_off || manifest.target_delta * count < 1.0) return std::nullopt;
-  const std::string unit(to_text(unit_of(manifest)));
+  const std::string unit(to_text(unit_of(manifest.federated)));
   return "delta is " + format_number(manifest.target_delta) + " for " + std::to_string(units) +
          " " + unit + "s, and publishing all of one " + unit +
          " drawn at random would keep such a guarantee; choose target_delta well below " +

@@ -43,9 +43,10 @@ std::optional<StatisticRequest> request_of(const ComponentUse& use, const Transf
 }
 
 /// \returns the shape of the model's input examples.
-ExampleShape plan_transforms(const Manifest& manifest, Setting& setting) {
+ExampleShape plan_transforms(const std::vector<ComponentUse>& transforms, bool is_streamed,
+                             Setting& setting) {
   ExampleShape shape = setting.info.shape;
-  for (const ComponentUse& use : manifest.transforms) {
+  for (const ComponentUse& use : transforms) {
     const auto transform = use.make<Transform>();
     const ExampleShape before = shape;
     shape = use.with_position([&] {
@@ -56,7 +57,7 @@ ExampleShape plan_transforms(const Manifest& manifest, Setting& setting) {
       }
       return transform->output_shape(shape);
     });
-    if (manifest.streaming) use.with_position([&] { check_streamable(use, *transform); });
+    if (is_streamed) use.with_position([&] { check_streamable(use, *transform); });
     setting.statistics.push_back(transform->statistic());
     setting.requests.push_back(request_of(use, *transform, before));
     setting.by_row.push_back(transform->is_by_row());
@@ -112,34 +113,32 @@ std::optional<std::uint64_t> declared_size(const Manifest& manifest) {
   return std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
 }
 
-PrivacyUnit unit_of(const Manifest& manifest) {
-  const bool is_per_client =
-      manifest.federated && manifest.federated->aggregation == Aggregation::dp_fed_avg;
+PrivacyUnit unit_of(const std::optional<Federated>& federated) {
+  const bool is_per_client = federated && federated->aggregation == Aggregation::dp_fed_avg;
   return is_per_client ? PrivacyUnit::client : PrivacyUnit::example;
 }
 
 bool size_is_public(const Manifest& manifest) {
   if (manifest.adjacency == Adjacency::add_or_remove_one) return false;
-  return unit_of(manifest) == PrivacyUnit::example || manifest.adjacency == Adjacency::zero_out;
+  return unit_of(manifest.federated) == PrivacyUnit::example ||
+         manifest.adjacency == Adjacency::zero_out;
 }
 
 namespace {
 
-void check_names(const Manifest& manifest, const DataInfo& info) {
+void check_names(const ComponentUse& data, const DataInfo& info) {
   const auto check = [&](const std::vector<std::string>& names, std::size_t count,
                          const std::string& what) {
     if (names.empty() || names.size() == count) return;
-    throw PluginError(manifest.data.component->full_name() + ": names " +
-                      std::to_string(names.size()) + " " + what + ", and has " +
-                      std::to_string(count));
+    throw PluginError(data.component->full_name() + ": names " + std::to_string(names.size()) +
+                      " " + what + ", and has " + std::to_string(count));
   };
   check(info.class_names, info.shape.classes, "classes");
   check(info.feature_names, element_count(info.shape.features), "features");
   try {
     value_to_json(info.reading).dump();
   } catch (const nlohmann::json::exception&) {
-    throw PluginError(manifest.data.component->full_name() +
-                      ": its reading has a text that is not UTF-8");
+    throw PluginError(data.component->full_name() + ": its reading has a text that is not UTF-8");
   }
 }
 
@@ -215,10 +214,10 @@ void check_augmentation(const Manifest& manifest, const Setting& setting) {
 
 /// \returns whether the clipping shifts and scales coordinates. Refuses such a clipping in
 ///   federated runs that do not support it.
-bool scales_coordinates(const Manifest& manifest) {
+bool scales_coordinates(const ComponentUse& clipping, const std::optional<Federated>& federated) {
   const auto scales = [](const ComponentUse& use) {
-    const auto clipping = use.make<Clipping>();
-    return dynamic_cast<const CoordinateScaling*>(clipping.get()) != nullptr;
+    const auto made = use.make<Clipping>();
+    return dynamic_cast<const CoordinateScaling*>(made.get()) != nullptr;
   };
   const auto refuse_in = [&](const ComponentUse& use) {
     if (!scales(use)) return;
@@ -228,11 +227,9 @@ bool scales_coordinates(const Manifest& manifest) {
                         "for central runs; use another clipping");
     });
   };
-  if (!manifest.federated || supports(Engine::federated, Trait::coordinate_scaling))
-    return scales(manifest.clipping);
-  refuse_in(manifest.clipping);
-  if (manifest.federated->client_clipping.is_given())
-    refuse_in(manifest.federated->client_clipping);
+  if (!federated || supports(Engine::federated, Trait::coordinate_scaling)) return scales(clipping);
+  refuse_in(clipping);
+  if (federated->client_clipping.is_given()) refuse_in(federated->client_clipping);
   return false;
 }
 
@@ -244,7 +241,8 @@ void plan_model(const Manifest& manifest, const TensorFile* weights, Setting& se
         manifest, "data",
         "examples of " + privgrad::to_text(setting.info.shape.features) + " have no features"));
   }
-  const ExampleShape shape = plan_transforms(manifest, setting);
+  const ExampleShape shape =
+      plan_transforms(manifest.transforms, manifest.streaming.has_value(), setting);
   setting.model = manifest.model.make<Model>();
   manifest.model.with_position([&] {
     setting.whole = setting.model->network(shape);
@@ -266,7 +264,7 @@ void plan_model(const Manifest& manifest, const TensorFile* weights, Setting& se
   check_augmentation(manifest, setting);
   setting.parameters = parameter_count(setting.network);
   setting.groups = parameter_groups(setting.network);
-  setting.scales_coordinates = scales_coordinates(manifest);
+  setting.scales_coordinates = scales_coordinates(manifest.clipping, manifest.federated);
   look_at_program(manifest, setting);
 }
 
@@ -329,10 +327,10 @@ void foresee(const Manifest& manifest, const TensorFile* weights, Setting& setti
 }
 
 /// Checks that the rows have the shape for which the model was planned.
-void check_foreseen_shape(const Manifest& manifest, const ExampleShape& foreseen,
+void check_foreseen_shape(const ComponentUse& data, const ExampleShape& foreseen,
                           const ExampleShape& shape) {
   if (foreseen.features == shape.features && foreseen.classes == shape.classes) return;
-  throw PluginError(manifest.data.component->full_name() +
+  throw PluginError(data.component->full_name() +
                     ": broke its contract: it foresaw examples of another shape than it has");
 }
 
@@ -356,7 +354,7 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
   std::optional<TensorFile> weights;
   if (manifest.weights) weights = read_safetensors_file(manifest.weights->file);
   auto setting = std::make_shared<Setting>();
-  setting->plan_key = run_key(manifest);
+  setting->plan_key = run_key(manifest.seed);
   foresee(manifest, weights ? &*weights : nullptr, *setting);
   const ExampleShape foreseen = setting->info.shape;
   setting->data = manifest.data.with_position([&] {
@@ -371,7 +369,7 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
   for (std::string& name : setting->info.class_names) name = shown_line(name);
   for (std::string& name : setting->info.feature_names) name = shown_line(name);
   for (std::string& remark : setting->info.remarks) remark = shown_line(remark);
-  check_names(manifest, setting->info);
+  check_names(manifest.data, setting->info);
   if (setting->info.test_rows > 0 && !setting->info.has_test_split) {
     throw PluginError(manifest.data.component->full_name() +
                       ": broke its contract: it has test rows without a test split");
@@ -381,7 +379,7 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
   if (setting->model == nullptr) {
     plan_model(manifest, weights ? &*weights : nullptr, *setting);
   } else {
-    check_foreseen_shape(manifest, foreseen, setting->info.shape);
+    check_foreseen_shape(manifest.data, foreseen, setting->info.shape);
   }
   require_targets(manifest, *setting);
   return setting;
@@ -403,7 +401,7 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFact
   setting->recorded = recorded;
   if (recorded.scales)
     setting->kept = std::make_shared<KeptNumbers>(*recorded.scales, recorded.optimized);
-  setting->plan_key = run_key(manifest);
+  setting->plan_key = run_key(manifest.seed);
   check_rows(manifest, *setting);
   plan_model(manifest, nullptr, *setting);
   if (setting->dataset_size != recorded.dataset_size) {

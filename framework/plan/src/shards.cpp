@@ -53,15 +53,15 @@ void assign_rows(Shards& shards, const Manifest& manifest, const Setting& settin
 }
 
 /// Makes the clients that the run recorded, without any rows.
-void recorded_clients(Shards& shards, const Manifest& manifest, const PublicFacts& recorded) {
-  const Federated& wish = *manifest.federated;
+void recorded_clients(Shards& shards, const Federated& wish, Mode mode,
+                      const PublicFacts& recorded) {
   if (recorded.shard_sizes.size() != wish.clients) {
     throw ConfigError("has " + std::to_string(wish.clients) + " clients, but the run recorded " +
                       std::to_string(recorded.shard_sizes.size()));
   }
   shards.clients.resize(wish.clients);
   shards.has_histograms =
-      wish.label_histograms && recorded.shape.classes > 0 && manifest.mode == Mode::research;
+      wish.label_histograms && recorded.shape.classes > 0 && mode == Mode::research;
 }
 
 /// Checks that public sizes are the actual sizes. A later check would find the difference only
@@ -168,7 +168,7 @@ Shards share_out(const Manifest& manifest, const Setting& setting) {
     refuse_drawn_shards(manifest, partition);
     const auto random = make_random_source(setting.plan_key->derive("partition"));
     if (setting.recorded) {
-      recorded_clients(shards, manifest, *setting.recorded);
+      recorded_clients(shards, *manifest.federated, manifest.mode, *setting.recorded);
     } else {
       assign_rows(shards, manifest, setting, partition, *random);
     }

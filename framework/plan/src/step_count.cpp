@@ -78,11 +78,11 @@ PlannedAuto chosen_learning_rate(const Manifest& manifest, const RunFacts& facts
   });
 }
 
-std::vector<PlannedAuto> auto_values_of(const Manifest& manifest, const Components& started) {
+std::vector<PlannedAuto> auto_values_of(const ComponentUse& aggregator, const Components& started) {
   std::vector<PlannedAuto> values;
   for (AutoValue& chosen : started.aggregator->auto_values()) {
     values.push_back(
-        {manifest.aggregator.where + "." + chosen.name, chosen.value, std::move(chosen.reason)});
+        {aggregator.where + "." + chosen.name, chosen.value, std::move(chosen.reason)});
   }
   return values;
 }

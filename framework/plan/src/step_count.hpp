@@ -25,6 +25,6 @@ PlannedAuto chosen_learning_rate(const Manifest& manifest, const RunFacts& facts
                                  const Optimizer& optimizer);
 
 /// The values that the started aggregator chose for its `auto` parameters.
-std::vector<PlannedAuto> auto_values_of(const Manifest& manifest, const Components& started);
+std::vector<PlannedAuto> auto_values_of(const ComponentUse& aggregator, const Components& started);
 
 }  // namespace privgrad::core

@@ -36,7 +36,7 @@ class StepCharger {
     plan.values = std::move(values);
     plan.batch_size =
         start_sampler(manifest, *setting_.made.sampler, setting_.facts, plan.values.batch_size);
-    start_aggregator(manifest, *setting_.made.aggregator, setting_.facts,
+    start_aggregator(manifest.aggregator, *setting_.made.aggregator, setting_.facts,
                      plan.values.noise_multiplier, plan.values.clip_norm, setting_.learning_rate);
     plan.clip_norm_adapts = setting_.made.adaptive_clip_norm != nullptr;
     plan.correlated = plan_correlated_steps(setting_, plan, correlated_);

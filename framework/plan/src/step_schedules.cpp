@@ -122,11 +122,10 @@ StepSchedules plan_schedules(const Manifest& manifest, const OwnerSetting& owner
   return schedules;
 }
 
-std::vector<double> learning_rates(const Manifest& manifest, std::uint64_t steps) {
-  ScheduleValues rates =
-      schedule_values(manifest.learning_rate, "learning_rate", steps, /*above_zero=*/false);
+std::vector<double> learning_rates(const ComponentUse& schedule, std::uint64_t steps) {
+  ScheduleValues rates = schedule_values(schedule, "learning_rate", steps, /*above_zero=*/false);
   if (rates.is_shape)
-    refuse_shape(manifest.learning_rate, ", which only what costs privacy can be calibrated for");
+    refuse_shape(schedule, ", which only what costs privacy can be calibrated for");
   return std::move(rates.at);
 }
 

@@ -49,6 +49,6 @@ StepSchedules plan_schedules(const Manifest& manifest, const OwnerSetting& owner
                              std::uint64_t steps, bool noise_adapts);
 
 /// The manifest's learning rates, whose scale is never open: a learning rate costs nothing.
-std::vector<double> learning_rates(const Manifest& manifest, std::uint64_t steps);
+std::vector<double> learning_rates(const ComponentUse& schedule, std::uint64_t steps);
 
 }  // namespace privgrad::core

@@ -25,14 +25,14 @@ class Lister {
       add("everything: noise is off", manifest_.position_of("privacy.noise"));
     list_facts_of_data(setting.info);
     list_weights(setting.weights);
-    if (plan != nullptr) list_influence(*plan);
+    if (plan != nullptr && plan->influence_is_unaccounted) list_influence();
     list_choice_of_rows(setting.info);
     list_transforms(setting);
     list_floating_sums();
     // Without a model there is no program yet that could promise anything.
     if (setting.model != nullptr) list_floating_program(setting, plan);
     list_bits_of_transforms(setting);
-    if (plan != nullptr) list_metrics(*plan);
+    if (plan != nullptr) list_metrics(setting.info);
     return std::move(list_);
   }
 
@@ -75,8 +75,7 @@ class Lister {
     list_.push_back(std::move(item));
   }
 
-  void list_influence(const Plan& plan) {
-    if (!plan.influence_is_unaccounted) return;
+  void list_influence() {
     const ComponentUse& noise =
         manifest_.noise_std.is_given() ? manifest_.noise_std : manifest_.noise_multiplier;
     list_.push_back(
@@ -170,10 +169,10 @@ class Lister {
   }
 
   /// Lists metrics on private rows, which release mode does not compute.
-  void list_metrics(const Plan& plan) {
+  void list_metrics(const DataInfo& info) {
     if (manifest_.mode == Mode::release) return;
     add("training metrics", manifest_.position_of("mode"), Reach::shown_values);
-    if (plan.setting->info.has_test_split && !manifest_.test_is_public)
+    if (info.has_test_split && !manifest_.test_is_public)
       add("test metrics", manifest_.data.position, Reach::shown_values);
   }
 

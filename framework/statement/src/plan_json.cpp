@@ -126,7 +126,7 @@ nlohmann::json to_json(const Plan& plan) {
       json["lora"].push_back(
           {{"tensor", tensor.name}, {"rank", tensor.rank}, {"parameters", tensor.size()}});
   }
-  if (plan.federated) json["federated"] = to_json(*plan.federated, manifest);
+  if (plan.federated) json["federated"] = to_json(*plan.federated, *manifest.federated);
   if (!plan.influence.empty() && !manifest.noise_off) {
     json["influence"] = {{"values", plan.influence}};
     if (const auto facts = influence_facts(plan)) {

@@ -57,7 +57,7 @@ class Audit {
         options_(options),
         layout_(plan.setting->groups, canaries_of(plan, options)),
         plan_(with_spares(plan, layout_)),
-        key_((options.key ? *options.key : run_key(*plan.manifest)).derive("audit")),
+        key_((options.key ? *options.key : run_key(plan.manifest->seed)).derive("audit")),
         executor_(make_executor(options.threads)),
         data_(options.rows == AuditRows::drawn ? drawn_data(*plan.setting, key_.derive("rows"))
                                                : read_data(*plan.manifest, *plan.setting)),

@@ -94,7 +94,7 @@ class CraftedAudit {
   CraftedAudit(const Plan& plan, const AuditOptions& options)
       : plan_(plan),
         options_(options),
-        key_((options.key ? *options.key : run_key(*plan.manifest)).derive("audit")),
+        key_((options.key ? *options.key : run_key(plan.manifest->seed)).derive("audit")),
         executor_(make_executor(options.threads)),
         bench_(make_workbench(plan, *executor_)),
         with_(options.neighbours == AuditNeighbours::rounding ? rounding_rows(plan)

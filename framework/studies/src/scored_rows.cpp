@@ -84,8 +84,8 @@ ScoredRows scored_rows(const StudyPlan& search, const StudyPlan& comparison) {
     if (!seen.emplace(data_of(searched), data_of(arm)).second) continue;
     most.data_sets = seen.size();
     most.read_alike = most.read_alike && read_alike(*searched.manifest, *arm.manifest);
-    const RunData scored = read_rows(*searched.manifest, *searched.plan.setting);
-    const RunData used = read_rows(*arm.manifest, *arm.plan.setting);
+    const RunData scored = read_rows(searched.manifest->data, *searched.plan.setting);
+    const RunData used = read_rows(arm.manifest->data, *arm.plan.setting);
     const auto own = hashes_of(of_test ? scored.test : scored.train);
     most.rows = std::max<std::uint64_t>(most.rows, own.size());
     const auto trained = hashes_of(used.train);

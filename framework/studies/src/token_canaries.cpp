@@ -47,7 +47,7 @@ class TokenAudit {
         canaries_(options.canaries > 0
                       ? options.canaries
                       : std::min<std::uint64_t>(plan.setting->info.train_rows, kDefaultCanaries)),
-        key_((options.key ? *options.key : run_key(*plan.manifest)).derive("audit of tokens")),
+        key_((options.key ? *options.key : run_key(plan.manifest->seed)).derive("audit of tokens")),
         executor_(make_executor(options.threads)),
         bench_(make_workbench(plan, *executor_)),
         own_(drawn("canaries", canaries_)),

@@ -116,8 +116,8 @@ void AdaptiveNoise::change_to(double multiplier, std::uint64_t step) {
 }
 
 void AdaptiveNoise::tell_aggregator() {
-  start_aggregator(*plan_.manifest, aggregator_, plan_.facts, multipliers_, plan_.clip_norm,
-                   plan_.learning_rate);
+  start_aggregator(plan_.manifest->aggregator, aggregator_, plan_.facts, multipliers_,
+                   plan_.clip_norm, plan_.learning_rate);
 }
 
 namespace {

@@ -20,7 +20,7 @@ class Worker {
       : plan_(plan),
         options_(options),
         executor_(make_executor(options.threads)),
-        data_(read_rows(*plan.manifest, *plan.setting)) {
+        data_(read_rows(plan.manifest->data, *plan.setting)) {
     bench_ = make_workbench(plan, *executor_);
     processes_.emplace(*options.cluster, plan, *bench_.program);
     learn(processes_->learnt());

@@ -121,7 +121,7 @@ bool ResumableRun::wants_checkpoints(const DataCommitment& data) {
 }
 
 void ResumableRun::start_keys(bool leaves_checkpoints) {
-  const RandomKey key = run_key(manifest_);
+  const RandomKey key = run_key(manifest_.seed);
   // With a seed, which is not secret, the key stays the same, so that studies compare arms under
   // the same noise.
   keys_ = leaves_checkpoints && !manifest_.seed ? RunKeys::chain(key, bound_with_rows())
@@ -218,7 +218,7 @@ void ResumableRun::take_up() {
   checkpoints_->set_shown(in.word());
   in.get(result_.steps, earlier_seconds_, measured_at_);
   const std::optional<RandomKey> constant =
-      manifest_.seed ? std::optional(run_key(manifest_)) : std::nullopt;
+      manifest_.seed ? std::optional(run_key(manifest_.seed)) : std::nullopt;
   keys_ = RunKeys::restored(in, constant, bound_with_rows());
   features_ = make_features();
   for (const auto& feature : features_) feature->restore(in);
@@ -232,7 +232,7 @@ void ResumableRun::take_up() {
 }
 
 DataCommitment ResumableRun::read_data_again(std::string committed) {
-  data_ = read_rows(manifest_, *plan_.setting);
+  data_ = read_rows(manifest_.data, *plan_.setting);
   data_commitment_of_ledger_ = std::move(committed);
   DataCommitment data;
   if (!manifest_.noise_off) {

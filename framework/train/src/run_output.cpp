@@ -302,7 +302,7 @@ Json RunOutput::summary(const RunResult& result) const {
 
 DataCommitment read_committed_data(const Plan& plan, const RunOptions& options, RunData& data) {
   const Manifest& manifest = *plan.manifest;
-  data = read_rows(manifest, *plan.setting);
+  data = read_rows(manifest.data, *plan.setting);
   DataCommitment made;
   if (!manifest.noise_off) made = commit(manifest.seed, data.train, options.state);
   made.test_rows = commitment_to({}, data.test);

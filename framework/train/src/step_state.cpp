@@ -57,7 +57,7 @@ StepState::StepState(const Plan& the_plan, const Dataset& the_data, const Random
       clip_norm(the_plan.clip_norm.front()) {
   if (plan.correlated && windowed_recipes(plan) == nullptr) {
     correlated.emplace(plan.correlated->parts, key.derive("noise"), executor,
-                       most_rows(manifest, plan), slice);
+                       most_rows(manifest.adjacency, plan), slice);
   }
   if (made.differences != nullptr) differences.emplace(plan, *made.differences, executor);
 }

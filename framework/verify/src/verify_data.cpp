@@ -17,7 +17,7 @@ std::vector<std::string> verify_data(const RecordDirectory& directory, const Cat
     throw ConfigError("the run has no seed, so checking its data needs --opening FILE");
   const Opening secret = opening.empty() ? opening_of_seed(*manifest.seed) : read_opening(opening);
   const auto setting = make_setting(manifest);
-  const RunData data = read_rows(manifest, *setting);
+  const RunData data = read_rows(manifest.data, *setting);
   const std::string now = commitment_to(secret, data.train);
   std::vector<std::string> problems;
   const Evidence evidence = read_evidence(directory);

@@ -89,9 +89,9 @@ TEST_CASE("an account needs a filter, with a proof about every owner's cost",
 
 TEST_CASE("a run without an account has no facts of one", "[account]") {
   Paid run;
-  CHECK(core::account_facts(run.manifest)->name == "patients");
-  CHECK(core::account_facts(run.manifest)->target_epsilon == 3.0);
+  CHECK(core::account_facts(run.manifest.account)->name == "patients");
+  CHECK(core::account_facts(run.manifest.account)->target_epsilon == 3.0);
   run.manifest.account.reset();
-  CHECK_FALSE(core::account_facts(run.manifest));
+  CHECK_FALSE(core::account_facts(run.manifest.account));
   CHECK_NOTHROW(core::check_account(run.plan));
 }

@@ -124,7 +124,7 @@ TEST_CASE("release mode refuses a run without a finite epsilon", "[budget][priva
 }
 
 TEST_CASE("a run without noise has the cost of no privacy", "[budget]") {
-  const BudgetPlan budget = core::no_budget(counted(), 7);
+  const BudgetPlan budget = core::no_budget(counted().accountant, 7);
   CHECK(budget.affordable_steps == 7);
   CHECK(budget.event == Event::non_private());
   CHECK(std::isinf(budget.accountants.front().epsilon.value));

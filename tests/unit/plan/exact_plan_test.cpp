@@ -11,11 +11,10 @@ using core::Manifest;
 using core::PlanNumbers;
 
 TEST_CASE("a batch may have twice its expected rows where their number is public", "[exact]") {
-  const Manifest manifest = counted();  // adjacency: zero_out
   const auto most = [&](std::vector<double> batch_size) {
     PlanNumbers plan;
     plan.batch_size = std::move(batch_size);
-    return core::most_rows(manifest, plan);
+    return core::most_rows(Adjacency::zero_out, plan);
   };
   CHECK(most({3.0, 100.0, 20.0}) == 200);
   CHECK(most({2.25}) == 5);
@@ -26,8 +25,7 @@ TEST_CASE("a batch may have twice its expected rows where their number is public
 TEST_CASE("a batch may have any number of rows where their number is private", "[exact][privacy]") {
   PlanNumbers plan;
   plan.batch_size = {3.0};
-  CHECK(core::most_rows(counted({"privacy.adjacency=add_or_remove_one"}), plan) ==
-        core::kMostBatchRows);
+  CHECK(core::most_rows(Adjacency::add_or_remove_one, plan) == core::kMostBatchRows);
 }
 
 TEST_CASE("the largest noise of a step is drawn in whole numbers, and a larger one is refused",
@@ -38,7 +36,7 @@ TEST_CASE("the largest noise of a step is drawn in whole numbers, and a larger o
     PlanNumbers plan;
     plan.noise_multiplier = {1.0, noise, 1.0};
     plan.batch_size = {1.0, 1.0, 1.0};
-    core::check_exact_range(manifest, plan, nullptr);
+    core::check_exact_range(manifest.aggregator, manifest.adjacency, plan, nullptr);
   };
   CHECK_NOTHROW(check(0x1p34));
   CHECK_THROWS_WITH(check(std::nextafter(0x1p34, 0x1p35)),

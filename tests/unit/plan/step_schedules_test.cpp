@@ -104,11 +104,8 @@ TEST_CASE("a schedule's values are numbers, and those of noise and clip norms ab
 }
 
 TEST_CASE("a learning rate has no scale that a target could determine", "[schedules]") {
-  core::Manifest manifest = counted();
-  manifest.learning_rate = listed({0.5, 0.0});
-  CHECK(core::learning_rates(manifest, 2) == Numbers{0.5, 0.0});
-  manifest.learning_rate = listed({0.5, 0.25}, true);
-  CHECK_THROWS_WITH(core::learning_rates(manifest, 2),
+  CHECK(core::learning_rates(listed({0.5, 0.0}), 2) == Numbers{0.5, 0.0});
+  CHECK_THROWS_WITH(core::learning_rates(listed({0.5, 0.25}, true), 2),
                     ContainsSubstring("gives a shape without a scale"));
 }
 
@@ -142,7 +139,7 @@ TEST_CASE("the steps of clients are whole numbers, and at most those that the ma
   const auto local = [&](const Numbers& values, bool is_shape = false) {
     manifest.federated->rounds = values.size();
     manifest.federated->local_iterations = listed(values, is_shape);
-    return core::plan_local_steps(manifest);
+    return core::plan_local_steps(*manifest.federated, manifest.steps);
   };
   const core::LocalSteps few = local({3.0, 1.0, 2.0});
   CHECK(few.of_round == std::vector<std::uint64_t>{3, 1, 2});

@@ -25,11 +25,11 @@ void check_account(const Plan& plan);
 void require_account(const Manifest& manifest);
 
 /// The account that the manifest names, as statements describe it; nothing if it names none.
-std::optional<AccountFacts> account_facts(const Manifest& manifest);
+std::optional<AccountFacts> account_facts(const std::optional<AccountUse>& use);
 
 /// A reservation in the manifest's account, as the first line of the run's ledger records it; null
 /// if the manifest names no account.
-nlohmann::json reservation_facts(const Manifest& manifest, const std::string& id);
+nlohmann::json reservation_facts(const std::optional<AccountUse>& use, const std::string& id);
 
 /// Settles a reservation at its full cost, after the last release of its run; a reservation that
 /// was settled before remains as it is.

@@ -57,7 +57,7 @@ std::vector<double> start_sampler(const Manifest& manifest, Sampler& sampler, co
                                   const std::vector<double>& batch_sizes);
 
 /// \param noise_multiplier  all > 0, even in runs without noise: recipes then only combine sums.
-void start_aggregator(const Manifest& manifest, Aggregator& aggregator, const RunFacts& facts,
+void start_aggregator(const ComponentUse& use, Aggregator& aggregator, const RunFacts& facts,
                       const std::vector<double>& noise_multiplier,
                       const std::vector<double>& clip_norm,
                       const std::vector<double>& learning_rate);

@@ -12,12 +12,12 @@ namespace privgrad::core {
 ///   could exceed 64 bits with batches of twice the expected size (an overflow does not harm
 ///   privacy, but the result is useless); for recipes whose rounding errors would need noise
 ///   enlarged by more than kLargestNoiseFactor.
-void check_exact_range(const Manifest& manifest, const PlanNumbers& plan,
+void check_exact_range(const ComponentUse& aggregator, Adjacency adjacency, const PlanNumbers& plan,
                        const CorrelatedPlan* correlated);
 
 /// The largest number of examples in a step of a correlated plan; a run refuses larger steps.
 /// Returns twice the expected number, or kMostBatchRows under `add_or_remove_one`, where the number
 /// is private.
-std::uint64_t most_rows(const Manifest& manifest, const PlanNumbers& plan);
+std::uint64_t most_rows(Adjacency adjacency, const PlanNumbers& plan);
 
 }  // namespace privgrad::core

@@ -82,7 +82,7 @@ ComponentPtr<Sampler> start_estimate_sampler(const Manifest& manifest, std::uint
                                              const std::vector<double>& batch_size);
 
 /// The started sampler that draws which clients take part in each round of fed_avg.
-ComponentPtr<Sampler> start_participation(const Manifest& manifest);
+ComponentPtr<Sampler> start_participation(const Federated& wish);
 
 /// The started schedule that chooses the local iterations of adaptive federated runs.
 struct LocalIterationsRule {
@@ -96,6 +96,6 @@ LocalIterationsRule start_local_iterations(const Federated& wish);
 Plan make_federated_plan(const Manifest& manifest, const std::shared_ptr<const Setting>& setting);
 
 /// The value of "federated" in the output of `privgrad plan --json`.
-nlohmann::json to_json(const FederatedPlan& federated, const Manifest& manifest);
+nlohmann::json to_json(const FederatedPlan& federated, const Federated& wish);
 
 }  // namespace privgrad::core

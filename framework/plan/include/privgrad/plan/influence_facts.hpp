@@ -18,6 +18,6 @@ struct InfluenceFacts {
 };
 /// \returns nothing for a plan without influence, without noise, or with correlated noise, whose
 ///   effect at the end is not the sum of the effects of single steps.
-std::optional<InfluenceFacts> influence_facts(const Plan& plan);
+std::optional<InfluenceFacts> influence_facts(const PlanNumbers& plan);
 
 }  // namespace privgrad::core

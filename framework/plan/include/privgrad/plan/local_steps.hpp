@@ -15,7 +15,8 @@ struct LocalSteps {
   std::uint64_t most = 0;  ///< The most steps that any client makes.
 };
 
+/// \param most  the manifest's steps.
 /// \throws ManifestError for numbers that are not whole or not above 0.
-LocalSteps plan_local_steps(const Manifest& manifest);
+LocalSteps plan_local_steps(const Federated& wish, std::uint64_t most);
 
 }  // namespace privgrad::core

@@ -171,7 +171,7 @@ PrivacyAnswer of_all_steps(const PlanNumbers& plan);
 
 /// The key from which all randomness of a run is derived. It is made from the seed, or by the
 /// operating system if there is no seed.
-RandomKey run_key(const Manifest& manifest);
+RandomKey run_key(std::optional<std::uint64_t> seed);
 
 /// \param manifest  must outlive the plan.
 /// \param kept  the numbers of the first plan, to repeat it; null: this is the first plan.

@@ -15,12 +15,13 @@ RunData read_data(const Manifest& manifest, const Setting& setting);
 
 /// The two halves of read_data(): read_rows() returns the source's examples, and apply_transforms()
 /// applies transforms and frozen layers to them.
+/// \param source  the manifest's data; errors name its place.
 /// \param threads  the number of threads for transforming rows and computing frozen layers; results
 ///   have the same bits for any number.
 /// \param cache  stores outputs of frozen layers and of costly transforms; null: no cache.
 /// \param teacher  the teacher for transforms that learn from released statistics; null: no
 ///   transform may do so.
-RunData read_rows(const Manifest& manifest, const Setting& setting);
+RunData read_rows(const ComponentUse& source, const Setting& setting);
 void apply_transforms(const Manifest& manifest, const Setting& setting, RunData& data,
                       int threads = 1, const FeatureCache* cache = nullptr,
                       Teacher* teacher = nullptr);

@@ -115,7 +115,7 @@ std::map<std::string, std::string> hashes_of_files(const Model& model);
 std::optional<std::uint64_t> declared_size(const Manifest& manifest);
 
 /// The privacy unit of the manifest's guarantee.
-PrivacyUnit unit_of(const Manifest& manifest);
+PrivacyUnit unit_of(const std::optional<Federated>& federated);
 
 /// Whether neighbouring data sets have the same number of rows, so that the number may be stated. A
 /// client that replaces another may have a different number of rows.
