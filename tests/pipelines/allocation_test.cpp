@@ -392,13 +392,13 @@ TEST_CASE("plans say what they would cost with random allocation", "[allocation]
     const auto found = price(set);
     REQUIRE(found);
     CHECK(found->steps_per_epoch == 5);
-    CHECK(found->adjacency == Adjacency::zero_out);
-    CHECK(found->epsilon == allocated);
+    CHECK(found->adjacency == "zero_out");
+    CHECK(found->epsilon.value() == allocated);
   }
   // Each epoch is charged for its smallest noise, as in the sampler.
   const std::string noise =
       "schedules.noise_multiplier={kind: list, values: [3, 2, 3, 3, 3, 4, 5, 4, 5, 4, 6, 6]}";
-  CHECK(price({shuffle, "privacy.adjacency=zero_out", noise})->epsilon ==
+  CHECK(price({shuffle, "privacy.adjacency=zero_out", noise})->epsilon.value() ==
         epsilon_of({"steps=12", "privacy.adjacency=zero_out", noise}));
   // Twelve epochs with different noises are approximated by eight: an upper bound, with noise at
   // most 3^(1/8) smaller.
@@ -412,7 +412,7 @@ TEST_CASE("plans say what they would cost with random allocation", "[allocation]
   const Overrides two = {"steps=24", "sampler.steps_per_epoch=2", "privacy.adjacency=zero_out"};
   const double most = price({"sampler={kind: shuffle, batch_size: 30}",
                              "privacy.adjacency=zero_out", "steps=24", falling(9.0)})
-                          ->epsilon;
+                          ->epsilon.value();
   CHECK(most > epsilon_of(with(two, {falling(9.0)})));
   CHECK(most < epsilon_of(with(two, {falling(9.0 / std::pow(3.0, 1.0 / 8.0))})));
   for (const Overrides& set : std::vector<Overrides>{

@@ -182,9 +182,8 @@ TEST_CASE("the statement of a correlated run says what was charged, and claims n
     Experiment other(kTreeNoise, {"aggregator=gaussian"});
     const auto independent =
         core::privacy_statement(other.plan(), core::outcome_of_all(other.plan()));
-    CHECK_FALSE(independent.at("mechanism").contains("correlated"));
-    CHECK_THAT(independent.at("sampling").at("means").get<std::string>(),
-               ContainsSubstring("costliest release"));
+    CHECK_FALSE(independent.mechanism.correlated);
+    CHECK_THAT(independent.sampling.means, ContainsSubstring("costliest release"));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "privgrad/digest/sha256.hpp"
+#include "privgrad/record/facts.hpp"
 #include "privgrad/verify/verify.hpp"
 #include "train.hpp"
 

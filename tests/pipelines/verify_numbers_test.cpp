@@ -101,7 +101,8 @@ TEST_CASE("a smaller epsilon of another processor is verified as the larger one"
       write_file(run / file, text);
       lines.back()["files"][file] = core::sha256_hex(text);
     };
-    bind("statement.json", core::with_versions(statement, statement.at("versions")));
+    bind("statement.json",
+         core::to_json(core::with_words(core::facts_in<core::Statement>(statement, ""))));
     write_chain(run / "ledger.jsonl", lines);
     return check(run);
   };

@@ -223,27 +223,4 @@ std::string_view to_text(WeightsClaim claim) {
   return "?";
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WeightsFacts, sha256, loaded, begun_anew, unused)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WeightsOrigin, name, mode, epsilon, delta, unit, adjacency,
-                                   unaccounted)
-
-Json to_json(const WeightsFacts& weights) {
-  Json json = weights;
-  Json& origin = json["origin"];
-  if (!weights.origin) return json;
-  origin = *weights.origin;
-  origin["account"] = weights.origin->account ? Json(*weights.origin->account) : Json(nullptr);
-  return json;
-}
-
-WeightsFacts weights_from_json(const Json& json) {
-  auto weights = json.get<WeightsFacts>();
-  const Json& said = json.at("origin");
-  if (said.is_null()) return weights;
-  weights.origin = said.get<WeightsOrigin>();
-  if (!said.at("account").is_null())
-    weights.origin->account = said.at("account").get<std::string>();
-  return weights;
-}
-
 }  // namespace privgrad::core

@@ -77,19 +77,21 @@ std::optional<AllocationPrice> price_of_allocation(const Plan& plan) {
   if (price.steps_per_epoch < 2) return std::nullopt;
   const std::optional<Event> cost = in_epochs(plan, price.steps_per_epoch);
   if (!cost) return std::nullopt;
-  if (manifest.adjacency != Adjacency::replace_one) price.adjacency = manifest.adjacency;
+  const Adjacency adjacency =
+      manifest.adjacency == Adjacency::replace_one ? Adjacency::zero_out : manifest.adjacency;
+  price.adjacency = to_text(adjacency);
   try {
     const Component& pld = manifest.accountant.catalog->find<Accountant>("pld");
     const auto accountant = make_guard(
         pld, Params::make(pld.full_name(), pld.factory.info.params, Value::Object{}), nullptr);
-    accountant->start(price.adjacency);
+    accountant->start(adjacency);
     if (accountant->refuses(*cost)) return std::nullopt;
     accountant->compose(*cost, 1);
-    price.epsilon = accountant->epsilon(manifest.target_delta).value;
+    price.epsilon = finite(accountant->epsilon(manifest.target_delta).value);
   } catch (const ConfigError&) {  // the name is unknown or ambiguous
     return std::nullopt;
   }
-  if (!std::isfinite(price.epsilon)) return std::nullopt;
+  if (!price.epsilon) return std::nullopt;
   return price;
 }
 

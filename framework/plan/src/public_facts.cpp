@@ -6,6 +6,7 @@
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/plan.hpp"
+#include "privgrad/record/facts.hpp"
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/json_problem.hpp"
 
@@ -63,11 +64,6 @@ PublicFacts facts_of_data(const Plan& plan) {
   return facts;
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AccountFacts, name, opened, accountant, target_epsilon,
-                                   target_delta)
-
-Json to_json(const AccountFacts& account) { return account; }
-
 Json to_json(const PublicFacts& facts) {
   Json json{{"facts", 1},
             {"features", facts.shape.features},
@@ -79,7 +75,7 @@ Json to_json(const PublicFacts& facts) {
             {"rows_chosen_by_value", facts.rows_chosen_by_value},
             {"shard_sizes", facts.shard_sizes},
             {"order_key", facts.order_key ? Json(*facts.order_key) : Json(nullptr)},
-            {"account", facts.account ? Json(*facts.account) : Json(nullptr)}};
+            {"account", facts.account ? to_json(*facts.account) : Json(nullptr)}};
   if (!facts.class_names.empty()) json["class_names"] = facts.class_names;
   if (!facts.feature_names.empty()) json["feature_names"] = facts.feature_names;
   if (!facts.reading.is_null()) json["reading"] = value_to_json(facts.reading);
@@ -122,8 +118,9 @@ PublicFacts facts_from_json(std::string_view text) {
       facts.optimized = json.at("optimized").get<std::vector<double>>();
     if (!json.at("order_key").is_null()) facts.order_key = json.at("order_key").get<std::string>();
     if (const Json& account = json.at("account"); !account.is_null())
-      facts.account = account.get<AccountFacts>();
-    if (json.contains("weights")) facts.weights = weights_from_json(json.at("weights"));
+      facts.account = facts_in<AccountFacts>(account, "account");
+    if (json.contains("weights"))
+      facts.weights = facts_in<WeightsFacts>(json.at("weights"), "weights");
     if (json.contains("model_files"))
       facts.model_files = json.at("model_files").get<std::map<std::string, std::string>>();
     // Writing must reproduce the JSON that was read, which proves that no number was read as a
@@ -131,6 +128,8 @@ PublicFacts facts_from_json(std::string_view text) {
     if (to_json(facts) != json) throw ConfigError("holds what no run writes");
     check_sizes(facts);
     return facts;
+  } catch (const IoError& problem) {
+    throw ConfigError(problem.what());
   } catch (const Json::exception& problem) {
     throw ConfigError(problem.what());
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "guard.hpp"
@@ -296,13 +295,12 @@ std::vector<PlannedStatistic> plan_statistics(const Manifest& manifest, const Se
   return statistics;
 }
 
-nlohmann::json to_json(const PlannedReport& planned) {
-  nlohmann::json json{
-      {"noise_multiplier", planned.noise_multiplier},
-      {"share", planned.share > 0.0 ? nlohmann::json(planned.share) : nlohmann::json(nullptr)}};
-  if (planned.every > 0) json["every"] = planned.every;
-  if (planned.patience > 0) json["patience"] = planned.patience;
-  return json;
+ReportFacts facts_of(const PlannedReport& planned) {
+  ReportFacts facts{.noise_multiplier = planned.noise_multiplier};
+  if (planned.share > 0.0) facts.share = planned.share;
+  if (planned.every > 0) facts.every = planned.every;
+  if (planned.patience > 0) facts.patience = planned.patience;
+  return facts;
 }
 
 }  // namespace privgrad::core

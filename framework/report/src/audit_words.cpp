@@ -51,13 +51,13 @@ std::optional<AuditShown> read_audit(RunRecord& record) {
   if (!record.statement || !directory.has(kFile)) return std::nullopt;
   const std::string source = file.string();
   const Json audit = read_object(file);
-  const auto proved =
-      number(*record.statement, "epsilon", (record.directory / "statement.json").string());
+  const std::optional<double> proved = record.statement->epsilon;
   AuditShown shown{.lower = number_of(audit, "epsilon_lower", source),
                    .upper = number_of(audit, "epsilon_upper", source),
                    .confidence = number_of(audit, "confidence", source),
-                   .of_the_same_files = audit.value("versions", Json()) ==
-                                        record.statement->value("versions", Json()),
+                   .of_the_same_files =
+                       core::facts_in<core::Versions>(members(audit, "versions", source), source) ==
+                       record.statement->versions,
                    .method = text(audit, "method", source).value_or("unknown"),
                    .canaries = number_of(audit, "canaries", source),
                    .runs = number_of(audit, "runs", source),

@@ -273,7 +273,8 @@ RunRecord read_run(const fs::path& directory) {
     record.lock = read_text(directory / "privgrad.lock", kMostDocumentBytes);
   }
   record.summary = optional_object(directory / "summary.json");
-  record.statement = optional_object(directory / "statement.json");
+  if (is_there(directory / "statement.json"))
+    record.statement = read_facts<core::Statement>(directory / "statement.json");
   record.schedules = optional_object(directory / "schedules.json");
   read_measurements(directory / "metrics.jsonl", record);
   record.has_ledger = is_there(directory / "ledger.jsonl");
@@ -298,7 +299,7 @@ void read_bindings(RunRecord& record) {
   core::Evidence evidence = core::read_evidence(core::RecordDirectory(record.directory));
   record.problems = std::move(evidence.problems);
   record.last_lines = evidence.seals();
-  const bool claims_privacy = record.statement && record.statement->value("noise", Json()) == true;
+  const bool claims_privacy = record.statement && record.statement->noise;
   if (evidence.ledgers.empty() && record.problems.empty() && claims_privacy)
     record.problems.emplace_back("ledger.jsonl: is missing");
 }

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "chart.hpp"
+#include "privgrad/record/facts.hpp"
+#include "privgrad/record/statement_facts.hpp"
 
 namespace privgrad::report {
 
@@ -44,10 +46,10 @@ struct FederatedRound {
 /// a kill can truncate the last line of a growing file; such a line is left out.
 struct RunRecord {
   std::filesystem::path directory;
-  std::string manifest;                     ///< The resolved manifest.
-  std::string lock;                         ///< "" if there is none.
-  std::optional<nlohmann::json> summary;    ///< Absent for an interrupted run.
-  std::optional<nlohmann::json> statement;  ///< Nothing if none was written.
+  std::string manifest;                      ///< The resolved manifest.
+  std::string lock;                          ///< "" if there is none.
+  std::optional<nlohmann::json> summary;     ///< Absent for an interrupted run.
+  std::optional<core::Statement> statement;  ///< Nothing if none was written.
   std::optional<nlohmann::json> schedules;
   std::vector<Measurement> measurements;
 
@@ -86,6 +88,10 @@ std::string read_text(const std::filesystem::path& file, std::size_t most_bytes)
 /// Reads a file that contains one JSON object.
 /// \throws IoError
 nlohmann::json read_object(const std::filesystem::path& file);
+template <core::Facts T>
+T read_facts(const std::filesystem::path& file) {
+  return core::facts_in<T>(read_object(file), file.string());
+}
 
 /// Return a member of a record; nothing if it is missing or null.
 /// \throws IoError naming `source` and the member if it has the wrong type or is not finite.

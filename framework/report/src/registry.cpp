@@ -13,16 +13,12 @@ using Json = nlohmann::json;
 
 class Entry {
  public:
-  Entry(const Json& statement, const std::string& file, const std::optional<AuditShown>& audit)
-      : statement_(statement),
-        file_(file),
-        audit_(audit),
-        deployment_(members(statement, "deployment", file)) {}
+  Entry(const core::Statement& statement, const std::optional<AuditShown>& audit)
+      : statement_(statement), audit_(audit) {}
 
   std::string yaml() {
-    const std::string name = given("name").value_or(said("name"));
-    if (const std::string stain = said("stain"); !stain.empty())
-      lines_ += "# " + core::one_line(stain, 4000) + "\n";
+    const std::string name = deployment_.name.value_or(statement_.name);
+    if (!statement_.stain.empty()) lines_ += "# " + core::one_line(statement_.stain, 4000) + "\n";
     leaf("url_slug", slug(name));
     leaf("status", "Draft");
     lines_ += "tier: 3\n";
@@ -35,25 +31,24 @@ class Entry {
          "All that is computed from the noised sums without looking at the rows again: the updates "
          "of the parameters, averages of models, and the model file.");
     leaf("composition",
-         "Charged for: " +
-             text(members(statement_, "mechanism", file_), "charged_as", file_).value_or("?") +
-             "; composed by the accountant " +
-             text(statement_, "proved_by", file_).value_or(said("accountant")) + " to an " +
-             said("bound") + " bound.");
+         "Charged for: " + statement_.mechanism.charged_as + "; composed by the accountant " +
+             (statement_.proved_by.empty() ? statement_.accountant : statement_.proved_by) +
+             " to an " + statement_.bound + " bound.");
     close();
     open("implementation");
     leaf("preprocessing_and_hyperparameter_tuning",
-         joined({given("preprocessing").value_or(""), paragraph("Beginning. "),
+         joined({deployment_.preprocessing.value_or(""), paragraph("Beginning. "),
                  paragraph("Declared. "), paragraph("Tuning. ")}));
     leaf("mechanisms", joined({paragraph("Mechanism. "), paragraph("Randomness and arithmetic. "),
                                paragraph("Versions. ")}));
-    ask("justification", "why this unit, this epsilon and this mechanism");
+    ask("justification", deployment_.justification,
+        "why this unit, this epsilon and this mechanism");
     close();
     open("administrative");
-    ask("sources", "where all of this can be read");
+    ask("sources", deployment_.sources, "where all of this can be read");
     missing("registry_authors", "a list: who made this entry");
     leaf("notes",
-         joined({"Made from the statement of the run " + said("name") + ".", said("stain")}));
+         joined({"Made from the statement of the run " + statement_.name + ".", statement_.stain}));
     return lines_;
   }
 
@@ -61,38 +56,38 @@ class Entry {
   void add_basic(const std::string& name) {
     open("basic");
     leaf("name", name);
-    const std::vector<std::string> curators = texts(deployment_, "curators", file_);
+    const std::vector<std::string>& curators = deployment_.curators;
     if (curators.empty()) missing("data_curators", "a list: who holds the data, with its type");
     if (!curators.empty()) lines_ += indent() + "data_curators:\n";
     for (const std::string& curator : curators) {
       lines_ += indent() + "  - data_curator_name: " + Json(curator).dump() + "\n";
       lines_ += indent() + "    # data_curator_type: Company, Government, Nonprofit, ...\n";
     }
-    ask("intended_use", "what the model is used for");
+    ask("intended_use", deployment_.intended_use, "what the model is used for");
     leaf("data_product_type", "Machine learning model");
-    ask("data_product_region", "where the people live whose data it is", "region");
-    ask("description", "the model, for somebody who has never heard of it");
-    missing("publication_date", "'YYYY-MM-DD'; the run began " + said("date"));
-    ask("data_product_sector", "of the curators, such as Healthcare", "sector");
+    ask("data_product_region", deployment_.region, "where the people live whose data it is");
+    ask("description", deployment_.description,
+        "the model, for somebody who has never heard of it");
+    missing("publication_date", "'YYYY-MM-DD'; the run began " + statement_.date);
+    ask("data_product_sector", deployment_.sector, "of the curators, such as Healthcare");
     close();
   }
 
   void add_guarantee() {
     open("dp_variant");
-    const auto delta = number(statement_, "delta", file_),
-               mu = number(statement_, "gaussian_mu", file_);
-    leaf("variant_name", delta && *delta > 0.0 ? "Approximate DP" : "Pure DP");
-    ask("data_domain", "all data sets that the training data might have been");
+    leaf("variant_name", statement_.delta > 0.0 ? "Approximate DP" : "Pure DP");
+    ask("data_domain", deployment_.data_domain,
+        "all data sets that the training data might have been");
     leaf("unprotected_quantities", unprotected());
     close();
     open("privacy_loss");
-    leaf("privacy_unit", said("unit") == "client" ? "Client-level" : "Example-level");
+    leaf("privacy_unit", statement_.unit == "client" ? "Client-level" : "Example-level");
     leaf("privacy_unit_details", paragraph("Unit and neighbours. "));
     open("privacy_parameters");
-    number_leaf("epsilon", number(statement_, "epsilon", file_));
-    number_leaf("delta", delta);
+    number_leaf("epsilon", *statement_.epsilon);
+    number_leaf("delta", statement_.delta);
     // A Gaussian release that is mu-GDP is mu^2/2-zCDP (Bun and Steinke 2016, Proposition 1.6).
-    if (mu) number_leaf("rho", *mu * *mu / 2.0);
+    if (const auto mu = statement_.gaussian_mu) number_leaf("rho", *mu * *mu / 2.0);
     close();
     leaf("privacy_parameters_details",
          joined({paragraph("Together, "), paragraph("How much. "), paragraph("Note that "),
@@ -101,9 +96,8 @@ class Entry {
   }
 
   void add_setting() {
-    const bool is_federated = said("setting") == "federated";
-    const bool at_server = is_federated && text(members(statement_, "federated", file_),
-                                                "noise_is_added_by", file_) == "server";
+    const bool is_federated = statement_.federated.has_value();
+    const bool at_server = is_federated && statement_.federated->noise_is_added_by == "server";
     open("deployment_model");
     if (is_federated && !at_server) {
       missing("model_name", "Local or Distributed: each client adds the noise of what it sends");
@@ -114,7 +108,7 @@ class Entry {
          !is_federated ? "Whoever runs the training holds the rows and adds the noise."
          : at_server   ? "Clients hold the rows; the server sees what they send and adds the noise."
                      : "Clients hold the rows and add the noise of what they send to the server.");
-    ask("actors", "who sees what, and who has to trust whom");
+    ask("actors", deployment_.actors, "who sees what, and who has to trust whom");
     leaf("release_type", "One release");
     leaf("release_type_details", paragraph("What is covered. "));
     leaf("data_source_type", "Static");
@@ -126,18 +120,16 @@ class Entry {
 
   std::string unprotected() const {
     std::string words;
-    for (const Json& item : list(statement_, "unaccounted", file_)) {
-      words += (words.empty() ? "" : "; ") + text(item, "what", file_).value_or("?") +
-               (text(item, "reaches", file_) == "model"
-                    ? " (the model depends on it)"
-                    : " (in the files of the run, not in the model)");
-    }
+    for (const auto& [what, reaches, because] : statement_.unaccounted)
+      words += (words.empty() ? "" : "; ") + what +
+               (reaches == "model" ? " (the model depends on it)"
+                                   : " (in the files of the run, not in the model)");
     return words.empty() ? "None that the run knows of." : words + ".";
   }
 
   /// The statement's paragraphs that begin with this text; "" if there are none.
   std::string paragraph(const std::string& beginning) const {
-    std::vector<std::string> all = texts(statement_, "prose", file_);
+    std::vector<std::string> all = statement_.prose;
     std::erase_if(all, [&](const std::string& one) { return !one.starts_with(beginning); });
     return joined(all);
   }
@@ -162,9 +154,6 @@ class Entry {
     return made;
   }
 
-  std::string said(const char* key) const { return text(statement_, key, file_).value_or(""); }
-  std::optional<std::string> given(const char* key) const { return text(deployment_, key, file_); }
-
   std::string indent() const { return std::string(2 * depth_, ' '); }
   void open(const std::string& key) {
     lines_ += indent() + key + ":\n";
@@ -176,9 +165,8 @@ class Entry {
     lines_ += indent() + key + ": " + Json(value).dump() + "\n";
   }
   /// Writes a number with a decimal point: YAML 1.1 reads 1e-05 as a text, and 1.0e-05 as a number.
-  void number_leaf(const std::string& key, const std::optional<double>& value) {
-    if (!value) return;
-    std::string digits = format_number(*value);
+  void number_leaf(const std::string& key, double value) {
+    std::string digits = format_number(value);
     const std::size_t exponent = digits.find('e');
     if (exponent != digits.npos && digits.find('.') == digits.npos) digits.insert(exponent, ".0");
     lines_ += indent() + key + ": " + digits + "\n";
@@ -187,26 +175,24 @@ class Entry {
     lines_ += indent() + "# " + key + ": " + what + "\n";
   }
   /// Writes the value from the manifest's `deployment`, or a comment that asks for it.
-  void ask(const char* key, const std::string& what, const char* own_key = nullptr) {
-    if (const auto value = given(own_key == nullptr ? key : own_key)) return leaf(key, *value);
-    missing(key, what);
+  void ask(const char* key, const std::optional<std::string>& given, const std::string& what) {
+    given ? leaf(key, *given) : missing(key, what);
   }
 
-  const Json& statement_;
-  const std::string& file_;
+  const core::Statement& statement_;
   const std::optional<AuditShown>& audit_;
-  const Json& deployment_;
+  const core::Deployment deployment_ = statement_.deployment.value_or(core::Deployment{});
   std::string lines_;
   std::size_t depth_ = 0;
 };
 
 }  // namespace
 
-std::string registry_entry(const Json& statement, const std::string& file,
+std::string registry_entry(const core::Statement& statement, const std::string& file,
                            const std::optional<AuditShown>& audit) {
-  if (!number(statement, "epsilon", file))
+  if (!statement.epsilon)
     throw ConfigError(file + ": no finite epsilon is proved, so that there is nothing to register");
-  return Entry(statement, file, audit).yaml();
+  return Entry(statement, audit).yaml();
 }
 
 }  // namespace privgrad::report

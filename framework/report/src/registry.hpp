@@ -16,7 +16,7 @@ namespace privgrad::report {
 /// Source: opendp/deployments-registry-data, its entries of September 2026.
 /// \param file  the statement's file, for errors.
 /// \throws ConfigError for a run without noise, or without a finite epsilon; IoError.
-std::string registry_entry(const nlohmann::json& statement, const std::string& file,
+std::string registry_entry(const core::Statement& statement, const std::string& file,
                            const std::optional<AuditShown>& audit);
 
 }  // namespace privgrad::report

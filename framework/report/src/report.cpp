@@ -96,7 +96,7 @@ std::string statement(const fs::path& directory, const std::string& form) {
   }
   RunRecord record;
   record.directory = directory;
-  record.statement = read_object(file);
+  record.statement = read_facts<core::Statement>(file);
   read_bindings(record);
   const auto audit = read_audit(record);
   const std::string doubt =
@@ -107,11 +107,11 @@ std::string statement(const fs::path& directory, const std::string& form) {
   if (form != "text" && !doubt.empty()) throw IoError(directory.string() + ": " + doubt);
   if (form == "registry") return registry_entry(*record.statement, file.string(), audit);
   if (form == "json") {
-    nlohmann::json statement = *record.statement;
+    nlohmann::json statement = read_object(file);
     if (audit) statement["audit"] = read_object(directory / "audit.json");
     return statement.dump(2) + "\n";
   }
-  std::vector<std::string> paragraphs = texts(*record.statement, "prose", file.string());
+  std::vector<std::string> paragraphs = record.statement->prose;
   if (paragraphs.empty()) throw IoError(file.string() + ": holds no 'prose'");
   if (audit) paragraphs.push_back(audit_paragraph(*audit));
   if (!doubt.empty()) paragraphs.insert(paragraphs.begin(), doubt);

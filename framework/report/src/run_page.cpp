@@ -42,9 +42,8 @@ class RunPage {
       : record_(record),
         audit_(std::move(audit)),
         summary_(record.summary.value_or(Json::object())),
-        statement_(record.statement.value_or(Json::object())),
-        summary_file_((record.directory / "summary.json").string()),
-        statement_file_((record.directory / "statement.json").string()) {}
+        statement_(record.statement.value_or(core::Statement{})),
+        summary_file_((record.directory / "summary.json").string()) {}
 
   Page page() {
     std::string body = head();
@@ -64,21 +63,13 @@ class RunPage {
  private:
   std::string name() const {
     if (const auto known = text(summary_, "name", summary_file_)) return *known;
-    return text(statement_, "name", statement_file_).value_or("run");
+    return statement_.name.empty() ? "run" : statement_.name;
   }
 
-  std::optional<double> of_statement(const char* key) const {
-    return number(statement_, key, statement_file_);
+  static std::string recorded(const std::string& words) {
+    return words.empty() ? "not recorded" : words;
   }
-  std::string text_of_statement(const char* key) const {
-    return text(statement_, key, statement_file_).value_or("not recorded");
-  }
-  std::string floating_point_words() const {
-    return text(statement_, "floating_point", statement_file_) == "exact"
-               ? "exact: the guarantee is about the bits that were released"
-               : "not covered";
-  }
-  bool has_noise() const { return statement_.value("noise", Json(record_.has_ledger)) == true; }
+  bool has_noise() const { return record_.statement ? statement_.noise : record_.has_ledger; }
   bool ended() const { return record_.summary.has_value(); }
 
   /// The spent epsilon: from the summary if the run has ended, otherwise from its ledger.
@@ -88,7 +79,8 @@ class RunPage {
 
   std::optional<double> planned_steps() const {
     if (const auto known = number(summary_, "planned_steps", summary_file_)) return known;
-    return of_statement("planned_steps");
+    if (!record_.statement) return std::nullopt;
+    return static_cast<double>(statement_.planned_steps);
   }
 
   std::string what_happened() const {
@@ -127,15 +119,13 @@ class RunPage {
                        "</h1>\n<p class=\"lead\">A training run by PrivGrad";
     if (const auto mode = text(summary_, "mode", summary_file_))
       html += ", " + escaped(*mode) + " mode";
-    if (const auto date = text(statement_, "date", statement_file_))
-      html += ", begun " + escaped(*date);
+    if (!statement_.date.empty()) html += ", begun " + escaped(statement_.date);
     html += "</p>\n";
     const bool completed = ended() && summary_.value("status", Json()) == "completed";
     html += (completed ? "<p>" : "<p class=\"warning\" role=\"note\">") + escaped(what_happened()) +
             "</p>\n";
-    if (const auto stain = text(statement_, "stain", statement_file_); stain && !stain->empty()) {
-      html += "<p class=\"warning\" role=\"note\">" + escaped(*stain) + "</p>\n";
-    }
+    if (!statement_.stain.empty())
+      html += "<p class=\"warning\" role=\"note\">" + escaped(statement_.stain) + "</p>\n";
     if (const std::string untested = untested_plugins(); !untested.empty()) {
       html +=
           "<p class=\"warning\" role=\"note\">Not on record as having passed the conformance "
@@ -152,17 +142,14 @@ class RunPage {
   /// the meaning of the numbers, and a remark if the guarantee is weak.
   std::string lead_lines() const {
     std::string lines;
-    const auto prose = texts(statement_, "prose", statement_file_);
-    for (std::size_t i = stains(); i < on_top(); ++i) lines += statement_paragraph(prose[i]);
+    for (std::size_t i = statement_.stain.empty() ? 0 : 1; i < on_top(); ++i)
+      lines += statement_paragraph(statement_.prose[i]);
     return lines.empty() ? "" : "<div class=\"short\">\n" + lines + "</div>\n";
   }
-  std::size_t stains() const {
-    return text(statement_, "stain", statement_file_).value_or("").empty() ? 0 : 1;
-  }
   std::size_t on_top() const {
-    return std::min(texts(statement_, "prose", statement_file_).size(),
-                    stains() + texts(statement_, "lead", statement_file_).size() +
-                        texts(statement_, "remarks", statement_file_).size());
+    return std::min(
+        statement_.prose.size(),
+        (statement_.stain.empty() ? 0 : 1) + statement_.lead.size() + statement_.remarks.size());
   }
 
   static std::string tile(const std::string& what, const std::string& value,
@@ -177,7 +164,7 @@ class RunPage {
       html += tile("epsilon", "infinite", "no noise was added");
     } else if (const auto spent = epsilon()) {
       const std::string bound =
-          text(summary_, "bound", summary_file_).value_or(text_of_statement("bound"));
+          text(summary_, "bound", summary_file_).value_or(recorded(statement_.bound));
       html +=
           tile("epsilon", (bound == "exact" ? "" : "\u2264 ") + short_bound(*spent, kBoundDigits),
                bound_words(bound) + " by " + prover() +
@@ -192,9 +179,8 @@ class RunPage {
                    "with confidence " + confidence_words(*audit_));
     }
     if (has_noise()) {
-      const auto delta = of_statement("delta");
-      html += tile("delta", digits(delta, 6),
-                   "per " + text_of_statement("unit") + ", " + text_of_statement("adjacency"));
+      html += tile("delta", record_.statement ? short_number(statement_.delta, 6) : "-",
+                   "per " + recorded(statement_.unit) + ", " + recorded(statement_.adjacency));
     }
     const Json& metrics = members(summary_, "metrics", summary_file_);
     for (const auto& [key, what] :
@@ -210,7 +196,7 @@ class RunPage {
 
   std::string privacy_section() {
     std::string html;
-    const auto prose = texts(statement_, "prose", statement_file_);
+    const auto& prose = statement_.prose;
     for (std::size_t i = on_top(); i < prose.size(); ++i) html += statement_paragraph(prose[i]);
     html = prose.empty() ? paragraph("This run left no statement.")
                          : folded("The statement in full", html);
@@ -221,7 +207,7 @@ class RunPage {
   }
 
   std::string prover() const {
-    return text_of_statement(statement_.contains("proved_by") ? "proved_by" : "accountant");
+    return recorded(statement_.proved_by.empty() ? statement_.accountant : statement_.proved_by);
   }
 
   std::string accountant_table() const {
@@ -231,37 +217,32 @@ class RunPage {
         "rounded down.",
         {"accountant", "steps", "epsilon", "kind", "true value at least", "note"},
         {false, true, true, false, true, false});
-    const auto add = [&](const Json& answer, const std::string& who, const std::string& steps) {
-      const auto value = number(answer, "epsilon", statement_file_);
-      const auto lower = number(answer, "lower", statement_file_);
-      table.add({who, steps, value ? short_bound(*value, kBoundDigits) : "infinite",
-                 bound_words(text(answer, "bound", statement_file_).value_or("unknown")),
-                 lower ? short_lower_bound(*lower, kBoundDigits) : "-",
-                 text(answer, "note", statement_file_).value_or("")});
+    const auto add = [&](const core::Answer& answer, const std::string& who, std::uint64_t steps,
+                         const char* planned) {
+      table.add({who, std::to_string(steps) + planned, epsilon_words(answer.epsilon),
+                 bound_words(answer.bound),
+                 answer.lower ? short_lower_bound(*answer.lower, kBoundDigits) : "-", answer.note});
     };
-    const bool unfinished = statement_.value("status", Json()) == "unfinished";
-    add(statement_, prover() + " (guards the budget)",
-        digits(of_statement("accounted_steps"), 15) + (unfinished ? ", planned" : ""));
-    for (const Json& other : objects(statement_, "also", statement_file_)) {
-      add(other, text(other, "accountant", statement_file_).value_or("unknown"),
-          digits(number(other, "steps", statement_file_), 15) + ", planned");
-    }
+    add(statement_, prover() + " (guards the budget)", statement_.accounted_steps,
+        statement_.status == "unfinished" ? ", planned" : "");
+    for (const auto& other : statement_.also)
+      add(other, other.accountant, other.steps, ", planned");
     return table.html();
+  }
+
+  static std::string epsilon_words(const std::optional<double>& epsilon) {
+    return epsilon ? short_bound(*epsilon, kBoundDigits) : "infinite";
   }
 
   /// States what the planned steps would cost with the sampler `allocation`.
   std::string with_allocation() const {
-    const Json& sampling = members(statement_, "sampling", statement_file_);
-    if (!sampling.contains("with_allocation")) return "";
-    const Json& price = members(sampling, "with_allocation", statement_file_);
-    const auto epsilon = number(price, "epsilon", statement_file_);
+    const auto& price = statement_.sampling.with_allocation;
+    if (!price) return "";
     return paragraph(
         "If each example drew its step of an epoch by itself (the sampler allocation with "
         "steps_per_epoch " +
-        digits(number(price, "steps_per_epoch", statement_file_), 15) +
-        "), the planned steps would cost epsilon " +
-        (epsilon ? short_bound(*epsilon, kBoundDigits) : "infinite") + " under " +
-        text(price, "adjacency", statement_file_).value_or("unknown") +
+        std::to_string(price->steps_per_epoch) + "), the planned steps would cost epsilon " +
+        epsilon_words(price->epsilon) + " under " + price->adjacency +
         " at the same noise, by the accountant pld.");
   }
 
@@ -273,16 +254,14 @@ class RunPage {
                 .says =
                     "How the guarantee is used up. Steps are paid for in blocks before they are "
                     "made, so the line is never below what was spent by then."};
-    if (statement_.contains("federated"))
+    if (statement_.federated)
       chart.says += " It is what was charged to the client that was charged most.";
     if (!record_.spent.empty()) {
       Series series{.name = "spent", .points = {{0.0, 0.0}}, .stepped = true};
       series.points.insert(series.points.end(), record_.spent.begin(), record_.spent.end());
       chart.series.push_back(std::move(series));
     }
-    if (const auto target = of_statement("target_epsilon")) {
-      chart.levels.push_back({"budget", *target});
-    }
+    if (statement_.target_epsilon) chart.levels.push_back({"budget", *statement_.target_epsilon});
     chart.from_zero = true;
     return charts_.add(std::move(chart));
   }
@@ -425,15 +404,12 @@ class RunPage {
         html += "<li>" + escaped(what) + "</li>\n";
       }
     } else {
-      for (const Json& item : objects(statement_, "unaccounted", statement_file_)) {
-        const bool model = item.value("reaches", Json()) != "shown_values";
-        const auto because = text(item, "because", statement_file_);
-        html += "<li><strong>" + escaped(text(item, "what", statement_file_).value_or("unknown")) +
-                "</strong>: " + (because ? escaped(*because) + "; " : "") +
-                (model ? "the model depends on it"
-                       : "shown beside the model; training does not use it") +
+      for (const auto& [what, reaches, because] : statement_.unaccounted)
+        html += "<li><strong>" + escaped(what) +
+                "</strong>: " + (because.empty() ? "" : escaped(because) + "; ") +
+                (reaches == "shown_values" ? "shown beside the model; training does not use it"
+                                           : "the model depends on it") +
                 "</li>\n";
-      }
     }
     if (html.empty()) {
       html =
@@ -450,13 +426,10 @@ class RunPage {
   }
 
   std::string declared_section() const {
-    if (!statement_.contains("declared")) return "";
+    if (!statement_.declared) return "";
     HtmlTable table("Epsilon does not cover what the author read off private rows.",
                     {"key of the manifest", "value"});
-    for (const Json& one : objects(statement_, "declared", statement_file_)) {
-      table.add({text(one, "key", statement_file_).value_or(""),
-                 text(one, "value", statement_file_).value_or("")});
-    }
+    for (const auto& [key, value] : *statement_.declared) table.add({key, value});
     return section("declared", "Declared by the author and taken as public",
                    table.empty() ? paragraph("Nothing.") : table.html());
   }
@@ -464,39 +437,33 @@ class RunPage {
   /// The names of the plugins without a record of tests, except plugins that came with this build.
   std::string untested_plugins() const {
     std::string names;
-    const Json& versions = members(statement_, "versions", statement_file_);
-    for (const Json& plugin : list(versions, "plugins", statement_file_)) {
-      if (!plugin.is_object() ||
-          (plugin.value("tested", Json()) != false && plugin.value("tested", Json()) != "allowed"))
-        continue;
-      names += (names.empty() ? "" : ", ") + text(plugin, "name", statement_file_).value_or("");
-    }
+    for (const auto& [name, version, sha256, tested] : statement_.versions.plugins)
+      if (tested == core::Tested(false) || tested == core::Tested("allowed"))
+        names += (names.empty() ? "" : ", ") + name;
     return names;
   }
 
   /// Statements of earlier versions lack the member `tested`.
-  static std::string tested_words(const Json& plugin) {
-    const auto said = plugin.find("tested");
-    if (said == plugin.end()) return "not recorded";
-    if (*said == true) return "yes";
-    if (*said == "built_in") return "built with PrivGrad; its tests have not been run yet";
-    return *said == "allowed" ? "allowed by hash without a record" : "not on record";
+  static std::string tested_words(const std::optional<core::Tested>& said) {
+    if (!said) return "not recorded";
+    if (said == core::Tested(true)) return "yes";
+    if (said == core::Tested("built_in"))
+      return "built with PrivGrad; its tests have not been run yet";
+    return said == core::Tested("allowed") ? "allowed by hash without a record" : "not on record";
   }
 
   std::string version_section() const {
-    const Json& versions = members(statement_, "versions", statement_file_);
     std::string html =
-        facts({{"PrivGrad", text(versions, "privgrad", statement_file_).value_or("not recorded")},
-               {"arithmetic of sums and noise", text_of_statement("arithmetic")},
-               {"floating point", floating_point_words()},
-               {"randomness", text_of_statement("randomness")}});
+        facts({{"PrivGrad", recorded(statement_.versions.privgrad)},
+               {"arithmetic of sums and noise", recorded(statement_.arithmetic)},
+               {"floating point", statement_.floating_point.value_or("") == "exact"
+                                      ? "exact: the guarantee is about the bits that were released"
+                                      : "not covered"},
+               {"randomness", recorded(statement_.randomness)}});
     HtmlTable table("The plugins that made this run.",
                     {"plugin", "version", "SHA-256 of the file", "passed its tests"});
-    for (const Json& plugin : objects(versions, "plugins", statement_file_)) {
-      table.add({text(plugin, "name", statement_file_).value_or(""),
-                 text(plugin, "version", statement_file_).value_or(""),
-                 text(plugin, "sha256", statement_file_).value_or(""), tested_words(plugin)});
-    }
+    for (const auto& [name, version, sha256, tested] : statement_.versions.plugins)
+      table.add({name, version, sha256, tested_words(tested)});
     if (!table.empty()) html += folded("Plugins", table.html());
     if (!record_.lock.empty()) html += folded_file("privgrad.lock", record_.lock);
     html += last_lines();
@@ -514,8 +481,9 @@ class RunPage {
 
   const RunRecord& record_;
   const std::optional<AuditShown> audit_;
-  const Json summary_, statement_;
-  const std::string summary_file_, statement_file_;
+  const Json summary_;
+  const core::Statement statement_;
+  const std::string summary_file_;
   Charts charts_;
 };
 

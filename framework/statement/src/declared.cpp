@@ -111,19 +111,11 @@ std::vector<Declared> declared_facts(const Manifest& manifest) {
   return lister.take();
 }
 
-nlohmann::json to_json(const std::vector<Declared>& all) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const Declared& one : all) list.push_back({{"key", one.key}, {"value", one.value}});
-  return list;
-}
-
-std::string declared_prose(const nlohmann::json& statement) {
+std::string declared_prose(const std::vector<Declared>& declared) {
   constexpr std::size_t kLongest = 240;
   std::string all;
-  for (const nlohmann::json& one : statement.at("declared")) {
-    all += (all.empty() ? "" : "; ") + one.at("key").get<std::string>() + " = " +
-           one_line(one.at("value").get<std::string>(), kLongest);
-  }
+  for (const auto& [key, value] : declared)
+    all += (all.empty() ? "" : "; ") + key + " = " + one_line(value, kLongest);
   if (all.empty()) return "";
   return "Declared. The author of the manifest declares this, and it is taken as public: " + all +
          ". Nothing here can tell whether any of it was read off private rows; what was is not in "

@@ -1,7 +1,6 @@
 #include "lead_prose.hpp"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "privgrad/record/short_numbers.hpp"
 #include "privgrad/value.hpp"
@@ -9,11 +8,9 @@
 namespace privgrad::core {
 namespace {
 
-using Json = nlohmann::json;
+bool protects_clients(const Statement& statement) { return statement.unit == "client"; }
 
-bool protects_clients(const Json& statement) { return statement.at("unit") == "client"; }
-
-std::string who(const Json& statement) {
+std::string who(const Statement& statement) {
   return protects_clients(statement)
              ? "Who is protected. Each single client, with all its examples."
              : "Who is protected. Each single training example, one row of the training data after "
@@ -23,11 +20,10 @@ std::string who(const Json& statement) {
 /// A share in percent, rounded up.
 int of_hundred(double share) { return static_cast<int>(std::ceil(100.0 * share)); }
 
-std::string how_much(const Json& statement) {
-  const Json& test = statement.at("membership_test");
-  const std::string wrongly =
-      std::to_string(std::lround(100.0 * test.at("wrongly_accused").get<double>()));
-  const int found = of_hundred(test.at("found_at_most").get<double>());
+std::string how_much(const Statement& statement) {
+  const MembershipTest test = statement.membership_test.value_or(MembershipTest{});
+  const std::string wrongly = std::to_string(std::lround(100.0 * test.wrongly_accused));
+  const int found = of_hundred(test.found_at_most);
   if (found >= 100) {
     return "How much. Nothing that is proved keeps a test that wrongly accuses " + wrongly +
            " of 100 outsiders of having been in the training data from finding every member.";
@@ -50,27 +46,26 @@ std::string one_in(double probability) {
 /// their outputs can be computed from its output, without the data. With probability delta it
 /// reveals the data set; otherwise it is a randomised response with odds of e^epsilon (Kairouz, Oh
 /// and Viswanath 2015).
-std::string what_numbers_mean(const Json& statement) {
-  const double delta = statement.at("delta").get<double>();
+std::string what_numbers_mean(const Statement& statement) {
+  const double delta = statement.delta;
   const std::string chance = " with a probability of 1 in " + one_in(delta);
   const std::string at = " at delta = " + format_number(delta);
   const std::string unit = protects_clients(statement) ? "client" : "example";
-  if (statement.at("epsilon").is_null())
-    return "Epsilon and delta. No finite epsilon is proved" + at + ".";
-  const double epsilon = statement.at("epsilon").get<double>();
-  return "Epsilon and delta. Epsilon is at most " + short_bound(epsilon, 5) + at +
+  if (!statement.epsilon) return "Epsilon and delta. No finite epsilon is proved" + at + ".";
+  return "Epsilon and delta. Epsilon is at most " + short_bound(*statement.epsilon, 5) + at +
          ": the run protects each " + unit +
          " at least as well as one that gives it away with a probability of 1 in " + one_in(delta) +
-         ", and each of whose outcomes is otherwise at most " + short_bound(std::exp(epsilon), 3) +
+         ", and each of whose outcomes is otherwise at most " +
+         short_bound(std::exp(*statement.epsilon), 3) +
          " times as likely, or as unlikely, with the " + unit +
-         (statement.at("adjacency") == "replace_one" ? " as with any other in its place."
-                                                     : " as without it.");
+         (statement.adjacency == "replace_one" ? " as with any other in its place."
+                                               : " as without it.");
 }
 
 }  // namespace
 
-std::vector<std::string> lead_prose(const Json& statement) {
-  if (!statement.at("noise").get<bool>()) return {};
+std::vector<std::string> lead_prose(const Statement& statement) {
+  if (!statement.noise) return {};
   return {who(statement), how_much(statement), what_numbers_mean(statement)};
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <utility>
@@ -11,7 +10,6 @@
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/component_use.hpp"
 #include "privgrad/plan/federated_plan.hpp"
-#include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -97,7 +95,7 @@ TestBound least_found(double wrongly, std::span<const ProvedPair> pairs) {
 
 double least_missed(const TestBound& bound) { return std::max(0.0, 1.0 - bound.found); }
 
-nlohmann::json membership_test(const Plan& plan, const Outcome& outcome) {
+MembershipTest membership_test(const Plan& plan, const Outcome& outcome) {
   const double epsilon = outcome.epsilon.value, delta = plan.manifest->target_delta;
   std::vector<ProvedPair> pairs{{epsilon, delta}};
   if (std::isfinite(epsilon) && epsilon > 0.0 && !plan.noise_adapts) {
@@ -110,10 +108,7 @@ nlohmann::json membership_test(const Plan& plan, const Outcome& outcome) {
     }
   }
   const TestBound least = least_found(kWronglyAccused, pairs);
-  return {{"wrongly_accused", kWronglyAccused},
-          {"found_at_most", least.found},
-          {"epsilon", json_number(least.by.epsilon)},
-          {"delta", least.by.delta}};
+  return {kWronglyAccused, least.found, finite(least.by.epsilon), least.by.delta};
 }
 
 }  // namespace privgrad::core

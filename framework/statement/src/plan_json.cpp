@@ -9,6 +9,7 @@
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/influence_facts.hpp"
 #include "privgrad/plan/remarks.hpp"
+#include "privgrad/record/facts.hpp"
 #include "privgrad/statement/declared.hpp"
 #include "privgrad/trust/event_json.hpp"
 
@@ -54,36 +55,30 @@ nlohmann::json to_json(const AdaptiveNoisePlan& adapts, const NoiseRecord* made)
   return json;
 }
 
-nlohmann::json to_json(const std::vector<PlannedStatistic>& statistics) {
-  Json list = Json::array();
+std::vector<StatisticFacts> facts_of(const std::vector<PlannedStatistic>& statistics) {
+  std::vector<StatisticFacts> list;
   for (const PlannedStatistic& one : statistics) {
-    const bool is_count = one.of != StatisticOf::transform;
-    list.push_back({{"transform", is_count ? Json(nullptr) : Json(one.transform)},
-                    {"name", one.name},
-                    {"what", one.what},
-                    {"numbers", one.size},
-                    {"l2_bound", one.l2_bound},
-                    {"noise_multiplier", one.noise_multiplier},
-                    {"share", one.share > 0.0 ? Json(one.share) : Json(nullptr)}});
+    StatisticFacts& facts = list.emplace_back();
+    if (one.of == StatisticOf::transform) facts.transform = one.transform;
+    facts.name = one.name;
+    facts.what = one.what;
+    facts.numbers = one.size;
+    facts.l2_bound = one.l2_bound;
+    facts.noise_multiplier = one.noise_multiplier;
+    if (one.share > 0.0) facts.share = one.share;
   }
   return list;
 }
 
-nlohmann::json to_json(const AllocationPrice& price) {
-  return {{"steps_per_epoch", price.steps_per_epoch},
-          {"adjacency", to_text(price.adjacency)},
-          {"epsilon", price.epsilon}};
+Answer facts_of(const PrivacyAnswer& answer) {
+  return {finite(answer.value), answer.lower, std::string(to_text(answer.bound)), answer.note};
 }
 
 nlohmann::json to_json(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
   Json accountants = Json::object();
-  for (const AccountantReport& report : plan.accountants) {
-    accountants[report.name] = {{"epsilon", json_number(report.epsilon.value)},
-                                {"lower", optional_json(report.epsilon.lower)},
-                                {"bound", to_text(report.epsilon.bound)},
-                                {"note", report.epsilon.note}};
-  }
+  for (const AccountantReport& report : plan.accountants)
+    accountants[report.name] = to_json(facts_of(report.epsilon));
   Json json{{"name", manifest.name},
             {"steps", plan.steps()},
             {"affordable_steps", plan.affordable_steps},
@@ -102,7 +97,7 @@ nlohmann::json to_json(const Plan& plan) {
             {"arithmetic", to_text(plan.arithmetic)},
             {"floating_point", floating_point_json(plan)},
             {"unaccounted", unaccounted_names(plan)},
-            {"declared", to_json(declared_facts(plan))},
+            {"declared", fact_json(declared_facts(plan))},
             {"remarks", remarks(plan, plan.epsilon().value)},
             {"mode", mode_name(manifest)},
             {"reproducible", manifest.seed.has_value()},
@@ -142,8 +137,8 @@ nlohmann::json to_json(const Plan& plan) {
       json["participation"]["min_separation"] = rule->min_separation;
   }
   if (plan.noise_adapts) json["adaptive_noise"] = to_json(*plan.noise_adapts);
-  if (!plan.statistics.empty()) json["statistics"] = to_json(plan.statistics);
-  if (plan.report) json["reported"] = {{"train_accuracy", to_json(*plan.report)}};
+  if (!plan.statistics.empty()) json["statistics"] = fact_json(facts_of(plan.statistics));
+  if (plan.report) json["reported"] = to_json(Reported{facts_of(*plan.report)});
   if (plan.releases_count()) {
     json["count_noise"] = plan.count_noise;
     json["gradient_noise_multiplier"] = plan.gradient_noise_multiplier();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <system_error>
@@ -15,6 +14,7 @@
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/remarks.hpp"
 #include "privgrad/record/event_words.hpp"
+#include "privgrad/record/facts.hpp"
 #include "privgrad/record/short_numbers.hpp"
 #include "privgrad/statement/declared.hpp"
 #include "privgrad/statement/membership.hpp"
@@ -25,8 +25,6 @@
 
 namespace privgrad::core {
 namespace {
-
-using Json = nlohmann::json;
 
 /// \param in_its_shard  whether clients already have the examples, so that the shard sizes are
 ///   public.
@@ -64,34 +62,24 @@ std::string_view size_provenance(const Plan& plan) {
 }
 
 /// The planned statistics, with the counts that were released.
-Json statistics(const Plan& plan, const PlanNumbers& stated, const ReleasedCounts& counts) {
-  Json list = to_json(stated.statistics);
+std::vector<StatisticFacts> statistics(const Plan& plan, const PlanNumbers& stated,
+                                       const ReleasedCounts& counts) {
+  std::vector<StatisticFacts> list = facts_of(stated.statistics);
   for (std::size_t i = 0; i < list.size(); ++i) {
     const StatisticOf of = stated.statistics[i].of;
-    if (of == StatisticOf::rows && counts.rows) list[i]["value"] = *counts.rows;
+    if (of == StatisticOf::rows && counts.rows) list[i].value = *counts.rows;
     if (of != StatisticOf::classes) continue;
-    if (const auto largest = plan.manifest->largest_class_weight)
-      list[i]["largest_class_weight"] = *largest;
-    if (!counts.classes.empty()) list[i]["value"] = counts.classes;
-    if (const auto weights = class_weights_of(plan, counts); !weights.empty())
-      list[i]["class_weights"] = weights;
+    list[i].largest_class_weight = plan.manifest->largest_class_weight;
+    if (!counts.classes.empty()) list[i].value = counts.classes;
+    list[i].class_weights = class_weights_of(plan, counts);
   }
   return list;
 }
 
-Json range(std::span<const double> values) {
-  if (values.empty()) return nullptr;
+std::optional<Range<double>> range(std::span<const double> values) {
+  if (values.empty()) return std::nullopt;
   const auto [low, high] = std::ranges::minmax_element(values);
-  return {{"smallest", *low}, {"largest", *high}};
-}
-
-Json sampling(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps) {
-  const Component& sampler = *plan.manifest->sampler.component;
-  Json json{{"sampler", sampler.full_name()},
-            {"means", plan.sampling_words()},
-            {"expected_batch_size", range(std::span(stated.batch_size).first(steps))}};
-  if (const auto price = price_of_allocation(plan)) json["with_allocation"] = to_json(*price);
-  return json;
+  return Range<double>{*low, *high};
 }
 
 /// The Gaussian to which the charges of correlated releases compose: the cost of the charged steps
@@ -107,34 +95,30 @@ Event correlated_event(const PlanNumbers& stated, std::uint64_t steps) {
   return Event::gaussian(1.0 / std::sqrt(squared_sensitivity));
 }
 
-/// Describes noise shared between steps: the noise of the new part of each release, and the number
-/// of steps in which an example takes part.
-Json correlated(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps) {
+CorrelatedNoise correlated(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps) {
   std::vector<double> own;
   for (const CorrelatedPart& part : plan.correlated->parts) {
     for (std::uint64_t step = part.first_step; step < steps; ++step)
       own.push_back(part.recipes.own_multiplier(step - part.first_step));
   }
-  Json json = {{"own_noise_multiplier", range(own)},
-               {"gradient_differences", plan.correlated->parts.size() > 1},
-               {"window", plan.correlated->parts.front().recipes.window()},
-               {"amplification", "none"}};
+  CorrelatedNoise facts{.own_noise_multiplier = range(own),
+                        .gradient_differences = plan.correlated->parts.size() > 1,
+                        .window = plan.correlated->parts.front().recipes.window(),
+                        .coefficients = plan.optimized};
   if (const DrawnOrder* order = plan.public_order()) {
     const RhoOfExamples rho = plan.rho_of_examples();
-    json["planned_steps_of_an_example"] = {{"smallest", rho.fewest_steps},
-                                           {"largest", rho.most_steps}};
+    facts.amplification = "none";
+    facts.planned_steps_of_an_example = {rho.fewest_steps, rho.most_steps};
     if (order->separation) {
-      json["max_participations"] = rho.most_steps;
-      json["min_separation"] = order->separation->min_separation;
+      facts.max_participations = rho.most_steps;
+      facts.min_separation = order->separation->min_separation;
     }
   } else {
-    json["amplification"] = "cycles";
-    json["amplified_noise_multiplier"] =
-        range(std::span(plan.correlated->multipliers).first(steps));
-    json["cycle"] = sampling_law(stated.charges, 0).steps;
+    facts.amplification = "cycles";
+    facts.amplified_noise_multiplier = range(std::span(plan.correlated->multipliers).first(steps));
+    facts.cycle = sampling_law(stated.charges, 0).steps;
   }
-  if (!plan.optimized.empty()) json["coefficients"] = plan.optimized;
-  return json;
+  return facts;
 }
 
 /// The mu of the run, rounded up, if all its charges are for Gaussian releases, which compose to a
@@ -181,88 +165,69 @@ std::string charged_as(const Plan& plan, const PlanNumbers& stated, std::uint64_
   return describe(compose_runs(costs));
 }
 
-/// The measurements that adaptive noise followed, and the ledger's total after the run.
-Json adaptive_noise(const Plan& plan, const Outcome& outcome) {
-  const AdaptiveNoisePlan& adapts = *plan.noise_adapts;
-  Json json{{"schedule", plan.manifest->noise_multiplier.component->full_name()},
-            {"measured", to_text(adapts.measurement.what)},
-            {"every", adapts.measurement.every},
-            {"spent_epsilon", nullptr},
-            {"charged_checks", nullptr}};
-  if (adapts.is_charged()) {
-    json["loss_bound"] = adapts.measurement.loss_bound;
-    json["check_noise_multiplier"] = adapts.measurement.noise_multiplier;
+NoiseFollows adaptive_noise(const Plan& plan, const Outcome& outcome) {
+  const Measurement& measurement = plan.noise_adapts->measurement;
+  NoiseFollows facts{.schedule = plan.manifest->noise_multiplier.component->full_name(),
+                     .measured = std::string(to_text(measurement.what)),
+                     .every = measurement.every};
+  if (plan.noise_adapts->is_charged()) {
+    facts.loss_bound = measurement.loss_bound;
+    facts.check_noise_multiplier = measurement.noise_multiplier;
   }
   if (outcome.noise) {
-    json["spent_epsilon"] = json_number(outcome.noise->spent_epsilon);
-    json["charged_checks"] = outcome.noise->checks.size();
+    facts.spent_epsilon = outcome.noise->spent_epsilon;
+    facts.charged_checks = outcome.noise->checks.size();
   }
-  return json;
+  return facts;
 }
 
-Json mechanism(const Plan& plan, const Outcome& outcome, const PlanNumbers& stated,
-               std::uint64_t steps) {
+MechanismFacts mechanism(const Plan& plan, const Outcome& outcome, const PlanNumbers& stated,
+                         std::uint64_t steps) {
   const Manifest& manifest = *plan.manifest;
-  Json json{{"aggregator", manifest.aggregator.component->full_name()},
-            {"clipping", manifest.clipping.component->full_name()},
-            {"noise_multiplier", range(std::span(stated.noise_multiplier).first(steps))},
-            {"adaptive_clip_norm", plan.clip_norm_adapts()},
-            {"charged_as", charged_as(plan, stated, steps)}};
-  if (plan.setting->scales_coordinates) json["scales_coordinates"] = true;
-  if (plan.correlated && !manifest.noise_off) json["correlated"] = correlated(plan, stated, steps);
+  MechanismFacts facts{.aggregator = manifest.aggregator.component->full_name(),
+                       .clipping = manifest.clipping.component->full_name(),
+                       .charged_as = charged_as(plan, stated, steps),
+                       .noise_multiplier = range(std::span(stated.noise_multiplier).first(steps)),
+                       .adaptive_clip_norm = plan.clip_norm_adapts()};
+  if (plan.setting->scales_coordinates) facts.scales_coordinates = true;
+  if (plan.correlated && !manifest.noise_off) facts.correlated = correlated(plan, stated, steps);
   if (plan.noise_adapts) {
-    json["adaptive_noise"] = adaptive_noise(plan, outcome);
+    facts.adaptive_noise = adaptive_noise(plan, outcome);
     // Before the run has ended, only the first step's noise is known, and there are no charges yet.
     if (!outcome.noise) {
-      json["noise_multiplier"] = range(std::span(stated.noise_multiplier).first(1));
-      json["charged_as"] = "each step by its own noise";
+      facts.noise_multiplier = range(std::span(stated.noise_multiplier).first(1));
+      facts.charged_as = "each step by its own noise";
     }
   }
   if (!plan.clip_norm_adapts()) {
-    json["clip_norm"] = range(std::span(stated.clip_norm).first(steps));
+    facts.clip_norm = range(std::span(stated.clip_norm).first(steps));
   } else {
-    json["first_clip_norm"] = stated.clip_norm.front();
+    facts.first_clip_norm = stated.clip_norm.front();
   }
-  return json;
-}
-
-Json answer(const PrivacyAnswer& epsilon) {
-  return {{"epsilon", json_number(epsilon.value)},
-          {"lower", epsilon.lower ? json_number(*epsilon.lower) : Json(nullptr)},
-          {"bound", to_text(epsilon.bound)},
-          {"note", epsilon.note}};
+  return facts;
 }
 
 /// The other accountants' answers from before the run, for the steps that the budget pays for; with
 /// clients, each answer is for the client that costs most by that accountant.
-Json also(const PlanNumbers& stated) {
-  Json list = Json::array();
-  for (const AccountantReport& report : std::span(stated.accountants).subspan(1)) {
-    Json json = answer(report.epsilon);
-    json["accountant"] = report.name;
-    json["steps"] = report.steps;
-    list.push_back(std::move(json));
-  }
+std::vector<AnswerOfOther> also(const PlanNumbers& stated) {
+  std::vector<AnswerOfOther> list;
+  for (const AccountantReport& report : std::span(stated.accountants).subspan(1))
+    list.push_back({facts_of(report.epsilon), report.name, report.steps});
   return list;
 }
 
-Json unaccounted(const Plan& plan) {
-  Json list = Json::array();
-  for (const Unaccounted& item : plan.unaccounted) {
-    Json json{{"what", item.what},
-              {"reaches", item.reach == Reach::shown_values ? "shown_values" : "model"}};
-    if (!item.why.empty()) json["because"] = item.why;
-    list.push_back(std::move(json));
-  }
+std::vector<UnaccountedFacts> unaccounted(const Plan& plan) {
+  std::vector<UnaccountedFacts> list;
+  for (const Unaccounted& item : plan.unaccounted)
+    list.push_back(
+        {item.what, item.reach == Reach::shown_values ? "shown_values" : "model", item.why});
   return list;
 }
 
-/// The weights from which training begins, who vouches for them, and the layers that keep them.
-Json initial_weights(const Plan& plan) {
+WeightsStated initial_weights(const Plan& plan) {
   const Setting& setting = *plan.setting;
-  Json json = to_json(*setting.weights);
-  json["is"] = to_text(claim_of(*plan.manifest, *setting.weights));
-  json["frozen"] = Json::array();
+  WeightsStated facts{*setting.weights,
+                      std::string(to_text(claim_of(*plan.manifest, *setting.weights)))};
   const auto is_trained = [&setting](const ParameterBlock& block) {
     const auto& trained = setting.lora->tensors;
     return std::ranges::any_of(
@@ -270,38 +235,33 @@ Json initial_weights(const Plan& plan) {
   };
   for (const ParameterBlock& block : parameter_blocks(setting.whole)) {
     if (block.offset < setting.frozen_parameters) {
-      json["frozen"].push_back(block.name);
+      facts.frozen.push_back(block.name);
     } else if (setting.lora && !plan.manifest->lora && !is_trained(block)) {
-      json["frozen_behind"].push_back(block.name);
+      facts.frozen_behind.push_back(block.name);
     }
   }
-  return json;
+  return facts;
 }
 
-/// The tensors after the frozen layers that are adapted or trained.
-Json adapters(const Setting& setting, const Lora& wish) {
-  Json json{{"rank", wish.rank},
-            {"alpha", wish.alpha},
-            {"adapted", Json::array()},
-            {"trained", Json::array()}};
+AdaptersFacts adapters(const Setting& setting, const Lora& wish) {
+  AdaptersFacts facts{wish.rank, wish.alpha};
   for (const TrainedTensor& tensor : setting.lora->tensors)
-    json[tensor.rank == 0 ? "trained" : "adapted"].push_back(tensor.name);
-  return json;
+    (tensor.rank == 0 ? facts.trained : facts.adapted).push_back(tensor.name);
+  return facts;
 }
 
-/// Describes the participants of a federated run, and who adds the noise.
-Json federated(const Plan& plan, const PlanNumbers& stated) {
+FederationFacts federated(const Plan& plan, const PlanNumbers& stated) {
   const Federated& wish = *plan.manifest->federated;
-  return {{"clients", wish.clients},
-          {"rounds", wish.rounds},
-          {"aggregation", to_text(wish.aggregation)},
-          {"noise_is_added_by", plan.federated->at_server ? "server" : "clients"},
-          {"partition", wish.partition.component->full_name()},
-          {"participation", wish.participation.component->full_name()},
-          {"local_iterations", wish.local_iterations.component->full_name()},
-          {"adaptive", plan.federated->is_adaptive()},
-          {"estimates", plan.federated->estimates ? Json(to_text(wish.estimates)) : Json("none")},
-          {"charged_estimates", stated.beside.size()}};
+  return {.clients = wish.clients,
+          .rounds = wish.rounds,
+          .charged_estimates = stated.beside.size(),
+          .aggregation = std::string(to_text(wish.aggregation)),
+          .noise_is_added_by = plan.federated->at_server ? "server" : "clients",
+          .partition = wish.partition.component->full_name(),
+          .participation = wish.participation.component->full_name(),
+          .local_iterations = wish.local_iterations.component->full_name(),
+          .estimates = std::string(plan.federated->estimates ? to_text(wish.estimates) : "none"),
+          .adaptive = plan.federated->is_adaptive()};
 }
 
 /// The kind of numbers in contributions, sums and noise, which matters because attacks on low-order
@@ -322,25 +282,21 @@ bool is_built_in(const PluginIdentity& plugin) {
   return plugin.file.starts_with(own.string());
 }
 
-/// Whether there is a record that this exact plugin file passed its tests. "built_in" means that
-/// there is no record because the program was built without its tests.
-Json tested(const Manifest& manifest, const PluginIdentity& plugin) {
+Tested tested(const Manifest& manifest, const PluginIdentity& plugin) {
   if (is_allowed_by_hash(manifest.allowed_plugins, plugin)) return "allowed";
   if (!plugin.is_tested() && plugin.record_problem.empty() && is_built_in(plugin))
     return "built_in";
   return plugin.is_tested();
 }
 
-Json plugins(const Plan& plan) {
+std::vector<PluginFacts> plugins(const Plan& plan) {
   std::set<std::string> seen;
-  Json list = Json::array();
+  std::vector<PluginFacts> list;
   const auto add_all = [&](const Manifest& manifest) {
     for (const auto& [plugin, use] : plugins_of(manifest)) {
       if (!seen.insert(plugin->name).second) continue;
-      list.push_back({{"name", plugin->name},
-                      {"version", plugin->version},
-                      {"sha256", plugin->sha256},
-                      {"tested", tested(*plan.manifest, *plugin)}});
+      list.push_back(
+          {plugin->name, plugin->version, plugin->sha256, tested(*plan.manifest, *plugin)});
     }
   };
   add_all(*plan.manifest);
@@ -351,80 +307,79 @@ Json plugins(const Plan& plan) {
 
 }  // namespace
 
-Json privacy_statement(const Plan& plan, const Outcome& outcome) {
+Statement privacy_statement(const Plan& plan, const Outcome& outcome) {
   const Manifest& manifest = *plan.manifest;
+  const bool noise = !manifest.noise_off;
   const PlanNumbers stated = outcome.stated(plan);
-  const std::uint64_t steps = manifest.noise_off ? outcome.steps : outcome.paid.accounted;
-  Json json = answer(outcome.epsilon);
-  json["statement"] = 1;
-  json["name"] = manifest.name;
-  if (!outcome.date.empty()) json["date"] = outcome.date;
-  json["status"] = to_text(outcome.status);
-  json["steps"] = outcome.steps;
-  json["charged_steps"] = manifest.noise_off ? 0 : outcome.paid.charged;
-  json["accounted_steps"] = manifest.noise_off ? 0 : outcome.paid.accounted;
-  json["planned_steps"] = plan.steps();
-  json["noise"] = !manifest.noise_off;
-  json["delta"] = manifest.target_delta;
-  json["target_epsilon"] =
-      manifest.target_epsilon && !manifest.noise_off ? Json(*manifest.target_epsilon) : nullptr;
-  json["accountant"] = stated.accountants.front().name;
+  const std::uint64_t steps = noise ? outcome.paid.accounted : outcome.steps;
+  Statement facts{facts_of(outcome.epsilon)};
+  facts.statement = 1;
+  facts.name = manifest.name;
+  facts.date = outcome.date;
+  facts.status = to_text(outcome.status);
+  facts.steps = outcome.steps;
+  facts.charged_steps = noise ? outcome.paid.charged : 0;
+  facts.accounted_steps = noise ? outcome.paid.accounted : 0;
+  facts.planned_steps = plan.steps();
+  facts.noise = noise;
+  facts.delta = manifest.target_delta;
+  if (noise) facts.target_epsilon = manifest.target_epsilon;
+  facts.accountant = stated.accountants.front().name;
   if (manifest.accountant.certifier != nullptr)
-    json["proved_by"] = name_of_prover(manifest.accountant);
-  json["also"] = also(stated);
-  json["membership_test"] = manifest.noise_off ? Json() : membership_test(plan, outcome);
-  if (const auto mu = gaussian_mu(plan, stated, steps)) json["gaussian_mu"] = *mu;
+    facts.proved_by = name_of_prover(manifest.accountant);
+  facts.also = also(stated);
+  if (noise) facts.membership_test = membership_test(plan, outcome);
+  facts.gaussian_mu = gaussian_mu(plan, stated, steps);
   if (const Value* deployment = manifest.resolved.find("deployment"))
-    json["deployment"] = value_to_json(*deployment);
-  json["setting"] = plan.federated ? "federated" : "central";
-  if (plan.federated) json["federated"] = federated(plan, stated);
-  json["unit"] = to_text(plan.unit);
-  json["adjacency"] = to_text(manifest.adjacency);
-  json["adjacency_means"] = adjacency_means(
+    facts.deployment = facts_in<Deployment>(value_to_json(*deployment), "deployment");
+  facts.setting = plan.federated ? "federated" : "central";
+  if (plan.federated) facts.federated = federated(plan, stated);
+  facts.unit = to_text(plan.unit);
+  facts.adjacency = to_text(manifest.adjacency);
+  facts.adjacency_means = adjacency_means(
       manifest.adjacency, plan.unit, manifest.federated && manifest.federated->shards_are_given);
-  json["dataset_size"] = plan.dataset_size;
-  json["dataset_size_is"] = size_provenance(plan);
-  json["sampling"] = sampling(plan, stated, steps);
-  json["mechanism"] = mechanism(plan, outcome, stated, steps);
-  if (!stated.statistics.empty()) json["statistics"] = statistics(plan, stated, outcome.counts);
-  if (stated.report) json["reported"] = {{"train_accuracy", to_json(*stated.report)}};
-  json["released"] = "all_iterates";
-  json["tuning"] = "not_included";
-  if (plan.account) json["account"] = to_json(*plan.account);
+  facts.dataset_size = plan.dataset_size;
+  facts.dataset_size_is = size_provenance(plan);
+  facts.sampling = {manifest.sampler.component->full_name(), plan.sampling_words(),
+                    range(std::span(stated.batch_size).first(steps)), price_of_allocation(plan)};
+  facts.mechanism = mechanism(plan, outcome, stated, steps);
+  facts.statistics = statistics(plan, stated, outcome.counts);
+  if (stated.report) facts.reported = {facts_of(*stated.report)};
+  facts.released = "all_iterates";
+  facts.tuning = "not_included";
+  facts.account = plan.account;
   if (const auto& altered = manifest.augmentation) {
-    json["augmentation"] = {{"copies", altered->copies}, {"kinds", Json::array()}};
-    if (altered->flip) json["augmentation"]["kinds"].push_back("flip");
-    if (altered->crop) json["augmentation"]["kinds"].push_back("crop");
+    facts.augmentation = {altered->copies};
+    if (altered->flip) facts.augmentation->kinds.emplace_back("flip");
+    if (altered->crop) facts.augmentation->kinds.emplace_back("crop");
   }
-  if (plan.setting->weights) json["initial_weights"] = initial_weights(plan);
-  if (manifest.lora) json["lora"] = adapters(*plan.setting, *manifest.lora);
-  json["unaccounted"] = unaccounted(plan);
-  json["declared"] = to_json(declared_facts(plan));
-  json["remarks"] = remarks(plan, outcome.epsilon.value);
-  json["test_rows"] = !plan.setting->info.has_test_split ? "none"
-                      : manifest.test_is_public          ? "declared_public"
-                                                         : "private";
-  json["randomness"] = manifest.seed ? "seed" : "operating_system";
-  json["reproducible"] = manifest.seed.has_value();
-  json["arithmetic"] = arithmetic(stated);
-  json["floating_point"] = floating_point_json(plan);
-  json["data_commitment"] = outcome.data.value ? Json(*outcome.data.value) : Json(nullptr);
-  if (!outcome.data.why_not.empty()) json["no_data_commitment"] = outcome.data.why_not;
-  json["mode"] = manifest.mode == Mode::release ? "release" : "research";
-  return with_versions(
-      std::move(json),
-      {{"privgrad", PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
-                        PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH)},
-       {"plugins", plugins(plan)}});
+  if (plan.setting->weights) facts.initial_weights = initial_weights(plan);
+  if (manifest.lora) facts.lora = adapters(*plan.setting, *manifest.lora);
+  facts.unaccounted = unaccounted(plan);
+  facts.declared = declared_facts(plan);
+  facts.remarks = remarks(plan, outcome.epsilon.value);
+  facts.test_rows = !plan.setting->info.has_test_split ? "none"
+                    : manifest.test_is_public          ? "declared_public"
+                                                       : "private";
+  facts.randomness = manifest.seed ? "seed" : "operating_system";
+  facts.reproducible = manifest.seed.has_value();
+  facts.arithmetic = arithmetic(stated);
+  if (plan.covers_bits()) facts.floating_point = "exact";
+  facts.data_commitment = outcome.data.value;
+  facts.no_data_commitment = outcome.data.why_not;
+  facts.mode = mode_name(manifest);
+  facts.versions = {PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
+                        PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH),
+                    plugins(plan)};
+  return with_words(std::move(facts));
 }
 
-Json with_versions(Json statement, const Json& versions) {
-  statement["versions"] = versions;
-  statement["stain"] = statement_stain(statement);
-  statement["lead"] = lead_prose(statement);
-  statement["short"] = short_statement(statement);
-  statement["prose"] = statement_prose(statement);
-  return statement;
+Statement with_words(Statement facts) {
+  facts.stain = statement_stain(facts);
+  facts.lead = lead_prose(facts);
+  facts.short_ = short_statement(facts);
+  facts.prose = statement_prose(facts);
+  return facts;
 }
 
 }  // namespace privgrad::core

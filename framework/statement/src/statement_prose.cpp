@@ -1,7 +1,6 @@
 #include "statement_prose.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "correlated_prose.hpp"
 #include "lead_prose.hpp"
@@ -16,10 +15,6 @@
 
 namespace privgrad::core {
 namespace {
-
-using Json = nlohmann::json;
-
-std::string text(const Json& json, const char* key) { return json.at(key).get<std::string>(); }
 
 std::string joined(const std::vector<std::string>& items) {
   std::string all;
@@ -37,174 +32,152 @@ std::string without_stop(std::string sentence) {
 
 /// \param reaches  "model" or "shown_values".
 /// \returns the names, each once.
-std::vector<std::string> unaccounted(const Json& statement, const std::string& reaches) {
+std::vector<std::string> unaccounted(const Statement& statement, const std::string& reaches) {
   std::vector<std::string> items;
-  for (const Json& item : statement.at("unaccounted")) {
-    const std::string what = text(item, "what");
-    if (item.at("reaches") != reaches || what == kFloatingPoint) continue;
+  for (const auto& [what, reached, because] : statement.unaccounted) {
+    if (reached != reaches || what == kFloatingPoint) continue;
     if (std::ranges::find(items, what) == items.end()) items.push_back(what);
   }
   return items;
 }
 
 /// The reasons why the bits are not covered; empty for covered bits, or without noise.
-std::vector<std::string> causes_of_floating_point(const Json& statement) {
+std::vector<std::string> causes_of_floating_point(const Statement& statement) {
   std::vector<std::string> causes;
-  for (const Json& item : statement.at("unaccounted")) {
-    if (item.at("what") == kFloatingPoint) causes.push_back(text(item, "because"));
-  }
+  for (const UnaccountedFacts& item : statement.unaccounted)
+    if (item.what == kFloatingPoint) causes.push_back(item.because);
   return causes;
 }
 
-std::string epsilon(const Json& statement) {
-  return short_bound(statement.at("epsilon").get<double>(), 5);
+std::string epsilon(const Statement& statement) { return short_bound(*statement.epsilon, 5); }
+
+std::string delta(const Statement& statement) { return format_number(statement.delta); }
+
+std::string count_of_steps(std::uint64_t steps) {
+  return std::to_string(steps) + (steps == 1 ? " step" : " steps");
 }
 
-std::string delta(const Json& statement) {
-  return format_number(statement.at("delta").get<double>());
-}
-
-std::string count(const Json& statement, const char* key) {
-  return std::to_string(statement.at(key).get<std::uint64_t>());
-}
-
-std::string count_of_steps(const Json& statement, const char* key) {
-  const std::string number = count(statement, key);
-  return number + (number == "1" ? " step" : " steps");
-}
-
-std::string bound_text(const Json& answer) {
-  const std::string bound = text(answer, "bound");
+std::string bound_text(const std::string& bound) {
   if (bound == "upper") return "an upper bound";
   if (bound == "exact") return "exact up to the rounding of floating-point numbers";
   return "an estimate and no bound";
 }
 
-bool is_federated(const Json& statement) { return statement.contains("federated"); }
-bool is_per_client(const Json& statement) { return statement.at("unit") == "client"; }
-
-/// The statement's member about adaptive noise; null unless the noise adapts.
-Json adaptive_noise(const Json& statement) {
-  return statement.at("mechanism").value("adaptive_noise", Json());
-}
+bool is_per_client(const Statement& statement) { return statement.unit == "client"; }
 
 /// The steps and releases that epsilon covers.
-std::string steps_words(const Json& statement) {
-  std::string words = count_of_steps(statement, "accounted_steps");
+std::string steps_words(const Statement& statement) {
+  std::string words = count_of_steps(statement.accounted_steps);
   words += releases_beside_steps(statement);
-  const Json adapts = adaptive_noise(statement);
-  if (!adapts.is_null() && adapts.at("charged_checks").is_number() &&
-      adapts.at("charged_checks") > 0) {
-    return words + " and " + adapts.at("charged_checks").dump() + " checks of the loss";
-  }
-  if (!is_federated(statement)) return words;
+  const auto& adapts = statement.mechanism.adaptive_noise;
+  if (const std::uint64_t checks = adapts ? adapts->charged_checks.value_or(0) : 0; checks > 0)
+    return words + " and " + std::to_string(checks) + " checks of the loss";
+  if (!statement.federated) return words;
   if (is_per_client(statement)) return words + " of the server";
   words += " of the client that was charged most";
-  const auto estimates = statement.at("federated").at("charged_estimates").get<std::uint64_t>();
+  const std::uint64_t estimates = statement.federated->charged_estimates;
   if (estimates > 0) words += " and its " + std::to_string(estimates) + " estimates";
   return words;
 }
 
 /// The name of the accountant that proves the stated epsilon.
-std::string prover(const Json& statement) {
-  return text(statement, statement.contains("proved_by") ? "proved_by" : "accountant");
+std::string prover(const Statement& statement) {
+  return statement.proved_by.empty() ? statement.accountant : statement.proved_by;
 }
 
 /// Describes the role of the manifest's accountant, if a different accountant proves the epsilon.
-std::string estimates_words(const Json& statement) {
-  if (!statement.contains("proved_by")) return "";
-  return " The accountant that the manifest names, " + text(statement, "accountant") +
+std::string estimates_words(const Statement& statement) {
+  if (statement.proved_by.empty()) return "";
+  return " The accountant that the manifest names, " + statement.accountant +
          ", gives estimates, which are not part of what is proved; noise that was calibrated by "
          "them was raised until " +
          prover(statement) + " proved that it keeps the budget.";
 }
 
-std::string claim(const Json& statement) {
-  if (!statement.at("noise").get<bool>()) return "";
+std::string claim(const Statement& statement) {
+  if (!statement.noise) return "";
   const std::string steps = steps_words(statement);
-  if (statement.at("epsilon").is_null()) {
+  if (!statement.epsilon) {
     return "No finite epsilon is proved for the releases of its " + steps +
            ", at delta = " + delta(statement) + ".";
   }
-  const bool in_full = statement.at("accounted_steps") != statement.at("charged_steps");
+  const auto& adapts = statement.mechanism.adaptive_noise;
+  const bool in_full = statement.accounted_steps != statement.charged_steps;
   std::string sentence =
       "Together, the noised sums of all " + steps +
       (in_full ? " that the run could have made" : " that were paid for") +
       " are (epsilon, delta)-differentially private with epsilon = " + epsilon(statement) +
       " and delta = " + delta(statement) + ", per " +
       (is_per_client(statement) ? "client" : "training example") + " and under the adjacency " +
-      text(statement, "adjacency") + ". This epsilon is " + bound_text(statement) +
-      (statement.contains("proved_by") ? ", proved" : ",") + " by the accountant " +
-      prover(statement);
-  if (!statement.at("lower").is_null()) {
+      statement.adjacency + ". This epsilon is " + bound_text(statement.bound) +
+      (statement.proved_by.empty() ? "," : ", proved") + " by the accountant " + prover(statement);
+  if (statement.lower) {
     sentence += ", which also proves that the true value is at least " +
-                short_lower_bound(statement.at("lower").get<double>(), 5);
+                short_lower_bound(*statement.lower, 5);
   }
   sentence += "." + estimates_words(statement);
-  if (statement.contains("gaussian_mu")) {
+  if (statement.gaussian_mu) {
     sentence +=
         " At every other delta it is at least as private as one Gaussian release: it is "
         "mu-GDP with mu = " +
-        short_bound(statement.at("gaussian_mu").get<double>(), 5) + ".";
+        short_bound(*statement.gaussian_mu, 5) + ".";
   }
   if (in_full) {
-    sentence += " Of these, " + count_of_steps(statement, "charged_steps") +
+    sentence += " Of these, " + count_of_steps(statement.charged_steps) +
                 " had been paid for when the run ended: releases decided when that was, so all of "
                 "them are accounted for.";
   }
-  if (text(statement, "status") == "interrupted" && !in_full &&
-      adaptive_noise(statement).is_null()) {
+  if (statement.status == "interrupted" && !in_full && !adapts) {
     sentence +=
         " Somebody stopped the run. That is not part of what is proved: if what had been released "
         "led to it, the epsilon is that of the whole plan.";
   }
-  if (const Json adapts = adaptive_noise(statement); !adapts.is_null()) {
+  if (adapts) {
     sentence +=
         " It is the budget: the noise was chosen from earlier releases, and what is guaranteed "
         "then is what a privacy filter keeps (Rogers et al. 2016; Feldman and Zrnic 2021)";
-    if (!adapts.at("spent_epsilon").is_null()) {
+    if (adapts->spent_epsilon) {
       sentence += ", not what the ledger adds up to, which is epsilon = " +
-                  short_bound(adapts.at("spent_epsilon").get<double>(), 5);
+                  short_bound(*adapts->spent_epsilon, 5);
     }
     sentence += ".";
   }
-  if (statement.at("target_epsilon").is_null()) {
+  if (!statement.target_epsilon) {
     sentence += " No budget guarded the run: the noise was given.";
   } else {
     sentence += " The ledger would have refused a step beyond the budget of epsilon = " +
-                format_number(statement.at("target_epsilon").get<double>()) + ".";
+                format_number(*statement.target_epsilon) + ".";
   }
   return sentence;
 }
 
-std::string other_accountants(const Json& statement) {
+std::string other_accountants(const Statement& statement) {
   std::vector<std::string> answers;
-  for (const Json& other : statement.at("also")) {
-    answers.push_back(text(other, "accountant") + " gives " +
-                      (other.at("epsilon").is_null()
-                           ? "no finite epsilon"
-                           : "epsilon = " + short_bound(other.at("epsilon").get<double>(), 5)) +
-                      " (" + bound_text(other) + ")");
+  for (const AnswerOfOther& other : statement.also) {
+    answers.push_back(
+        other.accountant + " gives " +
+        (other.epsilon ? "epsilon = " + short_bound(*other.epsilon, 5) : "no finite epsilon") +
+        " (" + bound_text(other.bound) + ")");
   }
   if (answers.empty()) return "";
-  return " For the " + count(statement.at("also").front(), "steps") +
+  return " For the " + std::to_string(statement.also.front().steps) +
          " planned steps that the budget pays for, " + joined(answers) + ".";
 }
 
-std::string unit(const Json& statement) {
+std::string unit(const Statement& statement) {
   if (is_per_client(statement)) {
     return "Unit and neighbours. The unit of privacy is one client with all its examples. Two "
            "federations are neighbours if " +
-           text(statement, "adjacency_means") + ". The number of clients, " +
-           count(statement, "dataset_size") + ", is public.";
+           statement.adjacency_means + ". The number of clients, " +
+           std::to_string(statement.dataset_size) + ", is public.";
   }
   std::string sentence =
       "Unit and neighbours. The unit of privacy is one training example, one row of the training "
       "data after preprocessing; a person with several rows is not protected as a whole. Two data "
       "sets are neighbours if " +
-      text(statement, "adjacency_means") + ". ";
-  const std::string provenance = text(statement, "dataset_size_is");
-  const std::string size = count(statement, "dataset_size");
+      statement.adjacency_means + ". ";
+  const std::string provenance = statement.dataset_size_is;
+  const std::string size = std::to_string(statement.dataset_size);
   if (provenance == "public")
     return sentence + "The number of training examples, " + size +
            ", is public under this relation.";
@@ -223,13 +196,13 @@ std::string unit(const Json& statement) {
 
 /// Describes what each party sees, and the joint guarantee for the steps of many
 /// clients.
-std::string setting(const Json& statement) {
-  if (!is_federated(statement))
+std::string setting(const Statement& statement) {
+  if (!statement.federated)
     return "The setting is central: whoever ran the training sees all rows. ";
-  const Json& federated = statement.at("federated");
+  const FederationFacts& federated = *statement.federated;
   std::string sentence = "The setting is federated, simulated on one machine, with " +
-                         count(federated, "clients") + " clients and up to " +
-                         count(federated, "rounds") + " rounds (" + text(federated, "aggregation") +
+                         std::to_string(federated.clients) + " clients and up to " +
+                         std::to_string(federated.rounds) + " rounds (" + federated.aggregation +
                          "). ";
   if (is_per_client(statement)) {
     return sentence +
@@ -241,7 +214,7 @@ std::string setting(const Json& statement) {
       "models only. An example lies with one client, and what the run guarantees to it is what "
       "that client was charged; the epsilon above is the largest of these (parallel composition: "
       "McSherry 2009, Theorem 4). The shards are taken as given. ";
-  if (federated.at("adaptive").get<bool>()) {
+  if (federated.adaptive) {
     sentence +=
         "How many local steps a round has was chosen as the run went, from released values; "
         "accounted for are the most steps and estimates that a client could have come to make, "
@@ -251,68 +224,64 @@ std::string setting(const Json& statement) {
 }
 
 /// Describes the measurements that adaptive noise follows.
-std::string adaptive_words(const Json& adapts) {
-  const std::string every = count(adapts, "every");
-  const std::string schedule = ", which " + text(adapts, "schedule") + " chose as the run went, ";
-  if (text(adapts, "measured") != "loss_change") {
-    return schedule + "from the " +
-           (text(adapts, "measured") == "validation_loss" ? "loss" : "accuracy") +
+std::string adaptive_words(const NoiseFollows& adapts) {
+  const std::string every = std::to_string(adapts.every);
+  const std::string schedule = ", which " + adapts.schedule + " chose as the run went, ";
+  if (adapts.measured != "loss_change") {
+    return schedule + "from the " + (adapts.measured == "validation_loss" ? "loss" : "accuracy") +
            " on the public test rows, measured every " + every + " steps";
   }
   return schedule + "from a noised sum, released every " + every +
          " steps and charged, of how much each training example's loss had changed; losses count "
          "as 0 to " +
-         short_number(adapts.at("loss_bound").get<double>(), 5) +
+         short_number(adapts.loss_bound.value_or(0.0), 5) +
          ", and that noise had a multiplier (standard deviation over this bound) of " +
-         short_number(adapts.at("check_noise_multiplier").get<double>(), 5);
+         short_number(adapts.check_noise_multiplier.value_or(0.0), 5);
 }
 
 /// Describes the mean over altered copies that replaces an example's gradient.
-std::string augmentation(const Json& statement) {
-  if (!statement.contains("augmentation")) return "";
-  const Json& altered = statement.at("augmentation");
-  return " An example's gradient is the mean over " + altered.at("copies").dump() +
-         " copies of it, altered anew in each step (" +
-         joined(altered.at("kinds").get<std::vector<std::string>>()) +
+std::string augmentation(const Statement& statement) {
+  if (!statement.augmentation) return "";
+  return " An example's gradient is the mean over " +
+         std::to_string(statement.augmentation->copies) +
+         " copies of it, altered anew in each step (" + joined(statement.augmentation->kinds) +
          ") as a key that is kept secret says; what follows was done to that mean.";
 }
 
-std::string procedure(const Json& statement) {
-  const Json& sampling = statement.at("sampling");
-  const Json& mechanism = statement.at("mechanism");
-  const bool noise = statement.at("noise").get<bool>();
+std::string procedure(const Statement& statement) {
+  const SamplingFacts& sampling = statement.sampling;
+  const MechanismFacts& mechanism = statement.mechanism;
   std::string sentence =
       "Mechanism. " + setting(statement) + statistics_prose(statement) +
       (is_per_client(statement) ? "Clients were drawn by " : "Batches were drawn by ") +
-      text(sampling, "sampler") + " (" + without_stop(text(sampling, "means")) +
-      "), with an expected batch size of " + range_text(sampling.at("expected_batch_size")) +
+      sampling.sampler + " (" + without_stop(sampling.means) +
+      "), with an expected batch size of " + range_text(sampling.expected_batch_size) +
       checked_draws(mechanism) + augmentation(statement) +
       (is_per_client(statement) ? " Each client's change was clipped by "
                                 : " Each example's gradient was clipped by ") +
-      text(mechanism, "clipping") +
-      (mechanism.contains("scales_coordinates")
+      mechanism.clipping +
+      (mechanism.scales_coordinates
            ? ", once each coordinate was shifted and scaled by what the steps before had released,"
            : "") +
       " to an L2 norm of at most ";
-  if (mechanism.at("adaptive_clip_norm").get<bool>()) {
+  if (mechanism.adaptive_clip_norm) {
     sentence += "a clip norm that begins at " +
-                short_number(mechanism.at("first_clip_norm").get<double>(), 5) +
+                short_number(mechanism.first_clip_norm.value_or(0.0), 5) +
                 " and then follows counts that were released and charged with the sums";
   } else {
-    sentence += range_text(mechanism.at("clip_norm"));
+    sentence += range_text(mechanism.clip_norm.value_or(std::nullopt));
   }
-  if (!noise) return sentence + "; the sums were used as they are, without noise.";
-  if (mechanism.contains("correlated")) return sentence + correlated_noise(mechanism);
-  return sentence + "; to their sum " + text(mechanism, "aggregator") +
+  if (!statement.noise) return sentence + "; the sums were used as they are, without noise.";
+  if (mechanism.correlated) return sentence + correlated_noise(mechanism);
+  return sentence + "; to their sum " + mechanism.aggregator +
          " added noise with a noise multiplier (standard deviation over clip norm) of " +
-         range_text(mechanism.at("noise_multiplier")) +
-         (mechanism.contains("adaptive_noise") ? adaptive_words(mechanism.at("adaptive_noise"))
-                                               : "") +
+         range_text(mechanism.noise_multiplier) +
+         (mechanism.adaptive_noise ? adaptive_words(*mechanism.adaptive_noise) : "") +
          "; the divisor of the sum is a constant of the plan. The accountant was charged for: " +
-         text(mechanism, "charged_as") + "." + report_prose(statement);
+         mechanism.charged_as + "." + report_prose(statement);
 }
 
-std::string coverage(const Json& statement) {
+std::string coverage(const Statement& statement) {
   std::string sentence =
       "What is covered. The bound is for all iterates at once: every noised sum, so every "
       "intermediate model as well as the last, and whatever is computed from them without looking "
@@ -323,37 +292,34 @@ std::string coverage(const Json& statement) {
                 " in metrics.jsonl, summary.json and report.html; whoever publishes the model file "
                 "alone publishes none of them.";
   }
-  if (statement.at("test_rows") == "declared_public") {
+  if (statement.test_rows == "declared_public") {
     sentence += " The metrics on the test rows are exact; the manifest declares those rows public.";
   }
   return sentence + " How long the run took is not covered.";
 }
 
 /// Describes which weights are trained, if not all weights are trained.
-std::string adapters(const Json& statement) {
-  if (!statement.contains("lora")) return "";
-  const Json& lora = statement.at("lora");
-  const auto trained = lora.at("trained").get<std::vector<std::string>>();
-  return " Low-rank changes of rank " + lora.at("rank").dump() + " were trained of " +
-         joined(lora.at("adapted").get<std::vector<std::string>>()) +
-         (trained.empty() ? "" : ", and all of " + joined(trained)) +
+std::string adapters(const Statement& statement) {
+  if (!statement.lora) return "";
+  const auto& [rank, alpha, adapted, trained] = *statement.lora;
+  return " Low-rank changes of rank " + std::to_string(rank) + " were trained of " +
+         joined(adapted) + (trained.empty() ? "" : ", and all of " + joined(trained)) +
          ". The model holds their sum; its other tensors are as they were, and nothing was "
          "released for them.";
 }
 
 /// Describes the weights from which training begins.
-std::string beginning(const Json& statement) {
-  if (!statement.contains("initial_weights")) return "";
-  const Json& weights = statement.at("initial_weights");
-  const std::string is = text(weights, "is");
+std::string beginning(const Statement& statement) {
+  if (!statement.initial_weights) return "";
+  const WeightsStated& weights = *statement.initial_weights;
   std::string sentence =
       "Beginning. The model begins from trained weights (the file with the hash " +
-      text(weights, "sha256").substr(0, 16) + "): ";
-  if (is == "declared_public") {
+      weights.sha256.substr(0, 16) + "): ";
+  if (weights.is == "declared_public") {
     sentence +=
         "the manifest declares that they saw none of the private examples of this run without a "
         "charge, and nothing here can check that.";
-  } else if (is == "charged_in_account") {
+  } else if (weights.is == "charged_in_account") {
     sentence +=
         "they say of themselves that they were paid for from the account that this run was paid "
         "from, which bounds both together.";
@@ -362,45 +328,43 @@ std::string beginning(const Json& statement) {
         "nobody was charged for what they saw, so that what they tell of the private examples is "
         "not in this bound.";
   }
-  if (const Json& origin = weights.at("origin"); !origin.is_null()) {
-    sentence += " They are those of the run '" + text(origin, "name") +
-                "', whose file states epsilon = " + text(origin, "epsilon") +
-                " at delta = " + text(origin, "delta") + ", per " + text(origin, "unit") +
-                " under " + text(origin, "adjacency") + ".";
+  if (const auto& origin = weights.origin) {
+    sentence += " They are those of the run '" + origin->name +
+                "', whose file states epsilon = " + origin->epsilon +
+                " at delta = " + origin->delta + ", per " + origin->unit + " under " +
+                origin->adjacency + ".";
   }
-  if (const std::size_t frozen = weights.at("frozen").size(); frozen > 0) {
+  if (const std::size_t frozen = weights.frozen.size(); frozen > 0) {
     sentence += " Its first " + std::to_string(frozen) +
                 " tensors are as they were: each example passed through them by itself, once, and "
                 "nothing was released for them.";
   }
-  if (weights.contains("frozen_behind")) {
-    sentence += " Behind what was trained, " +
-                joined(weights.at("frozen_behind").get<std::vector<std::string>>()) +
+  if (!weights.frozen_behind.empty()) {
+    sentence += " Behind what was trained, " + joined(weights.frozen_behind) +
                 " are as they were, and nothing was released for them.";
   }
   return sentence + adapters(statement);
 }
 
-std::string tuning(const Json& statement) {
+std::string tuning(const Statement& statement) {
   std::string sentence =
       "Tuning. This is the cost of this run alone. Other runs on the same rows are not in it, "
       "nor is choosing this run, its model or its hyper-parameters by results on private rows.";
-  if (!statement.contains("account")) return sentence;
-  const Json& account = statement.at("account");
-  sentence += " The run was paid for from the account '" + text(account, "name") +
-              "' (opened with the hash " + text(account, "opened").substr(0, 16) +
+  if (!statement.account) return sentence;
+  const AccountFacts& account = *statement.account;
+  sentence += " The run was paid for from the account '" + account.name +
+              "' (opened with the hash " + account.opened.substr(0, 16) +
               "): all releases of all runs that are charged to it, however one led to another, are "
               "together differentially private with epsilon = " +
-              format_number(account.at("target_epsilon").get<double>()) +
-              " and delta = " + format_number(account.at("target_delta").get<double>()) +
-              ", by the privacy filter " + text(account, "accountant") +
-              " (Feldman and Zrnic 2021).";
+              format_number(account.target_epsilon) +
+              " and delta = " + format_number(account.target_delta) + ", by the privacy filter " +
+              account.accountant + " (Feldman and Zrnic 2021).";
   return sentence;
 }
 
 /// Explains why the proof covers the released bits, for readers who do not know the mathematics of
 /// floating-point numbers or lattices.
-std::string exact_arithmetic(const Json& statement) {
+std::string exact_arithmetic(const Statement& statement) {
   return "The bits that were released are covered, not only real numbers near them. What each " +
          std::string(is_per_client(statement) ? "client" : "example") +
          " adds is a list of whole numbers, counted in cells of a public grid; integer arithmetic "
@@ -412,12 +376,12 @@ std::string exact_arithmetic(const Json& statement) {
          "what is left.";
 }
 
-std::string arithmetic(const Json& statement) {
+std::string arithmetic(const Statement& statement) {
   const std::vector<std::string> causes = causes_of_floating_point(statement);
   if (causes.empty()) return exact_arithmetic(statement);
   const std::string sentence =
       "The bits that were released are not covered: " + joined(causes) + ". ";
-  if (statement.at("arithmetic") != "floating_point") {
+  if (statement.arithmetic != "floating_point") {
     return sentence +
            "Sums and noise are whole numbers of cells of a public grid; but one example might move "
            "the roundings of others before these are made.";
@@ -428,9 +392,9 @@ std::string arithmetic(const Json& statement) {
          "clip norms; and low-order digits can show what the noise was added to (Mironov 2012).";
 }
 
-std::string assumptions(const Json& statement) {
+std::string assumptions(const Statement& statement) {
   const std::string randomness =
-      statement.at("randomness") == "seed"
+      statement.randomness == "seed"
           ? "All randomness follows from a seed. "
           : "Noise and samples come from a 256-bit key that the operating system drew and "
             "that was never written down; the guarantee is against whoever cannot break "
@@ -441,16 +405,15 @@ std::string assumptions(const Json& statement) {
 }
 
 /// The plugins with this entry about tests: true, false, "allowed" or "built_in".
-std::vector<std::string> plugins_that_are(const Json& statement, const Json& tested) {
+std::vector<std::string> plugins_that_are(const Statement& statement, const Tested& tested) {
   std::vector<std::string> names;
-  for (const Json& plugin : statement.at("versions").at("plugins")) {
-    if (plugin.at("tested") == tested) names.push_back(text(plugin, "name"));
-  }
+  for (const PluginFacts& plugin : statement.versions.plugins)
+    if (plugin.tested == tested) names.push_back(plugin.name);
   return names;
 }
 
 /// Lists the plugins without a record of passed tests; "" if all plugins have passed their tests.
-std::string untested(const Json& statement) {
+std::string untested(const Statement& statement) {
   const auto allowed = plugins_that_are(statement, "allowed");
   const auto unknown = plugins_that_are(statement, false);
   const auto built_in = plugins_that_are(statement, "built_in");
@@ -469,18 +432,17 @@ std::string untested(const Json& statement) {
   return words;
 }
 
-std::string versions(const Json& statement) {
-  const Json& versions = statement.at("versions");
+std::string versions(const Statement& statement) {
+  const Versions& versions = statement.versions;
   std::vector<std::string> names;
-  for (const Json& plugin : versions.at("plugins")) {
-    names.push_back(text(plugin, "name") + " " + text(plugin, "version"));
+  for (const PluginFacts& plugin : versions.plugins) {
+    names.push_back(plugin.name + " " + plugin.version);
   }
-  return "Versions. PrivGrad " + text(versions, "privgrad") + " in " + text(statement, "mode") +
+  return "Versions. PrivGrad " + versions.privgrad + " in " + statement.mode +
          " mode, with the plugins " + joined(names) +
          ", whose SHA-256 are in privgrad.lock. Plugins are trusted code: that " +
-         (statement.at("mechanism").contains("correlated")
-              ? "samplers draw their order without looking at data"
-              : "samplers state what their choice costs") +
+         (statement.mechanism.correlated ? "samplers draw their order without looking at data"
+                                         : "samplers state what their choice costs") +
          ", accountants what events cost, and backends gradients of one example each, is the "
          "responsibility of whoever chose them." +
          untested(statement);
@@ -488,15 +450,15 @@ std::string versions(const Json& statement) {
 
 }  // namespace
 
-std::string statement_stain(const Json& statement) {
-  if (!statement.at("noise").get<bool>()) {
+std::string statement_stain(const Statement& statement) {
+  if (!statement.noise) {
     return "This run is not differentially private: no noise was added, and nothing limits what "
            "its outputs reveal about a training example.";
   }
   const auto in_model = unaccounted(statement, "model");
   const auto shown = unaccounted(statement, "shown_values");
   std::string all;
-  if (statement.at("reproducible").get<bool>()) {
+  if (statement.reproducible) {
     all +=
         "Not for release: the noise of this run follows from the seed in its manifest, and whoever "
         "knows or guesses the seed can take the noise away; the figures below are those of the "
@@ -520,7 +482,7 @@ std::string statement_stain(const Json& statement) {
            joined(shown) + " in its files and on its page are exact values of private rows, and " +
            "nothing was charged for them. ";
   }
-  if (statement.at("status") == to_text(RunStatus::unfinished)) {
+  if (statement.status == to_text(RunStatus::unfinished)) {
     all +=
         "This run has not come to its end: it is still going on, or it was cut off. What it has "
         "spent is in its ledger, and is at most what is said here, which is for all steps that "
@@ -530,22 +492,20 @@ std::string statement_stain(const Json& statement) {
   return all;
 }
 
-std::vector<std::string> statement_prose(const Json& statement) {
-  const bool noise = statement.at("noise").get<bool>();
+std::vector<std::string> statement_prose(const Statement& statement) {
   std::vector<std::string> paragraphs;
   const auto add = [&](const std::string& paragraph) {
     if (!paragraph.empty()) paragraphs.push_back(paragraph);
   };
   add(statement_stain(statement));
   for (const std::string& line : lead_prose(statement)) add(line);
-  for (const Json& remark : statement.at("remarks"))
-    add("Note that " + remark.get<std::string>() + ".");
+  for (const std::string& remark : statement.remarks) add("Note that " + remark + ".");
   add(claim(statement) + other_accountants(statement));
   add(unit(statement));
   add(procedure(statement));
-  if (noise) {
+  if (statement.noise) {
     add(coverage(statement));
-    add(declared_prose(statement));
+    add(declared_prose(statement.declared.value_or(std::vector<Declared>{})));
     add(beginning(statement));
     add(tuning(statement));
     add(assumptions(statement));
@@ -554,15 +514,15 @@ std::vector<std::string> statement_prose(const Json& statement) {
   return paragraphs;
 }
 
-std::string short_statement(const Json& statement) {
-  if (!statement.at("noise").get<bool>()) return "not private: no noise was added";
+std::string short_statement(const Statement& statement) {
+  if (!statement.noise) return "not private: no noise was added";
   std::string line;
-  if (statement.at("reproducible").get<bool>()) line += "not for release (seeded noise): ";
-  if (statement.at("status") == to_text(RunStatus::unfinished)) line += "unfinished, at most ";
-  line += statement.at("epsilon").is_null() ? "no finite epsilon" : "epsilon " + epsilon(statement);
-  line += " at delta " + delta(statement) + " (" + text(statement, "bound") + ", " +
-          prover(statement) + "), per " + text(statement, "unit") + " under " +
-          text(statement, "adjacency") + ", all iterates, without tuning";
+  if (statement.reproducible) line += "not for release (seeded noise): ";
+  if (statement.status == to_text(RunStatus::unfinished)) line += "unfinished, at most ";
+  line += statement.epsilon ? "epsilon " + epsilon(statement) : "no finite epsilon";
+  line += " at delta " + delta(statement) + " (" + statement.bound + ", " + prover(statement) +
+          "), per " + statement.unit + " under " + statement.adjacency +
+          ", all iterates, without tuning";
   std::vector<std::string> items = unaccounted(statement, "model");
   if (!causes_of_floating_point(statement).empty()) items.emplace_back(kFloatingPoint);
   for (const std::string& item : unaccounted(statement, "shown_values")) items.push_back(item);

@@ -1,7 +1,6 @@
 #include "statistics_prose.hpp"
 
 #include <cstddef>
-#include <nlohmann/json.hpp>
 
 #include "privgrad/record/short_numbers.hpp"
 #include "privgrad/value.hpp"
@@ -9,54 +8,48 @@
 namespace privgrad::core {
 namespace {
 
-nlohmann::json statistics_of(const nlohmann::json& statement) {
-  return statement.value("statistics", nlohmann::json::array());
-}
-
 /// The noise in words: "noise multiplier 4, for a share of 0.05 of the budget".
-std::string noise_words(const nlohmann::json& one) {
-  std::string words =
-      "noise multiplier " + short_number(one.at("noise_multiplier").get<double>(), 5);
-  const double share = one.at("share").is_number() ? one.at("share").get<double>() : 0.0;
-  if (share > 0.0) words += ", for a share of " + format_number(share) + " of the budget";
+std::string noise_words(const auto& one) {
+  std::string words = "noise multiplier " + short_number(one.noise_multiplier, 5);
+  if (one.share) words += ", for a share of " + format_number(*one.share) + " of the budget";
   return words;
 }
 
 /// A number or a list as text: "398", or "201.3, 196.9".
-std::string values_text(const nlohmann::json& value) {
-  if (!value.is_array()) return value.dump();
+std::string values_text(std::uint64_t value) { return std::to_string(value); }
+std::string values_text(const std::vector<double>& values) {
   std::string text;
-  for (const nlohmann::json& one : value)
-    text += (text.empty() ? "" : ", ") + short_number(one.get<double>(), 6);
+  for (const double one : values) text += (text.empty() ? "" : ", ") + short_number(one, 6);
   return text;
 }
 
 /// Describes the weights that follow from class counts; "" if no weights do.
-std::string class_weights_prose(const nlohmann::json& one) {
-  if (!one.contains("largest_class_weight")) return "";
+std::string class_weights_prose(const StatisticFacts& one) {
+  if (!one.largest_class_weight) return "";
   std::string words =
       "The loss of each row is multiplied by a weight of its class, which follows from these "
       "released counts and is at most " +
-      format_number(one.at("largest_class_weight").get<double>());
-  if (one.contains("class_weights")) words += ": " + values_text(one.at("class_weights"));
+      format_number(*one.largest_class_weight);
+  if (!one.class_weights.empty()) words += ": " + values_text(one.class_weights);
   return words + ". ";
 }
 
 /// Describes the counts that are released before everything else.
-std::string counts_prose(const nlohmann::json& statement, bool noise) {
+std::string counts_prose(const Statement& statement, bool noise) {
   std::string words;
-  for (const nlohmann::json& one : statistics_of(statement)) {
-    if (!one.at("transform").is_null()) continue;
-    const bool is_of_rows = one.at("name") == "data.size";
+  for (const StatisticFacts& one : statement.statistics) {
+    if (one.transform) continue;
+    const bool is_of_rows = one.name == "data.size";
     const std::string when = is_of_rows ? "Before anything else is released of the rows, the "
                                         : "Before the first step, the ";
     words +=
-        when + one.at("what").get<std::string>() + " is" +
+        when + one.what + " is" +
         (noise ? ", noised and charged as one Gaussian release without amplification, to which "
                  "a row adds 1 (" +
                      noise_words(one) + ")"
                : ", as it is, without noise");
-    if (one.contains("value")) words += ": " + values_text(one.at("value"));
+    if (one.value)
+      words += std::visit([](const auto& value) { return ": " + values_text(value); }, *one.value);
     words += is_of_rows ? ". Means that are released later are divided by it. " : ". ";
     words += class_weights_prose(one);
   }
@@ -65,29 +58,27 @@ std::string counts_prose(const nlohmann::json& statement, bool noise) {
 
 }  // namespace
 
-std::string releases_beside_steps(const nlohmann::json& statement) {
+std::string releases_beside_steps(const Statement& statement) {
   std::string words;
-  if (const std::size_t count = statistics_of(statement).size(); count > 0) {
+  if (const std::size_t count = statement.statistics.size(); count > 0) {
     words += " and of " + std::to_string(count) + (count == 1 ? " statistic" : " statistics") +
              " of the rows";
   }
-  if (statement.contains("reported")) {
-    const bool is_one = !statement.at("reported").at("train_accuracy").contains("every");
+  if (statement.reported) {
+    const bool is_one = !statement.reported->train_accuracy.every;
     words += is_one ? " and of the reported accuracy" : " and of the reported accuracies";
   }
   return words;
 }
 
-std::string statistics_prose(const nlohmann::json& statement) {
-  const bool noise = statement.at("noise").get<bool>();
+std::string statistics_prose(const Statement& statement) {
+  const bool noise = statement.noise;
   std::string items;
-  for (const nlohmann::json& one : statistics_of(statement)) {
-    if (one.at("transform").is_null()) continue;
-    items += (items.empty() ? "" : "; ") + one.at("name").get<std::string>() + " (" +
-             one.at("what").get<std::string>() + ", " + one.at("numbers").dump() +
-             " numbers; a row adds at most an L2 norm of " +
-             short_number(one.at("l2_bound").get<double>(), 5) +
-             (noise ? "; " + noise_words(one) : "") + ")";
+  for (const StatisticFacts& one : statement.statistics) {
+    if (!one.transform) continue;
+    items += (items.empty() ? "" : "; ") + one.name + " (" + one.what + ", " +
+             std::to_string(one.numbers) + " numbers; a row adds at most an L2 norm of " +
+             short_number(one.l2_bound, 5) + (noise ? "; " + noise_words(one) : "") + ")";
   }
   std::string counts = counts_prose(statement, noise);
   if (items.empty()) return counts;
@@ -97,24 +88,24 @@ std::string statistics_prose(const nlohmann::json& statement) {
          items + ". What they learnt is in the model file. ";
 }
 
-std::string report_prose(const nlohmann::json& statement) {
-  if (!statement.contains("reported") || !statement.at("noise").get<bool>()) return "";
-  const nlohmann::json& report = statement.at("reported").at("train_accuracy");
-  const bool is_one = !report.contains("every");
+std::string report_prose(const Statement& statement) {
+  if (!statement.reported || !statement.noise) return "";
+  const ReportFacts& report = statement.reported->train_accuracy;
+  const bool is_one = !report.every;
   std::string words =
       is_one ? " Of the model that is kept, the accuracy on the training rows is released in the "
                "summary once the steps are over: "
              : " The accuracy on the training rows is released behind every " +
-                   report.at("every").dump() +
+                   std::to_string(*report.every) +
                    " steps, and of the model that is kept once they are over: ";
   words +=
       "a sum over all rows, to which each adds one half or takes it away, noised and charged as "
       "one Gaussian release" +
       std::string(is_one ? " (" : " each time (") + noise_words(report) +
-      (is_one || !report.at("share").is_number() ? ")." : " for all of them).");
-  if (report.contains("patience")) {
+      (is_one || !report.share ? ")." : " for all of them).");
+  if (report.patience) {
     words +=
-        " The run ends when " + report.at("patience").dump() +
+        " The run ends when " + std::to_string(*report.patience) +
         " of these in a row were no better than one before: what was released decides that, so "
         "that the guarantee is the cost of all steps and accuracies that the budget pays for, "
         "whatever came to be made.";

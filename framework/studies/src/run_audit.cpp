@@ -6,6 +6,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/yaml.hpp"
 #include "privgrad/plan/public_facts.hpp"
+#include "privgrad/record/facts.hpp"
 #include "privgrad/statement/outcome.hpp"
 #include "privgrad/statement/statement.hpp"
 #include "privgrad/trust/json_problem.hpp"
@@ -88,8 +89,9 @@ void check_record(const Json& record, const RecordDirectory& directory, Verifica
     return problem("has another 'epsilon_lower' than follows from its guesses");
   if (lower > upper)
     return problem("contradicts the proof: epsilon is at least " + format_number(lower));
-  if (!are_files_of(object_in(directory, "statement.json", kMostOfRun).value("versions", Json()),
-                    record.value("versions", Json())))
+  const Json statement = object_in(directory, "statement.json", kMostOfRun);
+  if (!are_files_of(facts_in<Statement>(statement, "statement.json").versions,
+                    facts_in<Versions>(record.value("versions", Json::object()), kFile)))
     verified.notes.emplace_back(
         "audit.json: the plugins or the program that it attacked are not the files that the run "
         "had");
@@ -123,7 +125,7 @@ RunAudit audit_run(const RecordDirectory& directory, const Catalog& catalog, Aud
   made.record = to_json(made.result);
   made.record.erase("seconds");
   made.record["rows"] = "drawn";
-  made.record["versions"] = privacy_statement(plan, outcome_of_all(plan)).at("versions");
+  made.record["versions"] = to_json(privacy_statement(plan, outcome_of_all(plan)).versions);
   made.record["audits"] = what_it_audits(directory, verified);
   return made;
 }

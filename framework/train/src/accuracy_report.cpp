@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "privgrad/data/breach.hpp"
+#include "privgrad/record/facts.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/row_sum.hpp"
 
@@ -90,7 +91,7 @@ void AccuracyReports::add_to_metrics(nlohmann::json& line, std::uint64_t steps,
 
 void AccuracyReports::add_to_summary(nlohmann::json& summary) const {
   nlohmann::json& json = summary["reported"]["train_accuracy"];
-  json = to_json(planned_);
+  json = to_json(facts_of(planned_));
   if (planned_.every > 0) json["between"] = {{"step", steps_}, {"value", between_}};
   if (!kept_) return;
   json["value"] = kept_->value;

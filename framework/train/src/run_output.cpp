@@ -14,6 +14,7 @@
 #include "privgrad/plan/public_facts.hpp"
 #include "privgrad/plan/read_data.hpp"
 #include "privgrad/record/evidence.hpp"
+#include "privgrad/record/facts.hpp"
 #include "privgrad/record/record_directory.hpp"
 #include "privgrad/statement/model_description.hpp"
 #include "privgrad/statement/plan_json.hpp"
@@ -100,7 +101,7 @@ void RunOutput::write_promise() const {
   so_far.data = data_;
   so_far.date = date_;
   write_schedules(so_far);
-  write_statement(privacy_statement(plan_, so_far));
+  write_statement(to_json(privacy_statement(plan_, so_far)));
 }
 
 void FilePosition::save(StateWriter& out) const {
@@ -251,14 +252,14 @@ void RunOutput::close(RunResult& result, const std::vector<float>& parameters,
   }
   result.data = data_;
   result.date = date_;
-  result.statement = privacy_statement(plan_, result);
+  const Statement statement = privacy_statement(plan_, result);
+  result.statement = to_json(statement);
   write_statement(result.statement);
   if (plan_.noise_adapts) write_schedules(result);
   write_atomically(
       options_.directory / "model.safetensors",
       to_safetensors(plan_.setting->whole, whole_parameters(*plan_.setting, parameters),
-                     preprocessing,
-                     model_metadata(plan_, result, result.statement, ledger_opening_)));
+                     preprocessing, model_metadata(plan_, result, statement, ledger_opening_)));
   result.summary = summary(result);
   result.summary.update(more);
   std::string text = result.summary.dump(2) + "\n";
@@ -334,7 +335,7 @@ Json ledger_facts(const Plan& plan, std::optional<std::size_t> client) {
 }
 
 std::map<std::string, std::string> model_metadata(const Plan& plan, const Outcome& outcome,
-                                                  const Json& statement,
+                                                  const Statement& statement,
                                                   const std::string& ledger_opening) {
   const Manifest& manifest = *plan.manifest;
   std::map<std::string, std::string> metadata{
@@ -350,7 +351,7 @@ std::map<std::string, std::string> model_metadata(const Plan& plan, const Outcom
       {"unit", std::string(to_text(plan.unit))},
       {"adjacency", std::string(to_text(manifest.adjacency))},
       {"unaccounted", Json(unaccounted_names(plan)).dump()},
-      {"statement", statement.at("short").get<std::string>()}};
+      {"statement", statement.short_}};
   if (!outcome.date.empty()) metadata["date"] = outcome.date;
   metadata.merge(model_description(plan, outcome.counts));
   if (!ledger_opening.empty()) metadata["ledger"] = ledger_opening;

@@ -9,6 +9,7 @@
 #include "ledger_check.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/record/evidence.hpp"
+#include "privgrad/record/facts.hpp"
 #include "privgrad/trust/checked_answer.hpp"
 #include "run_files.hpp"
 #include "second_accountant.hpp"
@@ -49,9 +50,9 @@ std::vector<LedgerAccount> accounts_of(const Evidence& evidence, const Manifest&
 void check_statement(const RecordDirectory& directory, double epsilon, double delta,
                      std::vector<std::string>& problems) {
   const Json statement = object_of(directory, "statement.json");
-  const Json said = statement.value("epsilon", Json());
-  if (!said.is_number() || said.get<double>() * (1.0 + kOfProcessors) < epsilon ||
-      !nearly_equal(statement.value("delta", Json()), delta)) {
+  const auto said = facts_in<Statement>(statement, "statement.json");
+  if (!said.epsilon || *said.epsilon * (1.0 + kOfProcessors) < epsilon ||
+      !nearly_equal(said.delta, delta)) {
     problems.emplace_back(
         "statement.json: says a smaller epsilon, or another delta, than follows from the events "
         "of the ledgers");

@@ -311,21 +311,13 @@ std::string first_difference(const Json& said, const Json& derived) {
   return "";
 }
 
-bool are_files_of(const Json& of_run, const Json& versions) {
-  const auto hash_of = [](const Json& list, const Json& name) {
-    for (const Json& plugin : list)
-      if (plugin.value("name", Json()) == name) return plugin.value("sha256", Json());
-    return Json();
+bool are_files_of(const Versions& of_run, const Versions& versions) {
+  const auto had = [&](const PluginFacts& plugin) {
+    const auto same =
+        std::ranges::find(of_run.plugins, plugin.name, [](const auto& one) { return one.name; });
+    return same != of_run.plugins.end() && same->sha256 == plugin.sha256;
   };
-  const auto without_plugins = [](Json all) {
-    if (all.is_object()) all.erase("plugins");
-    return all;
-  };
-  if (without_plugins(of_run) != without_plugins(versions)) return false;
-  const Json had = of_run.value("plugins", Json::array());
-  return std::ranges::all_of(versions.value("plugins", Json::array()), [&](const Json& plugin) {
-    return hash_of(had, plugin.at("name")) == plugin.at("sha256");
-  });
+  return of_run.privgrad == versions.privgrad && std::ranges::all_of(versions.plugins, had);
 }
 
 std::optional<RunStatus> status_of(const std::string& text) {

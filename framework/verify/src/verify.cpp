@@ -18,6 +18,7 @@
 #include "privgrad/plan/public_facts.hpp"
 #include "privgrad/record/date.hpp"
 #include "privgrad/record/evidence.hpp"
+#include "privgrad/record/facts.hpp"
 #include "privgrad/statement/schedule_record.hpp"
 #include "privgrad/statement/statement.hpp"
 #include "privgrad/train/checkpoints.hpp"
@@ -31,6 +32,8 @@ namespace privgrad::core {
 namespace {
 
 using Json = nlohmann::json;
+
+const std::string kStatement = "statement.json";
 
 /// The first member in which two objects differ.
 std::string difference(const Json& said, const Json& derived) {
@@ -347,16 +350,14 @@ class Verifier {
     statement_ = privacy_statement(*plan_, made);
     const Json said = object_of(directory_, "statement.json");
     if (take_epsilon_of(said, made)) statement_ = privacy_statement(*plan_, made);
-    const Json versions = said.value("versions", Json());
-    if (check_versions(versions, statement_.at("versions")))
-      statement_ = with_versions(statement_, versions);
+    const auto versions = facts_in<Versions>(said.value("versions", Json::object()), kStatement);
+    if (check_versions(versions)) statement_.versions = versions;
     // missing in statements of earlier builds
-    if (!said.contains("gaussian_mu")) statement_.erase("gaussian_mu");
-    std::string key = difference(without_words(said), without_words(statement_));
-    if (key.empty()) {
-      statement_ = with_versions(said, versions);
-      key = difference(said, statement_);
-    }
+    if (!said.contains("gaussian_mu")) statement_.gaussian_mu.reset();
+    std::string key = difference(without_words(said), without_words(to_json(statement_)));
+    if (key.empty()) statement_ = facts_in<Statement>(said, kStatement);
+    statement_ = with_words(std::move(statement_));
+    if (key.empty()) key = difference(said, to_json(statement_));
     if (!key.empty()) problem_of("statement.json: has another '" + key);
   }
 
@@ -385,21 +386,20 @@ class Verifier {
   /// The lock file identifies the run's plugins by hash; the plugins of this program may differ,
   /// and may have records of tests that were made later.
   /// \returns whether the statement names the plugins of the run.
-  bool check_versions(const Json& said, const Json& now) {
+  bool check_versions(const Versions& said) {
     const std::string lock = directory_.read("privgrad.lock", kMostDocument);
-    if (!said.is_object() || !said.contains("plugins") || !said.at("plugins").is_array()) {
+    if (said.plugins.empty()) {
       problem("statement.json: does not say which plugins the run had");
       return false;
     }
-    for (const Json& plugin : said.at("plugins")) {
-      const std::string hash = plugin.at("sha256").get<std::string>();
+    for (const PluginFacts& plugin : said.plugins) {
       // Runs of programs that load no files, such as tests, have an empty lock file.
-      if (!lock.empty() && lock.find("\"" + hash + "\"") == lock.npos) {
-        problem("statement.json: names a plugin " + plugin.at("name").dump() +
+      if (!lock.empty() && lock.find("\"" + plugin.sha256 + "\"") == lock.npos) {
+        problem("statement.json: names a plugin " + Json(plugin.name).dump() +
                 " that privgrad.lock does not have");
       }
     }
-    if (are_files_of(said, now)) return true;
+    if (are_files_of(said, statement_.versions)) return true;
     note(
         "the plugins or the program are not the files that the run had (statement.json, "
         "versions); everything was recomputed with those that are loaded now");
@@ -414,7 +414,7 @@ class Verifier {
 
   void check_summary(const Outcome& made) {
     const Json said = object_of(directory_, "summary.json");
-    Json derived = summary_of(*plan_, made, statement_);
+    Json derived = summary_of(*plan_, made, to_json(statement_));
     if (said.value("statement", Json()) != object_of(directory_, "statement.json"))
       problem("summary.json: holds another statement than statement.json");
     derived.erase("statement");
@@ -550,7 +550,8 @@ class Verifier {
   std::vector<LedgerAccount> accounts_;
   std::optional<DataCommitment> commitment_;
   std::optional<std::string> date_;
-  Json statement_, summary_ = Json::object();
+  Statement statement_;
+  Json summary_ = Json::object();
 };
 
 /// The removed components that a run's manifest names; empty if the manifest cannot be read, which

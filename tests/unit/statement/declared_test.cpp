@@ -78,7 +78,7 @@ TEST_CASE("the clients of a federated run, and their sizes, are declared", "[dec
 
 TEST_CASE("a statement says what is declared, and nothing if nothing is", "[declared]") {
   const auto prose = [](const core::Manifest& manifest) {
-    return core::declared_prose({{"declared", core::to_json(core::declared_facts(manifest))}});
+    return core::declared_prose(core::declared_facts(manifest));
   };
   CHECK_THAT(prose(counted()),
              ContainsSubstring(": data.rows = 20; data.transforms.1.to = 10. Nothing here"));

@@ -49,11 +49,11 @@ TEST_CASE("a statement's test has the stated point where nothing better is prove
   core::Outcome outcome;
   outcome.paid = {.charged = 2, .accounted = 2};
   outcome.epsilon = {std::log(2.0), BoundKind::upper, {}, ""};
-  const nlohmann::json test = core::membership_test(plan, outcome);
-  CHECK(test.at("wrongly_accused") == 0.05);
-  CHECK_THAT(test.at("found_at_most").get<double>(), WithinAbs(0.10001, 1e-13));
-  CHECK(test.at("epsilon") == std::log(2.0));
-  CHECK(test.at("delta") == 1e-5);
+  const core::MembershipTest test = core::membership_test(plan, outcome);
+  CHECK(test.wrongly_accused == 0.05);
+  CHECK_THAT(test.found_at_most, WithinAbs(0.10001, 1e-13));
+  CHECK(test.epsilon.value() == std::log(2.0));
+  CHECK(test.delta == 1e-5);
   outcome.epsilon.value = std::numeric_limits<double>::infinity();
-  CHECK(core::membership_test(plan, outcome).at("found_at_most") == 1.0);
+  CHECK(core::membership_test(plan, outcome).found_at_most == 1.0);
 }

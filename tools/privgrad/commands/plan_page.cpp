@@ -278,8 +278,7 @@ std::string privacy_section(const core::Plan& plan) {
   table.add({"accounted as", core::describe(plan.event)});
   if (const auto price = core::price_of_allocation(plan)) {
     table.add({"with allocation",
-               "epsilon " + short_bound(price->epsilon) + " under " +
-                   std::string(to_text(price->adjacency)) +
+               "epsilon " + short_bound(*price->epsilon) + " under " + price->adjacency +
                    ", at the same noise, if each example drew its step of an epoch by itself: "
                    "sampler {kind: allocation, steps_per_epoch: " +
                    std::to_string(price->steps_per_epoch) + "}, accountant pld"});

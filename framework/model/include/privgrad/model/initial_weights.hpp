@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,33 +13,9 @@
 #include "privgrad/model.hpp"
 #include "privgrad/model/safetensors.hpp"
 #include "privgrad/network.hpp"
+#include "privgrad/record/statement_facts.hpp"
 
 namespace privgrad::core {
-
-/// The unsigned statement of origin in a model file written by PrivGrad.
-struct WeightsOrigin {
-  /// Each text can be shown on one line.
-  std::string name, mode, epsilon, delta, unit, adjacency;
-  std::vector<std::string> unaccounted;
-  std::optional<std::string> account;  ///< The hash of the first line of the account that paid.
-
-  bool operator==(const WeightsOrigin&) const = default;
-};
-
-/// The public facts about a model's initial weights: a part of facts.json.
-struct WeightsFacts {
-  std::string sha256;                   ///< The hash of the file.
-  std::vector<std::string> loaded;      ///< The model's tensors that are in the file.
-  std::vector<std::string> begun_anew;  ///< Tensors that the model itself initializes.
-  std::uint64_t unused = 0;             ///< Number of the file's tensors that the model lacks.
-  std::optional<WeightsOrigin> origin;  ///< Only for models trained by PrivGrad.
-
-  bool operator==(const WeightsFacts&) const = default;
-};
-
-nlohmann::json to_json(const WeightsFacts& weights);
-/// \throws nlohmann::json::exception for JSON that to_json() does not make.
-WeightsFacts weights_from_json(const nlohmann::json& json);
 
 /// The values of a tensor, and where they belong in the parameters of the whole model.
 struct LoadedBlock {

@@ -5,16 +5,9 @@
 #include <optional>
 
 #include "privgrad/plan/plan.hpp"
-#include "privgrad/privacy.hpp"
+#include "privgrad/record/statement_facts.hpp"
 
 namespace privgrad::core {
-
-/// The cost of a plan's releases under random allocation in epochs.
-struct AllocationPrice {
-  std::uint64_t steps_per_epoch = 0;
-  Adjacency adjacency = Adjacency::zero_out;
-  double epsilon = 0.0;  ///< Upper bound, at the plan's delta.
-};
 
 /// The cost of the plan by the accountant `pld` if the sampler `allocation` replaced the plan's
 /// sampler; steps, epochs, noise and other charges stay the same. Under `replace_one`, for which no

@@ -14,19 +14,12 @@
 #include "privgrad/dataset.hpp"
 #include "privgrad/model/initial_weights.hpp"
 #include "privgrad/plan/kept_numbers.hpp"
+#include "privgrad/record/statement_facts.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::core {
 
 struct Plan;
-
-/// The account that paid for a run, as its statement describes it.
-struct AccountFacts {
-  std::string name;
-  std::string opened;      ///< The hash of its first line.
-  std::string accountant;  ///< The filter's full name.
-  double target_epsilon = 0.0, target_delta = 0.0;
-};
 
 /// The facts from which a plan was made, apart from its manifest and its plugins: facts.json of a
 /// run directory. With these facts, anyone can recreate the plan without the data.
@@ -64,7 +57,6 @@ PublicFacts facts_of_data(const Plan& plan);
 /// facts_of_data() without the account of one site: a server and its clients agree on these facts.
 nlohmann::json shared_facts_of(const Plan& plan);
 
-nlohmann::json to_json(const AccountFacts& account);
 nlohmann::json to_json(const PublicFacts& facts);
 
 /// \param text  content of a facts.json.

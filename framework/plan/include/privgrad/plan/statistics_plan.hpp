@@ -3,12 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "privgrad/record/statement_facts.hpp"
 #include "privgrad/trust/ledger.hpp"
 
 namespace privgrad::core {
@@ -101,6 +101,6 @@ std::vector<PlannedStatistic> plan_statistics(const Manifest& manifest, const Se
 /// The charges of the statistics, in order: the first lines of the ledger.
 std::vector<Charge> charges_of(const std::vector<PlannedStatistic>& statistics);
 
-nlohmann::json to_json(const PlannedReport& planned);
+ReportFacts facts_of(const PlannedReport& planned);
 
 }  // namespace privgrad::core

@@ -55,7 +55,7 @@ double least_missed(const TestBound& bound);
 /// Roth and Su 2022); the bound is proved for any run. With adaptive noise, only the stated point
 /// is available, because a filter guarantees no other point.
 ///
-/// \returns {"wrongly_accused", "found_at_most", "epsilon", "delta"}; the last two prove the bound.
-nlohmann::json membership_test(const Plan& plan, const Outcome& outcome);
+/// \returns the bound, and the epsilon and delta that prove it.
+MembershipTest membership_test(const Plan& plan, const Outcome& outcome);
 
 }  // namespace privgrad::core

@@ -9,6 +9,7 @@
 
 #include "privgrad/plan/allocation_price.hpp"
 #include "privgrad/plan/plan.hpp"
+#include "privgrad/record/statement_facts.hpp"
 #include "privgrad/statement/outcome.hpp"
 
 namespace privgrad::core {
@@ -24,11 +25,10 @@ nlohmann::json shown_json(const Plan& plan);
 /// \param made  null if the run has not ended.
 nlohmann::json to_json(const AdaptiveNoisePlan& adapts, const NoiseRecord* made = nullptr);
 
-/// The statistics that the plan releases, with their noise: a list.
-nlohmann::json to_json(const std::vector<PlannedStatistic>& statistics);
+/// The statistics that the plan releases, with their noise.
+std::vector<StatisticFacts> facts_of(const std::vector<PlannedStatistic>& statistics);
 
-/// The cost that the plan would have with random allocation.
-nlohmann::json to_json(const AllocationPrice& price);
+Answer facts_of(const PrivacyAnswer& answer);
 
 /// \returns "research" or "release".
 std::string_view mode_name(const Manifest& manifest);

@@ -171,7 +171,7 @@ nlohmann::json ledger_facts(const Plan& plan, std::optional<std::size_t> client)
 /// The metadata of a model file. A model may be moved without its directory, so it contains its own
 /// privacy statement and the hash of the facts to which its run was bound before the first step.
 std::map<std::string, std::string> model_metadata(const Plan& plan, const Outcome& outcome,
-                                                  const nlohmann::json& statement,
+                                                  const Statement& statement,
                                                   const std::string& ledger_opening);
 
 /// The members of a summary that follow from the plan and its outcome.

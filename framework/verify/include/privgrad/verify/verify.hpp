@@ -14,6 +14,7 @@
 #include "privgrad/event.hpp"
 #include "privgrad/privacy.hpp"
 #include "privgrad/record/record_directory.hpp"
+#include "privgrad/record/statement_facts.hpp"
 
 namespace privgrad::core {
 
@@ -31,7 +32,7 @@ std::string first_difference(const nlohmann::json& said, const nlohmann::json& d
 /// Whether a program and its plugins are the files that a run had, by the entries `versions` of two
 /// statements. The plugins may have other records of tests, and the run may have had more plugins:
 /// its account's, which decides no number and is not loaded again.
-bool are_files_of(const nlohmann::json& of_run, const nlohmann::json& versions);
+bool are_files_of(const Versions& of_run, const Versions& versions);
 
 /// The result of verifying a run from its files.
 struct Verification {
