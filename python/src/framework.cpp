@@ -26,6 +26,7 @@
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/plan/plan.hpp"
 #include "privgrad/plan/remarks.hpp"
+#include "privgrad/record/facts.hpp"
 #include "privgrad/report/report.hpp"
 #include "privgrad/statement/plan_json.hpp"
 #include "privgrad/studies/study_schema.hpp"

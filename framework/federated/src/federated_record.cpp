@@ -45,36 +45,6 @@ void RoundTotals::add(const Round& round) {
   if (round.refused) refused = refused.value_or(0) + *round.refused;
 }
 
-Json to_json(const LossEstimates& estimates) {
-  return {{"lipschitz", optional_json(estimates.lipschitz)},
-          {"smoothness", optional_json(estimates.smoothness)},
-          {"divergence", optional_json(estimates.divergence)},
-          {"convexity", optional_json(estimates.convexity)},
-          {"heterogeneity", optional_json(estimates.heterogeneity)}};
-}
-
-namespace {
-
-/// The mishaps of one round, or of all rounds, as JSON.
-Json mishaps_json(const auto& all) {
-  Json json{{"dropped", all.dropped},
-            {"stragglers", all.stragglers},
-            {"bytes_down", all.bytes_down},
-            {"bytes_up", all.bytes_up}};
-  if (all.refused) json["refused"] = *all.refused;
-  return json;
-}
-
-}  // namespace
-
-Json participation_json(const Round& round) {
-  Json json = mishaps_json(round);
-  json["clients"] = round.clients;
-  return json;
-}
-
-Json participation_json(const RoundTotals& totals) { return mishaps_json(totals); }
-
 std::string hash_of_sent(const ClientRound& sent) {
   StateWriter estimates;
   if (sent.loss_changes) estimates.array(std::span<const double>(*sent.loss_changes));

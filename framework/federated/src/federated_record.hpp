@@ -11,18 +11,15 @@
 
 #include "privgrad/federated.hpp"
 #include "privgrad/federated/client.hpp"
+#include "privgrad/record/run_lines.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
 
 /// The facts about a round, for its line of rounds.jsonl.
-struct Round {
+struct Round : RoundParticipation {
   std::uint64_t number = 0;
   std::uint64_t local_iterations = 0;
-  std::uint64_t clients = 0, dropped = 0, stragglers = 0;
-  /// The number of clients that came too early or too often; nothing without such limits.
-  std::optional<std::uint64_t> refused{};
-  std::uint64_t bytes_down = 0, bytes_up = 0;
   LossEstimates estimates;
   std::string sent;  ///< For fed_avg with checkpoints: the hashes of the clients' messages.
 
@@ -32,28 +29,19 @@ struct Round {
 };
 
 /// The totals of all rounds so far.
-struct RoundTotals {
+struct RoundTotals : RoundMishaps {
   std::uint64_t rounds = 0, most_iterations = 0;
-  std::uint64_t dropped = 0, stragglers = 0, bytes_down = 0, bytes_up = 0;
-  std::optional<std::uint64_t> refused{};
 
   void add(const Round& round);
   /// The totals without the members that reveal participation.
   RoundTotals without_participation() const {
-    return {.rounds = rounds, .most_iterations = most_iterations};
+    return {{}, rounds, most_iterations};
   }
   static auto state(auto& self) {
     return std::tie(self.rounds, self.most_iterations, self.dropped, self.stragglers,
                     self.bytes_down, self.bytes_up, self.refused);
   }
 };
-
-nlohmann::json to_json(const LossEstimates& estimates);
-
-/// The members of a round's line, or of the summary, that reveal participation; for runs that may
-/// show it.
-nlohmann::json participation_json(const Round& round);
-nlohmann::json participation_json(const RoundTotals& totals);
 
 /// The hash of the model and the private estimates that a client of fed_avg sends.
 std::string hash_of_sent(const ClientRound& sent);

@@ -12,6 +12,7 @@
 #include "privgrad/federated/client_program.hpp"
 #include "privgrad/plan/engines.hpp"
 #include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/record/facts.hpp"
 #include "privgrad/statement/plan_json.hpp"
 #include "privgrad/train/resumable_run.hpp"
 #include "privgrad/train/trainer.hpp"
@@ -194,7 +195,8 @@ class FederatedRun final : public ResumableRun {
   std::uint64_t planned() const override { return wish_.rounds; }
 
   bool make_step() override {
-    Round round{.number = totals_.rounds, .estimates = {}, .sent = ""};
+    Round round;
+    round.number = totals_.rounds;
     mishaps_ = draw_mishaps(wish_, keys_->lasting(), round.number);
     if (!(federated_.at_server ? server_round(round) : client_round(round))) return false;
     finish_round(round);
@@ -409,10 +411,11 @@ class FederatedRun final : public ResumableRun {
     return client ? clients_[*client]->ledger() : nullptr;
   }
 
-  /// Null if clients are separate programs, because the charges are in their ledgers.
-  Json charged_json() const {
-    return remote_ && !server_ ? Json(nullptr) : json_number(spent().value);
+  /// Nothing if clients are separate programs, because the charges are in their ledgers.
+  Nullable<double> charged_if_known() const {
+    return remote_ && !server_ ? std::nullopt : finite(spent().value);
   }
+  Json charged_json() const { return fact_json(charged_if_known()); }
 
   /// Whether releases decided when the run ended: by choosing steps, or because it diverged.
   bool is_accounted_in_full() const { return core::is_accounted_in_full(plan_, result_.status); }
@@ -426,12 +429,10 @@ class FederatedRun final : public ResumableRun {
     for (const auto& client : clients_)
       result_.steps = std::max(result_.steps, client->steps_done());
     if (federated_.at_server) result_.steps = totals_.rounds;
-    Json json{{"round", totals_.rounds},
-              {"local_iterations", round.local_iterations},
-              {"steps", result_.steps},
-              {"charged_epsilon", charged_json()}};
-    if (shows_participation()) json.update(participation_json(round));
-    if (federated_.estimates) json["estimates"] = to_json(round.estimates);
+    RoundLine facts{totals_.rounds, round.local_iterations, result_.steps, charged_if_known(), {}};
+    if (federated_.estimates) facts.estimates = round.estimates;
+    Json json = to_json(facts);
+    if (shows_participation()) json.update(to_json<RoundParticipation>(round));
     const std::string line = json.dump() + "\n";
     // Everything published about the round, and the next round's charges, follow from this text.
     show("round " + std::to_string(totals_.rounds), model(), round.sent + line);
@@ -444,9 +445,12 @@ class FederatedRun final : public ResumableRun {
     return !federated_.participation_is_secret || manifest_.mode == Mode::research;
   }
 
-  Json metrics_facts() override {
-    return {
-        {"round", totals_.rounds}, {"step", result_.steps}, {"charged_epsilon", charged_json()}};
+  MetricsLine metrics_facts() override {
+    MetricsLine facts;
+    facts.step = result_.steps;
+    facts.round = totals_.rounds;
+    facts.charged_epsilon = charged_if_known();
+    return facts;
   }
 
   void write_clients() const {
@@ -478,7 +482,7 @@ class FederatedRun final : public ResumableRun {
                {"most_local_iterations", totals_.most_iterations},
                {"charged_epsilon", spent}};
     if (remote_) facts["remote"] = remote_->facts();
-    if (shows_participation()) facts.update(participation_json(totals_));
+    if (shows_participation()) facts.update(to_json<RoundMishaps>(totals_));
     Json more{{"clip_norm", result_.stated(plan_).clip_norm.front()},
               {"federated", std::move(facts)}};
     // The numbers of steps that clients made reveal who took part.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@ inline constexpr std::size_t kMostPoints = 2000;
 struct Point {
   double x = 0.0, y = 0.0;
 };
+inline Point point(std::uint64_t x, double y) { return {static_cast<double>(x), y}; }
 
 /// The interval around the mean at x.
 struct Band {

@@ -13,9 +13,10 @@ using Json = nlohmann::json;
 using core::short_bound;
 using core::short_number;
 
-std::vector<Point> by_round(const RunRecord& record, double FederatedRound::*value) {
+std::vector<Point> iterations_by_round(const RunRecord& record) {
   std::vector<Point> points;
-  for (const FederatedRound& round : record.rounds) points.push_back({round.round, round.*value});
+  for (const FederatedRound& round : record.rounds)
+    points.push_back(point(round.round, static_cast<double>(round.local_iterations)));
   return points;
 }
 
@@ -24,7 +25,8 @@ std::vector<Point> accuracy_by_round(const RunRecord& record) {
   for (const Measurement& one : record.measurements) {
     const auto value = one.test_accuracy ? one.test_accuracy : one.train_accuracy;
     if (!one.round || !value) continue;
-    if (points.empty() || points.back().x < *one.round) points.push_back({*one.round, *value});
+    const Point next = point(*one.round, *value);
+    if (points.empty() || points.back().x < next.x) points.push_back(next);
   }
   return points;
 }
@@ -33,46 +35,49 @@ std::vector<Point> accuracy_by_epsilon(const RunRecord& record) {
   std::vector<Point> points;
   for (const Measurement& one : record.measurements) {
     const auto value = one.test_accuracy ? one.test_accuracy : one.train_accuracy;
-    const auto epsilon = one.charged_epsilon ? one.charged_epsilon : one.epsilon;
+    const auto charged = one.charged_epsilon.value_or(std::nullopt);
+    const auto epsilon = charged ? charged : one.epsilon;
     if (!epsilon || !value) continue;
     if (points.empty() || points.back().x < *epsilon) points.push_back({*epsilon, *value});
   }
   return points;
 }
 
-std::vector<Point> megabytes(const RunRecord& record, double FederatedRound::*bytes) {
+std::vector<Point> megabytes(const RunRecord& record, core::Count core::RoundMishaps::*bytes) {
   std::vector<Point> points;
   double all = 0.0;
   for (const FederatedRound& round : record.rounds)
-    points.push_back({round.round, (all += round.*bytes) / 1e6});
+    points.push_back(
+        point(round.round, (all += static_cast<double>((*round.participation).*bytes)) / 1e6));
   return points;
 }
 
 bool shows_participation(const RunRecord& record) {
-  return std::ranges::all_of(record.rounds,
-                             [](const FederatedRound& round) { return round.shows_participation; });
+  return std::ranges::all_of(
+      record.rounds, [](const FederatedRound& round) { return round.participation.has_value(); });
 }
 
 std::string communication_facts(const RunRecord& record) {
   if (!shows_participation(record)) {
     return paragraph("Who takes part in a round is a secret that the guarantee rests on.");
   }
-  double down = 0.0, up = 0.0, asked = 0.0, dropped = 0.0, refused = 0.0;
+  core::RoundParticipation all;
   for (const FederatedRound& round : record.rounds) {
-    down += round.bytes_down;
-    up += round.bytes_up;
-    asked += round.clients;
-    dropped += round.dropped;
-    refused += round.refused.value_or(0.0);
+    all.bytes_down += round.participation->bytes_down;
+    all.bytes_up += round.participation->bytes_up;
+    all.clients += round.participation->clients;
+    all.dropped += round.participation->dropped;
+    if (const auto refused = round.participation->refused)
+      all.refused = all.refused.value_or(0) + *refused;
   }
-  const bool is_apart = !record.rounds.empty() && record.rounds.front().refused.has_value();
   return facts(
       {{"rounds", whole(static_cast<double>(record.rounds.size()))},
-       {"sent to clients", short_number(down / 1e6, 4) + " MB"},
-       {"received from clients", short_number(up / 1e6, 4) + " MB"},
+       {"sent to clients", short_number(static_cast<double>(all.bytes_down) / 1e6, 4) + " MB"},
+       {"received from clients", short_number(static_cast<double>(all.bytes_up) / 1e6, 4) + " MB"},
        {"drop-outs",
-        whole(dropped) + " of " + whole(asked) +
-            (is_apart ? "; " + whole(refused) + " more came early and were refused" : "")}});
+        std::to_string(all.dropped) + " of " + std::to_string(all.clients) +
+            (all.refused ? "; " + std::to_string(*all.refused) + " more came early and were refused"
+                         : "")}});
 }
 
 std::string client_table(const RunRecord& record) {
@@ -117,8 +122,7 @@ std::string client_table(const RunRecord& record) {
 std::string federated_section(const RunRecord& record, Charts& charts) {
   if (record.rounds.empty() && !record.clients) return "";
   std::string html;
-  const std::vector<Series> iterations{
-      {"local iterations", by_round(record, &FederatedRound::local_iterations), {}, true}};
+  const std::vector<Series> iterations{{"local iterations", iterations_by_round(record), {}, true}};
   const auto always = only_value(iterations);
   if (!always) {
     html += charts.add({.id = "local-iterations",
@@ -150,8 +154,8 @@ std::string federated_section(const RunRecord& record, Charts& charts) {
                         .x = "round",
                         .y = "MB in all",
                         .says = "What was sent to clients, and what arrived from them.",
-                        .series = {{"down", megabytes(record, &FederatedRound::bytes_down)},
-                                   {"up", megabytes(record, &FederatedRound::bytes_up)}},
+                        .series = {{"down", megabytes(record, &core::RoundMishaps::bytes_down)},
+                                   {"up", megabytes(record, &core::RoundMishaps::bytes_up)}},
                         .from_zero = true});
   }
   html = "<div class=\"charts\">\n" + html + "</div>\n";

@@ -54,38 +54,12 @@ std::optional<Json> optional_object(const fs::path& file) {
   return read_object(file);
 }
 
-Measurement measurement(const Json& json, const std::string& source) {
-  const auto step = number(json, "step", source);
-  if (!step || *step < 0.0) fail(source, "has no 'step' of at least 0");
-  return {.step = *step,
-          .epsilon = number(json, "epsilon", source),
-          .train_loss = number(json, "train_loss", source),
-          .train_accuracy = number(json, "train_accuracy", source),
-          .test_loss = number(json, "test_loss", source),
-          .test_accuracy = number(json, "test_accuracy", source),
-          .clip_norm = number(json, "clip_norm", source),
-          .clipped_fraction = number(json, "clipped_fraction", source),
-          .round = number(json, "round", source),
-          .charged_epsilon = number(json, "charged_epsilon", source)};
-}
-
 FederatedRound federated_round(const Json& json, const std::string& source) {
-  const auto required = [&](const char* key) {
-    const auto value = number(json, key, source);
-    if (!value || *value < 0.0) fail(source, std::string("has no '") + key + "' of at least 0");
-    return *value;
-  };
-  const bool shown = json.contains("clients");
-  return {.round = required("round"),
-          .local_iterations = required("local_iterations"),
-          .steps = required("steps"),
-          .shows_participation = shown,
-          .clients = shown ? required("clients") : 0.0,
-          .dropped = shown ? required("dropped") : 0.0,
-          .refused = shown ? number(json, "refused", source) : std::nullopt,
-          .bytes_down = shown ? required("bytes_down") : 0.0,
-          .bytes_up = shown ? required("bytes_up") : 0.0,
-          .charged_epsilon = number(json, "charged_epsilon", source)};
+  FederatedRound round{core::facts_in<core::RoundLine>(json, source), {}};
+  if (round.round == 0) fail(source, "has no 'round' of at least 1");
+  if (json.contains("clients"))
+    round.participation = core::facts_in<core::RoundParticipation>(json, source);
+  return round;
 }
 
 /// Calls `use` with the JSON object on each complete line, and with the line's place (FILE:LINE).
@@ -114,7 +88,8 @@ void read_lines(const fs::path& file, RunRecord& record, const Use& use) {
 
 void read_measurements(const fs::path& file, RunRecord& record) {
   read_lines(file, record, [&](const Json& json, const std::string& source) {
-    record.measurements.push_back(measurement(json, source));
+    record.measurements.push_back(core::facts_in<Measurement>(json, source));
+    if (!record.measurements.back().step) fail(source, "has no 'step' of at least 0");
     const auto& all = record.measurements;
     if (all.size() > 1 && all.back().step < all[all.size() - 2].step) {
       fail(source, "has an earlier step than the line before it");
@@ -138,7 +113,7 @@ void read_spending(const fs::path& file, RunRecord& record) {
         "ledger.jsonl is longer than 64 MiB: its chain was not checked here, and epsilon is drawn "
         "where it was measured.");
     for (const Measurement& one : record.measurements) {
-      if (one.epsilon) record.spent.push_back({one.step, *one.epsilon});
+      if (one.epsilon) record.spent.push_back(point(*one.step, *one.epsilon));
     }
     if (!record.measurements.empty()) record.last_epsilon = record.measurements.back().epsilon;
     return;
@@ -157,7 +132,7 @@ void read_spending(const fs::path& file, RunRecord& record) {
     const bool inside = i > 0 && i + 1 < ledger.releases.size() &&
                         ledger.releases[i - 1].epsilon == epsilon &&
                         ledger.releases[i + 1].epsilon == epsilon;
-    if (!inside) record.spent.push_back({static_cast<double>(record.charged_steps), epsilon});
+    if (!inside) record.spent.push_back(point(record.charged_steps, epsilon));
   }
   if (!ledger.releases.empty() && std::isfinite(ledger.releases.back().epsilon)) {
     record.last_epsilon = ledger.releases.back().epsilon;
@@ -186,7 +161,7 @@ void read_client_spending(const fs::path& folder, RunRecord& record) {
     }
   }
   for (const FederatedRound& round : record.rounds) {
-    if (round.charged_epsilon) record.spent.push_back({round.steps, *round.charged_epsilon});
+    if (round.charged_epsilon) record.spent.push_back(point(round.steps, *round.charged_epsilon));
   }
 }
 

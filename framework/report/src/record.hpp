@@ -11,35 +11,16 @@
 
 #include "chart.hpp"
 #include "privgrad/record/facts.hpp"
+#include "privgrad/record/run_lines.hpp"
 #include "privgrad/record/statement_facts.hpp"
 
 namespace privgrad::report {
 
-/// One line of metrics.jsonl.
-struct Measurement {
-  double step = 0.0;
-  std::optional<double> epsilon;  ///< Nothing if infinite.
-  std::optional<double> train_loss, train_accuracy, test_loss, test_accuracy;
-  std::optional<double> clip_norm, clipped_fraction;
-  std::optional<double> round;  ///< In a federated run: the number of rounds so far.
-  /// In a federated run: the largest total of all ledgers.
-  std::optional<double> charged_epsilon;
-};
+using Measurement = core::MetricsLine;
 
-/// One line of rounds.jsonl.
-struct FederatedRound {
-  double round = 0.0;             ///< Counted from 1.
-  double local_iterations = 0.0;  ///< Steps of each client.
-  double steps = 0.0;             ///< The most steps that any client had made by then.
-  /// False if the line has no participation, as in release mode with secret participation; clients,
-  /// dropped and bytes are then 0, and refused is absent.
-  bool shows_participation = true;
-  double clients = 0.0, dropped = 0.0;
-  /// How many clients were refused because min_separation bars them from this round; nothing in a
-  /// run without this rule.
-  std::optional<double> refused;
-  double bytes_down = 0.0, bytes_up = 0.0;
-  std::optional<double> charged_epsilon;  ///< Nothing if infinite.
+/// One line of rounds.jsonl. `participation` is absent in release mode if it is secret.
+struct FederatedRound : core::RoundLine {
+  std::optional<core::RoundParticipation> participation;
 };
 
 /// The files of a run. An interrupted run lacks the later files. Each file is complete, except that

@@ -1,6 +1,7 @@
 #include "run_page.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "audit_words.hpp"
 #include "digits.hpp"
@@ -266,11 +267,11 @@ class RunPage {
     return charts_.add(std::move(chart));
   }
 
-  std::vector<Point> measured(std::optional<double> Measurement::*value) const {
+  /// \param value  gives a number of a measurement, or nothing.
+  std::vector<Point> measured(const auto& value) const {
     std::vector<Point> points;
-    for (const Measurement& one : record_.measurements) {
-      if (one.*value) points.push_back({one.step, *(one.*value)});
-    }
+    for (const Measurement& one : record_.measurements)
+      if (const auto y = std::invoke(value, one)) points.push_back(point(*one.step, *y));
     return points;
   }
 
@@ -301,7 +302,9 @@ class RunPage {
          .says =
              "How many examples had a gradient longer than the clip norm. The numbers carry the "
              "noise that they were released with, so they can leave the range from 0 to 1.",
-         .series = {{"clipped", measured(&Measurement::clipped_fraction)}}});
+         .series = {{"clipped", measured([](const Measurement& one) {
+                       return one.clipped_fraction.value_or(std::nullopt);
+                     })}}});
     html += excess_chart();
     if (html.empty()) {
       return section("training", "Training",

@@ -398,7 +398,7 @@ class StudyPage {
   }
 
   std::string curves_section() {
-    static constexpr std::pair<const char*, std::optional<double> Measurement::*> kCurves[] = {
+    static constexpr std::pair<const char*, core::Nullable<double> core::Metrics::*> kCurves[] = {
         {"test accuracy", &Measurement::test_accuracy},
         {"test loss", &Measurement::test_loss},
         {"train accuracy", &Measurement::train_accuracy},
@@ -416,7 +416,8 @@ class StudyPage {
                       "arms a few are drawn." +
                       chosen_words()};
       chart.share = std::string_view(title).ends_with("accuracy");
-      for (const Arm* arm : record_.curves()) chart.series.push_back(curve(*arm, value));
+      for (const Arm* arm : record_.curves())
+        chart.series.push_back(curve(*arm, value, &Measurement::step));
       figures += charts_.add(std::move(chart));
     }
     if (figures.empty()) figures = paragraph("Nothing was measured yet.");

@@ -230,8 +230,4 @@ std::vector<const Arm*> StudyRecord::curves() const {
   return shown;
 }
 
-Series curve(const Arm& arm, std::optional<double> Measurement::*value) {
-  return curve(arm, value, [](const Measurement& one) { return std::optional(one.step); });
-}
-
 }  // namespace privgrad::report

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -98,14 +99,14 @@ class StudyRecord {
 
 /// The mean over an arm's seeds, with Student's 95 % interval, at each x where all seeds were
 /// measured.
-/// \param where  std::optional<double>(const Measurement&): x; nothing: leaves the measurement out.
-template <class Where>
-Series curve(const Arm& arm, std::optional<double> Measurement::*value, Where where) {
+/// \param value  gives the measurement's y, and where its x; nothing: leaves the measurement out.
+Series curve(const Arm& arm, const auto& value, const auto& where) {
   constexpr std::size_t kMostPointsOfAnArm = 300;
   std::map<double, std::vector<double>> at;
   for (const RunRecord& run : arm.runs) {
     for (const Measurement& one : run.measurements) {
-      if (const auto x = where(one); x && one.*value) at[*x].push_back(*(one.*value));
+      const auto x = std::invoke(where, one);
+      if (const auto y = std::invoke(value, one); x && y) at[static_cast<double>(*x)].push_back(*y);
     }
   }
   std::erase_if(at, [&](const auto& entry) { return entry.second.size() != arm.runs.size(); });
@@ -120,8 +121,5 @@ Series curve(const Arm& arm, std::optional<double> Measurement::*value, Where wh
   }
   return series;
 }
-
-/// The same curve, over the steps.
-Series curve(const Arm& arm, std::optional<double> Measurement::*value);
 
 }  // namespace privgrad::report

@@ -35,11 +35,13 @@ std::string federated_section(const StudyRecord& study, Charts& charts) {
     if (arm.runs.empty() || arm.runs.front().rounds.empty()) continue;
     Series made{.name = arm.name, .points = {}, .stepped = true, .colour = arm.of_level};
     for (const FederatedRound& round : arm.runs.front().rounds)
-      made.points.push_back({round.round, round.local_iterations});
+      made.points.push_back(point(round.round, static_cast<double>(round.local_iterations)));
     add_or_name(taus.series, std::move(made));
-    const auto by_round = [](const Measurement& one) { return one.round; };
-    Series accuracy = curve(arm, &Measurement::test_accuracy, by_round);
-    const Series spent = curve(arm, &Measurement::charged_epsilon, by_round);
+    Series accuracy = curve(arm, &Measurement::test_accuracy, &Measurement::round);
+    const auto charged = [](const Measurement& one) {
+      return one.charged_epsilon.value_or(std::nullopt);
+    };
+    const Series spent = curve(arm, charged, &Measurement::round);
     Series over_epsilon{.name = arm.name, .points = {}, .colour = arm.of_level};
     for (const Point& point : accuracy.points) {
       for (const Point& cost : spent.points) {

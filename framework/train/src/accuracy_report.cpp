@@ -84,9 +84,9 @@ void AccuracyReports::restore(StateReader& in) {
   if (between_.size() != steps_.size()) in.fail("its measurements have another size");
 }
 
-void AccuracyReports::add_to_metrics(nlohmann::json& line, std::uint64_t steps,
+void AccuracyReports::add_to_metrics(MetricsLine& line, std::uint64_t steps,
                                      RunModel& /*model*/) const {
-  if (!steps_.empty() && steps_.back() == steps) line["reported_accuracy"] = between_.back();
+  if (!steps_.empty() && steps_.back() == steps) line.reported_accuracy = between_.back();
 }
 
 void AccuracyReports::add_to_summary(nlohmann::json& summary) const {

@@ -44,11 +44,11 @@ void MovingAverage::restore(StateReader& in) {
   values_ = in.array<double>(values_.size());
 }
 
-void MovingAverage::add_to_metrics(nlohmann::json& line, std::uint64_t /*steps*/,
+void MovingAverage::add_to_metrics(MetricsLine& line, std::uint64_t /*steps*/,
                                    RunModel& model) const {
   std::vector<float> last = model.parameters();
   model.load(parameters());
-  line["ema"] = to_json(model.measure());
+  line.ema = model.measure();
   model.load(std::move(last));
 }
 

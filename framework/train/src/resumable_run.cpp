@@ -6,6 +6,7 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/plan/read_data.hpp"
+#include "privgrad/record/facts.hpp"
 #include "privgrad/statement/schedule_record.hpp"
 #include "privgrad/train/moving_average.hpp"
 #include "privgrad/train/resumed_plan.hpp"
@@ -390,9 +391,9 @@ bool ResumableRun::make_next_step() {
 }
 
 void ResumableRun::report_progress() {
-  Json line = metrics_facts();
+  MetricsLine line = metrics_facts();
   for (const auto& feature : features_) feature->add_to_metrics(line, made(), *this);
-  if (!plan_.federated) show("step " + std::to_string(made()), parameters(), line.dump());
+  if (!plan_.federated) show("step " + std::to_string(made()), parameters(), to_json(line).dump());
   output_.report({.step = made(), .steps = planned(), .epsilon = shown_epsilon(), .metrics = {}},
                  line, data_, bench(), *executor_);
   measured_at_ = made();

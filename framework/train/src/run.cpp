@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "privgrad/plan/engines.hpp"
+#include "privgrad/record/facts.hpp"
 #include "privgrad/statement/plan_json.hpp"
 #include "privgrad/train/accuracy_report.hpp"
 #include "privgrad/train/process_group.hpp"
@@ -217,13 +218,13 @@ class Training final : public ResumableRun {
 
   // ---- the output
 
-  Json metrics_facts() override {
-    Json facts{{"clip_norm", trainer_->clip_norm()}};
+  MetricsLine metrics_facts() override {
+    MetricsLine facts;
+    facts.clip_norm = trainer_->clip_norm();
     // With a released count the clipped share is charged and may be shown; otherwise it is private.
-    if (plan_.releases_count())
-      facts["clipped_fraction"] = optional_json(trainer_->clipped_fraction());
+    if (plan_.releases_count()) facts.clipped_fraction = trainer_->clipped_fraction();
     if (const AdaptiveNoise* noise = trainer_->adaptive_noise())
-      facts["noise_multiplier"] = noise->noise_multiplier();
+      facts.noise_multiplier = noise->noise_multiplier();
     return facts;
   }
 
@@ -275,17 +276,6 @@ class Training final : public ResumableRun {
 };
 
 }  // namespace
-
-nlohmann::json to_json(const Metrics& metrics) {
-  Json json{{"train_loss", optional_json(metrics.train_loss)},
-            {"train_accuracy", optional_json(metrics.train_accuracy)},
-            {"test_loss", optional_json(metrics.test_loss)},
-            {"test_accuracy", optional_json(metrics.test_accuracy)}};
-  if (metrics.gradient_norm) json["gradient_norm"] = json_number(*metrics.gradient_norm);
-  if (metrics.mean_gradient_norm)
-    json["mean_gradient_norm"] = json_number(*metrics.mean_gradient_norm);
-  return json;
-}
 
 bool has_finite_losses(const Metrics& metrics) {
   return std::isfinite(metrics.train_loss.value_or(0.0)) &&

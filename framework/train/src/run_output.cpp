@@ -56,11 +56,11 @@ double mean_gradient_norm_along(const std::string& lines) {
   for (std::string line; std::getline(all, line);) {
     const Json json =
         json_problem(kDeepestLine, line).empty() ? Json::parse(line, nullptr, false) : Json();
-    if (!json.is_object() || !json.contains("step") || !json["step"].is_number_unsigned())
+    const auto measured = facts_in<MetricsLine>(json, "metrics.jsonl");
+    if (!measured.step)
       throw IoError("metrics.jsonl: has a line that is not a measurement of a step");
-    if (json["step"] == 0U) continue;
-    const auto norm = json.find("gradient_norm");
-    sum += norm != json.end() && norm->is_number() ? norm->get<double>() : std::nan("");
+    if (measured.step == 0U) continue;
+    sum += measured.gradient_norm.value_or(std::nan(""));
     ++count;
   }
   return sum / static_cast<double>(count);
@@ -166,14 +166,13 @@ void RunOutput::write_statement(const Json& statement) const {
   put("statement.json", statement.dump(2) + "\n");
 }
 
-void RunOutput::report(Progress progress, const Json& more, const RunData& data, Workbench& bench,
+void RunOutput::report(Progress progress, MetricsLine line, const RunData& data, Workbench& bench,
                        Executor& executor) {
   last_metrics_ = measure(data, bench, executor);
-  Json line = to_json(last_metrics_);
-  line["step"] = progress.step;
-  line["epsilon"] = json_number(progress.epsilon);
-  line.update(more);
-  metrics_file_->append(line.dump() + "\n");
+  static_cast<Metrics&>(line) = last_metrics_;
+  if (!line.step) line.step = progress.step;
+  line.epsilon = finite(progress.epsilon);
+  metrics_file_->append(to_json(line).dump() + "\n");
   if (!options_.on_progress) return;
   progress.metrics = last_metrics_;
   options_.on_progress(progress);

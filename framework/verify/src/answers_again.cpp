@@ -10,6 +10,8 @@
 #include "privgrad/data/apply_transform.hpp"
 #include "privgrad/plan/setting.hpp"
 #include "privgrad/plan/statistics_plan.hpp"
+#include "privgrad/record/facts.hpp"
+#include "privgrad/record/run_lines.hpp"
 #include "privgrad/trust/clip_factors.hpp"
 #include "privgrad/trust/json_problem.hpp"
 #include "privgrad/trust/released_again.hpp"
@@ -50,11 +52,6 @@ std::vector<FittedTensor> learnt_again(const Plan& plan, const ReleasedStatistic
 }
 
 /// A number in a line of metrics.jsonl; nothing if it is missing.
-std::optional<double> number_in(const Json& line, const char* key) {
-  const Json value = line.is_object() ? line.value(key, Json()) : Json();
-  return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
-}
-
 }  // namespace
 
 std::vector<std::string> learnt_otherwise(const Plan& plan, const ReleasedCounts& released,
@@ -101,23 +98,24 @@ std::string other_clip_norm(const Plan& plan, std::string_view lines) {
   const auto clipping = plan.manifest->clipping.make<Clipping>();
   clipping->start(plan.setting->groups);
   const auto& rule = dynamic_cast<const AdaptiveClipNorm&>(*clipping);
-  std::optional<double> before = plan.clip_norm.front(), step_before = 0.0;
+  std::optional<double> before = plan.clip_norm.front();
+  std::optional<Count> step_before = 0;
   while (!lines.empty()) {
     const std::string_view text = lines.substr(0, lines.find('\n'));
     lines.remove_prefix(std::min(lines.size(), text.size() + 1));
     if (!json_problem(kDeepestLine, text).empty()) return "has a line that no run writes";
-    const Json line = Json::parse(text, nullptr, false);
-    const auto step = number_in(line, "step"), clip_norm = number_in(line, "clip_norm");
-    const auto clipped = number_in(line, "clipped_fraction");
-    if (step && clip_norm && clipped && before && step_before && *step == *step_before + 1.0) {
+    const auto line = facts_in<MetricsLine>(Json::parse(text, nullptr, false), "metrics.jsonl");
+    const auto clipped = line.clipped_fraction.value_or(std::nullopt);
+    if (line.step && line.clip_norm && clipped && before && step_before &&
+        *line.step == *step_before + 1) {
       const double next = std::clamp(rule.next_clip_norm(*before, 1.0 - *clipped),
                                      kSmallestClipNorm, kLargestClipNorm);
-      if (!is_near(next, *clip_norm, std::abs(next)))
-        return "the clip norm behind step " + line.at("step").dump() +
+      if (!is_near(next, *line.clip_norm, std::abs(next)))
+        return "the clip norm behind step " + std::to_string(*line.step) +
                " does not follow from what was released";
     }
-    before = clip_norm;
-    step_before = step;
+    before = line.clip_norm;
+    step_before = line.step;
   }
   return "";
 }

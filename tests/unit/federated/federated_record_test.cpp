@@ -5,6 +5,7 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/federated/client_program.hpp"
+#include "privgrad/record/facts.hpp"
 #include "support.hpp"
 
 using namespace privgrad;
@@ -74,7 +75,7 @@ TEST_CASE("totals add up rounds, and without participation say only how many the
   totals.add(counted_round(3, 2));
   totals.add(counted_round(4, 0));
   CHECK(totals.refused == 2);
-  const nlohmann::json shown = participation_json(totals.without_participation());
+  const nlohmann::json shown = core::to_json<core::RoundMishaps>(totals.without_participation());
   CHECK(shown ==
         nlohmann::json{{"dropped", 0}, {"stragglers", 0}, {"bytes_down", 0}, {"bytes_up", 0}});
   CHECK(totals.without_participation().rounds == 5);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "privgrad/manifest/manifest.hpp"
+#include "privgrad/record/run_lines.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
@@ -37,17 +38,6 @@ struct ClientRound {
   /// The members that a client sends.
   static auto state(auto& self) {
     return std::tie(self.model, self.rates, self.noise_variance, self.loss_changes);
-  }
-};
-
-/// The constants of the losses by which local iterations adapt; see FederatedProgress for the
-/// names.
-struct LossEstimates {
-  std::optional<double> lipschitz, smoothness, divergence, convexity, heterogeneity;
-
-  static auto state(auto& self) {
-    return std::tie(self.lipschitz, self.smoothness, self.divergence, self.convexity,
-                    self.heterogeneity);
   }
 };
 

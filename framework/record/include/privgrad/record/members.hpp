@@ -49,6 +49,8 @@ struct Nullable : std::optional<T> {
   using std::optional<T>::optional;
   Nullable(std::optional<T> value) : std::optional<T>(std::move(value)) {}
   bool operator==(const Nullable&) const = default;
+  std::optional<T>& plain() { return *this; }
+  const std::optional<T>& plain() const { return *this; }
 };
 
 /// \returns nothing for infinity.

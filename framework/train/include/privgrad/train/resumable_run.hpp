@@ -84,7 +84,7 @@ class ResumableRun : RunModel {
   /// What the progress display shows as epsilon.
   virtual double shown_epsilon() const { return result_.epsilon.value; }
   /// The members of a line of metrics that only this kind of run has.
-  virtual nlohmann::json metrics_facts() = 0;
+  virtual MetricsLine metrics_facts() = 0;
   /// The members of the summary that only this kind of run has. Sets RunResult::paid, ::epsilon and
   /// whatever else the statement needs.
   virtual nlohmann::json summary_facts() = 0;

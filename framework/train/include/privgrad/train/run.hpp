@@ -12,23 +12,13 @@
 #include "privgrad/cluster.hpp"
 #include "privgrad/data/feature_cache.hpp"
 #include "privgrad/plan/plan.hpp"
+#include "privgrad/record/run_lines.hpp"
 #include "privgrad/statement/outcome.hpp"
 #include "privgrad/train/release_witness.hpp"
 
 namespace privgrad::core {
 
 class RemoteClients;
-
-/// Means over a split; nothing if the split is absent or its metrics may not be shown.
-struct Metrics {
-  std::optional<double> train_loss, train_accuracy, test_loss, test_accuracy;
-  /// The gradient norm of the mean training loss, if the manifest requests it.
-  std::optional<double> gradient_norm;
-  /// mean_gradient_norm_along(); only at the end of a run.
-  std::optional<double> mean_gradient_norm;
-};
-
-nlohmann::json to_json(const Metrics& metrics);
 
 /// Whether every loss that may be shown is finite.
 bool has_finite_losses(const Metrics& metrics);

@@ -61,7 +61,7 @@ class RunFeature {
   virtual void restore(StateReader& in) = 0;
 
   /// Adds members to a line of metrics.
-  virtual void add_to_metrics(nlohmann::json& /*line*/, std::uint64_t /*steps*/, RunModel&) const {}
+  virtual void add_to_metrics(MetricsLine& /*line*/, std::uint64_t /*steps*/, RunModel&) const {}
   /// Adds members to the summary.
   virtual void add_to_summary(nlohmann::json& /*summary*/) const {}
 };

@@ -104,8 +104,8 @@ class RunOutput {
 
   /// Measures the model, and adds a line to metrics.jsonl.
   /// \param progress  without metrics.
-  /// \param more  further members of that line.
-  void report(Progress progress, const nlohmann::json& more, const RunData& data, Workbench& bench,
+  /// \param line  without metrics and epsilon.
+  void report(Progress progress, MetricsLine line, const RunData& data, Workbench& bench,
               Executor& executor);
 
   /// The final model's quality on the test rows (evaluation_json()), for the summary; null if there
