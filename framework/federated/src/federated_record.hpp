@@ -34,9 +34,7 @@ struct RoundTotals : RoundMishaps {
 
   void add(const Round& round);
   /// The totals without the members that reveal participation.
-  RoundTotals without_participation() const {
-    return {{}, rounds, most_iterations};
-  }
+  RoundTotals without_participation() const { return {{}, rounds, most_iterations}; }
   static auto state(auto& self) {
     return std::tie(self.rounds, self.most_iterations, self.dropped, self.stragglers,
                     self.bytes_down, self.bytes_up, self.refused);

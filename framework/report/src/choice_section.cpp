@@ -2,29 +2,21 @@
 
 #include "digits.hpp"
 #include "html.hpp"
-#include "record.hpp"
 
 namespace privgrad::report {
 
-using Json = nlohmann::json;
 using core::short_bound;
 
-std::string choice_section(const Json& results, const std::string& source) {
-  const Json& choice = members(results, "choice", source);
+std::string choice_section(const core::BestArmFacts& choice) {
   std::string html;
-  for (const std::string& sentence : texts(choice, "words", source)) {
-    html += paragraph(sentence);
-  }
+  for (const std::string& sentence : choice.words) html += paragraph(sentence);
   HtmlTable table("What choosing the best of a random number of runs costs.",
                   {"number of runs", "expected runs", "epsilon", "delta", "by"},
                   {false, true, true, true, false});
-  for (const Json& row : objects(choice, "random_number", source)) {
-    const auto epsilon = number(row, "epsilon", source);
-    table.add({text(row, "distribution", source).value_or("-"),
-               digits(number(row, "expected_runs", source), 4),
-               epsilon ? short_bound(*epsilon, kBoundDigits) : "infinite",
-               digits(number(row, "delta", source), 3),
-               text(row, "theorem", source).value_or("-")});
+  for (const core::RandomNumberCost& row : choice.random_number) {
+    table.add({row.distribution, digits(row.expected_runs, 4),
+               row.epsilon ? short_bound(*row.epsilon, kBoundDigits) : "infinite",
+               digits(row.delta, 3), row.theorem});
   }
   if (!table.empty()) html += table.html();
   if (html.empty()) {

@@ -1,9 +1,9 @@
 // Formats the numbers of pages, with a dash for a missing value.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "privgrad/record/short_numbers.hpp"
 
@@ -18,7 +18,7 @@ inline std::string digits(std::optional<double> value, int count = 4) {
 }
 
 /// As "0.912 [0.901, 0.923]", rounded to the second digit of half the interval's width.
-std::string with_interval(double value, std::pair<double, double> ends);
+std::string with_interval(double value, const std::array<double, 2>& ends);
 
 /// A whole number with all of its digits.
 inline std::string whole(double value) { return core::short_number(value, 15); }

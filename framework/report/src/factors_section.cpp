@@ -10,7 +10,6 @@
 namespace privgrad::report {
 namespace {
 
-using Json = nlohmann::json;
 using core::short_bound;
 
 constexpr std::size_t kMostPairs = 6;  // most pairs of factors with a chart
@@ -19,8 +18,7 @@ constexpr double kLevel = 0.05;
 
 class FactorsSection {
  public:
-  FactorsSection(const StudyRecord& study, Charts& charts)
-      : study_(study), charts_(charts), source_(study.results_file) {}
+  FactorsSection(const StudyRecord& study, Charts& charts) : study_(study), charts_(charts) {}
 
   std::string html() {
     std::string body;
@@ -37,51 +35,40 @@ class FactorsSection {
 
  private:
   std::string of_metric(const std::string& metric) {
-    const Json& known = members(study_.results, "factors", source_);
-    const Json& factors = members(known, metric.c_str(), source_);
-    if (factors.empty()) return heat_map(metric);
+    const auto factors = study_.results.factors.find(metric);
+    if (factors == study_.results.factors.end() || !factors->second) return heat_map(metric);
     std::string figures;
-    for (const Json& main : objects(factors, "main", source_)) figures += main_effect(main, metric);
-    const Json& pairs = objects(factors, "interactions", source_);
+    for (const core::MainEffect& main : factors->second->main) figures += main_effect(main, metric);
     std::string html = "<div class=\"charts\">\n" + figures + "</div>\n" + heat_map(metric);
-    return html + interactions(pairs, metric);
+    return html + interactions(factors->second->interactions, metric);
   }
 
-  std::string p_words(const Json& test) const {
-    const auto p = number(test, "p_holm", source_);
-    return p ? short_bound(*p, 2) : "not known";
+  static std::string p_words(const auto& test) {
+    return test.p_holm ? short_bound(*test.p_holm, 2) : "not known";
   }
 
-  bool is_found(const Json& test) const {
-    const auto p = number(test, "p_holm", source_);
-    return p && *p < kLevel;
-  }
-
-  static std::string combinations(double count) {
-    return whole(count) + (count == 1.0 ? " combination" : " combinations") + " of the other axes";
+  static std::string combinations(core::Count count) {
+    return std::to_string(count) + (count == 1 ? " combination" : " combinations") +
+           " of the other axes";
   }
 
   /// Shows the values of a factor, each with its mean over all other factors.
-  std::string main_effect(const Json& main, const std::string& metric) {
-    const std::string key = text(main, "factor", source_).value_or("");
-    const std::string name = study_.title_of(key);
+  std::string main_effect(const core::MainEffect& main, const std::string& metric) {
+    const std::string name = study_.title_of(main.factor);
     Chart chart{.id = "factor-" + std::to_string(++drawn_),
                 .title = "Mean " + spoken(metric) + " by " + name,
                 .x = spoken(metric),
                 .y = "",
-                .says = "Over " +
-                        combinations(number(main, "combinations", source_).value_or(0.0)) +
+                .says = "Over " + combinations(main.combinations) +
                         ". p of no difference: " + p_words(main) + "."};
-    const bool is_coloured = is_colour_factor(key);
+    const bool is_coloured = is_colour_factor(main.factor);
     std::size_t place = 0;
-    for (const Json& value : objects(main, "values", source_)) {
-      const auto mean = number(value, "mean", source_);
+    for (const core::FactorValue& value : main.values) {
       const std::size_t colour = is_coloured ? place : 0;
       ++place;
-      if (!mean) continue;
-      const auto ends = study_.ends(value).value_or(std::pair{*mean, *mean});
-      chart.rows.push_back(
-          {text(value, "label", source_).value_or(""), *mean, ends.first, ends.second, colour});
+      if (!value.mean) continue;
+      const auto [low, high] = value.ci95.value_or(core::Interval{*value.mean, *value.mean});
+      chart.rows.push_back({value.label, *value.mean, low, high, colour});
     }
     return charts_.add(std::move(chart));
   }
@@ -107,22 +94,22 @@ class FactorsSection {
     map.values.assign(map.rows.size(), std::vector<std::optional<double>>(map.columns.size()));
     for (const Arm& arm : study_.arms) {
       const auto row = place_of(arm, factors[0]), column = place_of(arm, factors[1]);
-      if (row && column) map.values[*row][*column] = study_.mean_of(arm.name, metric);
+      if (row && column) map.values[*row][*column] = study_.mean_of(arm, metric).mean;
     }
     return report::html(map);
   }
 
   std::optional<std::size_t> place_of(const Arm& arm, const Factor& factor) const {
-    const auto label =
-        text(members(arm.plan, "labels", study_.study_file), factor.key.c_str(), study_.study_file);
-    const auto at = std::ranges::find(factor.labels, label.value_or(""));
-    if (!label || at == factor.labels.end()) return std::nullopt;
+    const auto label = arm.labels.find(factor.key);
+    if (label == arm.labels.end()) return std::nullopt;
+    const auto at = std::ranges::find(factor.labels, label->second);
+    if (at == factor.labels.end()) return std::nullopt;
     return static_cast<std::size_t>(at - factor.labels.begin());
   }
 
   /// Shows a table of all pairs, and a chart of each pair that interacts. In a study with levels, a
   /// single pair always has a chart.
-  std::string interactions(const Json& pairs, const std::string& metric) {
+  std::string interactions(const std::vector<core::Interaction>& pairs, const std::string& metric) {
     HtmlTable table("Whether the effect of one axis on " + spoken(metric) +
                         " depends on the value of another: t tests of the differences of "
                         "differences over seeds.",
@@ -130,19 +117,19 @@ class FactorsSection {
                     {false, true, true, true});
     std::string figures;
     std::size_t charts = 0;
-    for (const Json& pair : pairs) {
-      const std::vector<std::string> keys = texts(pair, "factors", source_);
-      if (keys.size() != 2) throw IoError(source_ + ": 'factors' does not name a pair");
-      const auto p = number(pair, "p", source_);
+    for (const core::Interaction& pair : pairs) {
+      const core::Texts& keys = pair.factors;
+      if (keys.size() != 2) throw IoError("results.json: 'factors' does not name a pair");
       table.add({study_.title_of(keys[0]) + ", " + study_.title_of(keys[1]),
-                 digits(number(pair, "combinations", source_), 15), p ? short_bound(*p, 2) : "-",
+                 std::to_string(pair.combinations), pair.p ? short_bound(*pair.p, 2) : "-",
                  p_words(pair)});
       // For two axes without levels, the heat map already shows the pair.
       const bool is_single = pairs.size() == 1 && study_.has_levels();
-      const bool is_shown = is_single || (is_found(pair) && charts < kMostPairs);
+      const bool is_found = pair.p_holm && *pair.p_holm < kLevel;
+      const bool is_shown = is_single || (is_found && charts < kMostPairs);
       if (!is_shown) continue;
       ++charts;
-      figures += lines(pair, keys, metric);
+      figures += lines(pair, metric);
     }
     if (table.empty()) return "";
     return (figures.empty() ? "" : "<div class=\"charts\">\n" + figures + "</div>\n") +
@@ -152,25 +139,22 @@ class FactorsSection {
   std::vector<std::string> labels_of(const std::string& key) const {
     for (const Factor& factor : study_.factors())
       if (factor.key == key) return factor.labels;
-    const Json& levels = members(study_.study, "levels", study_.study_file);
-    return texts(levels, "labels", study_.study_file);
+    return study_.study.levels.value_or(core::AxisFacts()).labels;
   }
 
   /// Draws a line for each value of the axis with fewer values, over the values of the other axis.
-  std::string lines(const Json& pair, std::vector<std::string> keys, const std::string& metric) {
+  std::string lines(const core::Interaction& pair, const std::string& metric) {
+    core::Texts keys = pair.factors;
     std::vector<std::string> along = labels_of(keys[0]), each = labels_of(keys[1]);
     const bool is_swapped = along.size() < each.size();
     if (is_swapped) {
       std::swap(along, each);
       std::swap(keys[0], keys[1]);
     }
-    const Json& means = list(pair, "means", source_);
     const auto mean_at = [&](std::size_t x, std::size_t line) -> std::optional<double> {
       const std::size_t row = is_swapped ? line : x, column = is_swapped ? x : line;
-      if (row >= means.size() || !means[row].is_array() || column >= means[row].size() ||
-          !means[row][column].is_number())
-        return std::nullopt;
-      return means[row][column].get<double>();
+      if (row >= pair.means.size() || column >= pair.means[row].size()) return std::nullopt;
+      return pair.means[row][column];
     };
     Chart chart{
         .id = "pair-" + std::to_string(++drawn_),
@@ -203,7 +187,6 @@ class FactorsSection {
 
   const StudyRecord& study_;
   Charts& charts_;
-  const std::string source_;
   int drawn_ = 0;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "chart.hpp"
@@ -18,7 +17,6 @@ namespace privgrad::report {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 using core::short_bound;
 using core::short_number;
 
@@ -50,47 +48,43 @@ std::string interval(double low, double high, int digits) {
 
 struct Value {
   std::optional<double> mean;
-  std::optional<std::pair<double, double>> ends;  ///< The ends of its 95 % interval.
-};
-
-struct ArmRow {
-  std::string name, variant, level;
-  std::string steps;                 ///< The number of steps of its runs.
-  std::vector<std::string> unusual;  ///< "3 of 20 runs diverged".
-  /// The values by metric; a baseline has no differences.
-  std::map<std::string, Value> means, differences;
-  std::map<std::string, std::optional<double>> p;  ///< The p values after Holm's correction.
+  std::optional<core::Interval> ends;  ///< The ends of its 95 % interval.
 };
 
 class StudySection {
  public:
   StudySection(const fs::path& file, std::string folder)
-      : source_(file.string()), folder_(std::move(folder)), results_(read_object(file)) {
-    for (const Json& metric : list(results_, "metrics", source_))
-      metrics_.push_back(text(metric, "name", source_).value_or(""));
-    name_ = text(results_, "name", source_).value_or("study");
-    baseline_ = text(results_, "baseline", source_).value_or("");
-    read_levels();
-    for (const Json& entry : objects(results_, "arms", source_)) arms_.push_back(arm_of(entry));
-    if (arms_.empty()) throw IoError(source_ + ": names no arms");
+      : folder_(std::move(folder)), results_(read_facts<core::StudyResults>(file)) {
+    if (const auto& levels = results_.levels) {
+      if (levels->keys.empty()) throw IoError(file.string() + ": 'levels' names no key");
+      levels_title_ = title_of_key(results_.titles, levels->keys.front());
+      levels_ = levels->labels;
+    }
+    if (arms_.empty()) throw IoError(file.string() + ": names no arms");
+    for (const core::ArmResults& arm : arms_) {
+      for (const auto& [metric, better] : results_.metrics)
+        if (!arm.metrics.contains(metric))
+          throw IoError(file.string() + ": " + arm.name + " has no " + metric);
+    }
   }
 
   MarkdownSection section() const {
-    MarkdownSection made{.text = "## " + plain(name_) + "\n\n" + facts(), .pictures = {}};
-    for (const std::string& stain : texts(results_, "stains", source_))
-      made.text += "Note: " + plain(stain) + ".\n\n";
-    for (const std::string& words : texts(results_, "search_words", source_))
-      made.text += plain(words) + "\n\n";
+    MarkdownSection made{.text = "## " + plain(name()) + "\n\n" + facts(), .pictures = {}};
+    for (const std::string& stain : results_.stains) made.text += "Note: " + plain(stain) + ".\n\n";
+    for (const std::string& words : results_.search_words) made.text += plain(words) + "\n\n";
     made.text += table();
-    for (const ArmRow& arm : arms_) {
-      for (const std::string& what : arm.unusual)
-        made.text += plain(arm.name) + ": " + plain(what) + ".\n\n";
+    for (const core::ArmResults& arm : arms_) {
+      for (const auto& [status, count] : arm.statuses) {
+        if (status == "completed") continue;
+        made.text += plain(arm.name) + ": " + std::to_string(count) + " of " +
+                     std::to_string(arm.runs) + " runs ended as " + plain(spoken(status)) + ".\n\n";
+      }
     }
-    for (const std::string& metric : metrics_) {
+    for (const auto& [metric, better] : results_.metrics) {
       const Chart chart = chart_of(metric);
       std::string svg = svg_chart(chart, Place::file);
       if (svg.empty()) continue;
-      std::string file = name_;
+      std::string file = name();
       file.append("-").append(metric).append(".svg");
       made.text.append("![").append(plain(chart.title)).append("](").append(folder_);
       made.text.append("/").append(file).append(")\n\n");
@@ -101,73 +95,33 @@ class StudySection {
   }
 
  private:
-  void read_levels() {
-    const auto found = results_.find("levels");
-    if (found == results_.end() || found->is_null()) return;
-    if (!found->is_object()) throw IoError(source_ + ": 'levels' is not an object");
-    const std::vector<std::string> keys = texts(*found, "keys", source_);
-    if (keys.empty()) throw IoError(source_ + ": 'levels' names no key");
-    levels_title_ = title_of_key(members(results_, "titles", source_), keys.front());
-    levels_ = texts(*found, "labels", source_);
+  std::string name() const { return results_.name.empty() ? "study" : results_.name; }
+
+  static std::string steps_of(const core::ArmResults& arm) {
+    return arm.steps.empty() ? "-" : range_of({arm.steps.begin(), arm.steps.end()});
   }
 
-  Value value_of(const Json& entry, const char* key) const {
-    Value value{.mean = number(entry, key, source_), .ends = {}};
-    const Json& ci = list(entry, "ci95", source_);
-    if (ci.size() == 2 && ci[0].is_number() && ci[1].is_number())
-      value.ends = {ci[0].get<double>(), ci[1].get<double>()};
-    return value;
+  static Value mean_of(const core::ArmResults& arm, const std::string& metric) {
+    const core::MeanFacts& own = arm.metrics.at(metric);
+    return {own.mean, own.ci95};
   }
 
-  ArmRow arm_of(const Json& entry) const {
-    ArmRow arm;
-    arm.name = text(entry, "name", source_).value_or("?");
-    arm.variant = text(entry, "variant", source_).value_or(arm.name);
-    if (!levels_.empty()) arm.level = text(entry, "level", source_).value_or("");
-    arm.steps = steps_of(entry);
-    for (const auto& [status, count] : members(entry, "statuses", source_).items()) {
-      if (status == "completed" || !count.is_number()) continue;
-      arm.unusual.push_back(count.dump() + " of " + digits_of(entry, "runs") + " runs ended as " +
-                            spoken(status));
-    }
-    for (const std::string& metric : metrics_) {
-      const Json& own = members(members(entry, "metrics", source_), metric.c_str(), source_);
-      if (!own.contains("mean")) throw IoError(source_ + ": " + arm.name + " has no " + metric);
-      arm.means[metric] = value_of(own, "mean");
-      const Json& versus = members(entry, "versus_baseline", source_);
-      if (!versus.contains(metric)) continue;
-      const Json& difference = members(versus, metric.c_str(), source_);
-      arm.differences[metric] = value_of(difference, "difference");
-      arm.p[metric] = number(difference, "p_holm", source_);
-    }
-    return arm;
-  }
-
-  std::string digits_of(const Json& entry, const char* key) const {
-    const auto value = number(entry, key, source_);
-    return value ? short_number(*value, 15) : "?";
-  }
-
-  std::string steps_of(const Json& entry) const {
-    std::vector<double> made;
-    for (const Json& steps : list(entry, "steps", source_)) {
-      if (!steps.is_number())
-        throw IoError(source_ + ": 'steps' holds something that is not a number");
-      made.push_back(steps.get<double>());
-    }
-    return made.empty() ? "-" : range_of(made);
+  /// \returns nothing for a baseline.
+  static const core::DifferenceFacts* difference_of(const core::ArmResults& arm,
+                                                    const std::string& metric) {
+    const auto found = arm.versus_baseline.find(metric);
+    return found == arm.versus_baseline.end() ? nullptr : &found->second;
   }
 
   std::string facts() const {
-    const auto epsilon = number(results_, "target_epsilon", source_);
-    const auto delta = number(results_, "target_delta", source_);
-    const std::size_t seeds = list(results_, "seeds", source_).size();
+    const auto &epsilon = results_.target_epsilon, &delta = results_.target_delta;
+    const std::size_t seeds = results_.seeds.size();
     std::string line = std::to_string(arms_.size()) + (arms_.size() == 1 ? " arm, " : " arms, ") +
                        std::to_string(seeds) + (seeds == 1 ? " seed" : " seeds");
     if (epsilon && delta) {
       line += "; every arm epsilon at most " + short_number(*epsilon) + " at delta " +
-              short_number(*delta) + ", " + text(results_, "adjacency", source_).value_or("");
-    } else if (!levels_.empty() && texts(results_, "stains", source_).empty()) {
+              short_number(*delta) + ", " + results_.adjacency.value_or("");
+    } else if (!levels_.empty() && results_.stains.empty()) {
       line += "; arms at the same " + plain(levels_title_) + " have the same guarantee";
     }
     return line +
@@ -178,28 +132,27 @@ class StudySection {
 
   /// States the commit behind the numbers, with links to copies of all results beside the page.
   std::string provenance() const {
-    const auto commit = text(results_, "commit", source_);
-    if (!commit) return "";
-    const std::string place = folder_ + "/" + name_;
-    return " Commit `" + plain(commit->substr(0, 12)) + "`; every run: [CSV](" + place +
+    if (!results_.commit) return "";
+    const std::string place = folder_ + "/" + name();
+    return " Commit `" + plain(results_.commit->substr(0, 12)) + "`; every run: [CSV](" + place +
            ".csv), [JSON](" + place + ".json).";
   }
 
   std::string table() const {
     std::vector<std::string> heading{"arm", "steps"};
-    for (const std::string& metric : metrics_) {
+    for (const auto& [metric, better] : results_.metrics) {
       heading.push_back(spoken(metric));
       heading.push_back("difference");
       heading.push_back("p");
     }
     std::string text = head(heading);
-    for (const ArmRow& arm : arms_) {
-      std::vector<std::string> cells{plain(arm.name), arm.steps};
-      for (const std::string& metric : metrics_) add_cells(cells, arm, metric);
+    for (const core::ArmResults& arm : arms_) {
+      std::vector<std::string> cells{plain(arm.name), steps_of(arm)};
+      for (const auto& [metric, better] : results_.metrics) add_cells(cells, arm, metric);
       text += row(cells);
     }
     if (arms_.size() == 1) return text + "\n";
-    text += "\nCompared with " + plain(baseline_);
+    text += "\nCompared with " + plain(results_.baseline);
     if (!levels_.empty()) text += ", at the same " + plain(levels_title_);
     return text + ".\n\n";
   }
@@ -207,40 +160,36 @@ class StudySection {
   static std::string with_interval(const Value& value, int digits) {
     if (!value.mean) return "-";
     return short_number(*value.mean, digits) +
-           (value.ends ? " " + interval(value.ends->first, value.ends->second, digits) : "");
+           (value.ends ? " " + interval((*value.ends)[0], (*value.ends)[1], digits) : "");
   }
 
-  static void add_cells(std::vector<std::string>& cells, const ArmRow& arm,
+  static void add_cells(std::vector<std::string>& cells, const core::ArmResults& arm,
                         const std::string& metric) {
-    cells.push_back(with_interval(arm.means.at(metric), 5));
-    const auto difference = arm.differences.find(metric);
-    if (difference == arm.differences.end()) {
-      cells.insert(cells.end(), {"-", "-"});
-      return;
-    }
-    cells.push_back(with_interval(difference->second, 3));
-    const auto& p = arm.p.at(metric);
-    cells.push_back(p ? short_bound(*p, 2) : "-");
+    cells.push_back(with_interval(mean_of(arm, metric), 5));
+    const auto* versus = difference_of(arm, metric);
+    cells.push_back(versus ? with_interval({versus->difference, versus->ci95}, 3) : "-");
+    cells.push_back(versus && versus->p_holm ? short_bound(*versus->p_holm, 2) : "-");
   }
 
   /// Draws the differences from the baseline: as curves over the levels if these are numbers,
   /// otherwise in one row per arm. If there are no differences, the rows show the means.
   Chart chart_of(const std::string& metric) const {
     const bool over_numbers = levels_.size() > 1 && numbers_of(levels_).has_value();
-    const std::string what = "difference in " + spoken(metric) + " to " + baseline_;
+    const std::string what = "difference in " + spoken(metric) + " to " + results_.baseline;
     if (over_numbers) return curves(metric, what);
     const bool compares = std::ranges::any_of(
-        arms_, [&](const ArmRow& arm) { return arm.differences.contains(metric); });
+        arms_, [&](const auto& arm) { return difference_of(arm, metric) != nullptr; });
     return rows(metric, compares, compares ? what : spoken(metric));
   }
 
   Chart rows(const std::string& metric, bool compares, const std::string& what) const {
     Chart chart{.id = metric, .title = what, .x = what, .y = "", .says = ""};
-    for (const ArmRow& arm : arms_) {
-      if (compares && !arm.differences.contains(metric)) continue;
-      const Value& value = compares ? arm.differences.at(metric) : arm.means.at(metric);
+    for (const core::ArmResults& arm : arms_) {
+      const auto* versus = difference_of(arm, metric);
+      if (compares && versus == nullptr) continue;
+      const Value value = compares ? Value{versus->difference, versus->ci95} : mean_of(arm, metric);
       if (!value.mean) continue;
-      const auto [low, high] = value.ends.value_or(std::pair{*value.mean, *value.mean});
+      const auto [low, high] = value.ends.value_or(core::Interval{*value.mean, *value.mean});
       chart.rows.push_back({arm.name, *value.mean, low, high});
     }
     if (compares) chart.levels.push_back({"no difference", 0.0});
@@ -253,18 +202,18 @@ class StudySection {
                 .x = levels_title_,
                 .y = "difference in " + spoken(metric),
                 .says = ""};
-    std::map<std::string, std::map<double, const Value*>> lines;
-    for (const ArmRow& arm : arms_) {
-      const auto difference = arm.differences.find(metric);
-      if (difference == arm.differences.end() || !difference->second.mean) continue;
-      lines[arm.variant][numbers_of({arm.level}).value_or(std::vector{0.0}).front()] =
-          &difference->second;
+    std::map<std::string, std::map<double, const core::DifferenceFacts*>> lines;
+    for (const core::ArmResults& arm : arms_) {
+      const auto* versus = difference_of(arm, metric);
+      if (versus == nullptr || !versus->difference) continue;
+      const double level = numbers_of({arm.level.value_or("")}).value_or(std::vector{0.0}).front();
+      lines[arm.variant.empty() ? arm.name : arm.variant][level] = versus;
     }
     for (const auto& [name, points] : lines) {
       Series series{.name = name, .points = {}};
       for (const auto& [x, value] : points) {
-        series.points.push_back({x, *value->mean});
-        if (value->ends) series.bands.push_back({x, value->ends->first, value->ends->second});
+        series.points.push_back({x, *value->difference});
+        if (const auto& ends = value->ci95) series.bands.push_back({x, (*ends)[0], (*ends)[1]});
       }
       if (series.bands.size() != series.points.size()) series.bands.clear();
       chart.series.push_back(std::move(series));
@@ -275,16 +224,16 @@ class StudySection {
 
   std::string choice() const {
     std::string all;
-    for (const std::string& words : texts(members(results_, "choice", source_), "words", source_))
+    for (const std::string& words : results_.choice.words)
       all += (all.empty() ? "" : " ") + plain(words);
     return all.empty() ? "" : "Choosing: " + all + "\n\n";
   }
 
-  std::string source_, folder_, name_;
-  Json results_;
-  std::vector<std::string> metrics_, levels_;
-  std::string baseline_, levels_title_;
-  std::vector<ArmRow> arms_;
+  const std::string folder_;
+  const core::StudyResults results_;
+  const std::vector<core::ArmResults>& arms_ = results_.arms;
+  std::string levels_title_;
+  core::Texts levels_;
 };
 
 MarkdownSection influence_section(const fs::path& source, const std::string& name,

@@ -15,14 +15,13 @@
 namespace privgrad::report {
 namespace {
 
-using Json = nlohmann::json;
 using core::short_number;
 
 constexpr double kSignificance = 0.05;
 
 struct Cell {
   std::optional<double> mean;
-  std::optional<std::pair<double, double>> ends;
+  std::optional<core::Interval> ends;
   std::vector<double> values;  ///< One per seed.
   bool is_best = false;
 };
@@ -86,17 +85,16 @@ class Tables {
   }
 
   std::string note() const {
-    const std::size_t seeds = list(study_.study, "seeds", study_.study_file).size();
-    const auto epsilon = number(study_.study, "target_epsilon", study_.study_file);
-    const auto delta = number(study_.study, "target_delta", study_.study_file);
+    const core::StudyFacts& study = study_.study;
+    const std::size_t seeds = study.seeds.size();
+    const auto &epsilon = study.target_epsilon, &delta = study.target_delta;
     std::string words = "Mean and 95 % interval over " + std::to_string(seeds) +
                         (seeds == 1 ? " seed" : " seeds") + ". ";
-    if (study_.study.value("equal_privacy", Json()) == true) {
+    if (study.equal_privacy) {
       words += epsilon ? "Every arm with noise has epsilon at most " + short_number(*epsilon, 6)
                        : std::string("All arms with noise have one guarantee at each level");
       if (delta) words += (epsilon ? " at delta " : ", at delta ") + short_number(*delta, 6);
-      words += " (" + text(study_.study, "adjacency", study_.study_file).value_or("?") + ", per " +
-               text(study_.study, "unit", study_.study_file).value_or("?") + ")";
+      words += " (" + study.adjacency.value_or("?") + ", per " + study.unit + ")";
     } else {
       words += "Arms are not at one guarantee";
     }
@@ -105,14 +103,12 @@ class Tables {
 
  private:
   std::vector<Table> by_level() const {
-    const Json& levels = members(study_.study, "levels", study_.study_file);
-    const std::vector<std::string> keys = texts(levels, "keys", study_.study_file);
+    const auto& [keys, labels] = *study_.study.levels;
     const std::string level = keys.empty() ? "level" : study_.title_of(keys.front());
     std::vector<Table> tables;
     for (const std::string& metric : study_.metrics) {
       Table table{
           .title = spoken(metric), .stub = "method", .columns = {}, .rows = {}, .cells = {}};
-      const std::vector<std::string> labels = texts(levels, "labels", study_.study_file);
       for (const std::string& label : labels)
         table.columns.push_back(std::string(level).append(" ").append(label));
       for (const Arm& arm : study_.arms) {
@@ -122,7 +118,7 @@ class Tables {
           table.rows.push_back(arm.variant);
           table.cells.emplace_back(labels.size());
         }
-        const auto place = std::ranges::find(labels, study_.level_of(arm));
+        const auto place = std::ranges::find(labels, arm.level.value_or(""));
         if (place != labels.end())
           table.cells[row][static_cast<std::size_t>(place - labels.begin())] = cell(arm, metric);
       }
@@ -134,14 +130,12 @@ class Tables {
   }
 
   Cell cell(const Arm& arm, const std::string& metric) const {
-    const Json& entry = study_.metric_of(arm.name, "metrics", metric);
-    Cell made{.mean = number(entry, "mean", study_.results_file),
-              .ends = study_.ends(entry),
-              .values = {}};
+    const core::MeanFacts& found = study_.mean_of(arm, metric);
+    Cell made{.mean = found.mean, .ends = found.ci95, .values = {}};
     // Arms without privacy, or with another arm's runs, do not compete for the best mean.
-    if (!made.mean || arm.is_reference || !arm.same_as.empty()) return made;
-    for (const Json& value : list(entry, "values", study_.results_file))
-      if (value.is_number()) made.values.push_back(value.get<double>());
+    if (!made.mean || arm.is_reference() || arm.same_as) return made;
+    for (const auto& value : found.values)
+      if (value) made.values.push_back(*value);
     return made;
   }
 
@@ -216,8 +210,8 @@ std::string csv(const std::vector<Table>& tables) {
         text += csv_text(table.title) + "," + csv_text(table.rows[row]) + "," +
                 csv_text(table.columns[column]) + "," +
                 (cell.mean ? format_number(*cell.mean) : "") + "," +
-                (cell.ends ? format_number(cell.ends->first) : "") + "," +
-                (cell.ends ? format_number(cell.ends->second) : "") + "," +
+                (cell.ends ? format_number((*cell.ends)[0]) : "") + "," +
+                (cell.ends ? format_number((*cell.ends)[1]) : "") + "," +
                 (cell.is_best ? "true" : "false") + "\n";
       }
     }

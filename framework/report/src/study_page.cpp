@@ -33,13 +33,7 @@ constexpr double kSameEpsilon = 0.005;
 class StudyPage {
  public:
   explicit StudyPage(const fs::path& directory)
-      : record_(directory),
-        study_file_(record_.study_file),
-        results_file_(record_.results_file),
-        study_(record_.study),
-        results_(record_.results),
-        arms_(record_.arms),
-        metrics_(record_.metrics) {}
+      : record_(directory), arms_(record_.arms), metrics_(record_.metrics) {}
 
   Page page() {
     std::string body = head();
@@ -47,36 +41,32 @@ class StudyPage {
     body += factors_section(record_, charts_);
     body += arms_section();
     body += pairs_section();
-    body += choice_section(results_, results_file_);
+    body += choice_section(results_.choice);
     body += curves_section();
     body += federated_section(record_, charts_);
     body += spending_section();
     body += runs_section();
     body += unaccounted_section();
     std::string versions =
-        facts({{"PrivGrad", text(study_, "privgrad", study_file_).value_or("not recorded")}});
+        facts({{"PrivGrad", study_.privgrad.empty() ? "not recorded" : study_.privgrad}});
     if (!record_.lock.empty()) versions += folded_file("privgrad.lock", record_.lock);
     body += section("versions", "Versions", versions);
-    body += section(
-        "study", "The study, as planned",
-        folded_file("study.json", study_.dump(2, ' ', false, Json::error_handler_t::replace)));
+    body += section("study", "The study, as planned",
+                    folded_file("study.json", record_.study_json.dump(
+                                                  2, ' ', false, Json::error_handler_t::replace)));
     return document(name() + " - PrivGrad study", body, std::move(charts_));
   }
 
  private:
   std::string name() const { return record_.name(); }
   bool is_baseline(const Arm& arm) const { return record_.is_baseline(arm); }
-  const Json& metric_of(const std::string& arm, const char* group,
-                        const std::string& metric) const {
-    return record_.metric_of(arm, group, metric);
-  }
 
   static std::string warning(const std::string& content) {
     return "<p class=\"warning\" role=\"note\">" + escaped(content) + "</p>\n";
   }
 
   std::string head() const {
-    const std::size_t seeds = list(study_, "seeds", study_file_).size();
+    const std::size_t seeds = study_.seeds.size();
     std::string html =
         unverified_banner(record_.problems) + "<h1>" + escaped(name()) +
         "</h1>\n<p class=\"lead\">A study by PrivGrad: " + std::to_string(arms_.size()) +
@@ -89,11 +79,11 @@ class StudyPage {
     } else {
       html += paragraph("All " + done + " runs have come to their end.");
     }
-    std::vector<std::string> stains = texts(study_, "stains", study_file_);
-    for (const std::string& stain : texts(results_, "stains", results_file_))
+    core::Texts stains = study_.stains;
+    for (const std::string& stain : results_.stains)
       if (std::ranges::find(stains, stain) == stains.end()) stains.push_back(stain);
     for (const std::string& stain : stains) html += warning(stain);
-    for (const auto& remark : texts(study_, "remarks", study_file_)) html += warning(remark);
+    for (const auto& remark : study_.remarks) html += warning(remark);
     html += warning(
         "None of the models is for release: the runs of a study have seeds, so that arms can be "
         "compared in pairs, and anyone who knows a seed can remove the noise of its run. The "
@@ -102,24 +92,20 @@ class StudyPage {
   }
 
   std::string guarantee() const {
-    const auto epsilon = number(study_, "target_epsilon", study_file_);
-    const auto delta = number(study_, "target_delta", study_file_);
+    const auto &epsilon = study_.target_epsilon, &delta = study_.target_delta;
     std::vector<std::pair<std::string, std::string>> rows;
     rows.push_back({"privacy of each arm's run",
                     epsilon && delta ? "epsilon at most " + short_bound(*epsilon, kBoundDigits) +
                                            " at delta " + short_number(*delta, 6)
                                      : "differs between the arms, see the table"});
-    rows.push_back({"adjacency", text(study_, "adjacency", study_file_).value_or("differs") +
-                                     ", per " + text(study_, "unit", study_file_).value_or("?")});
-    rows.push_back({"baseline", record_.baseline().empty() ? "none" : record_.baseline_words()});
+    rows.push_back({"adjacency", study_.adjacency.value_or("differs") + ", per " + study_.unit});
+    rows.push_back({"baseline", study_.baseline.empty() ? "none" : record_.baseline_words()});
     return facts(rows);
   }
 
-  std::string value_with_interval(const Json& entry) const {
-    const auto mean = number(entry, "mean", results_file_);
-    const auto interval = record_.ends(entry);
-    if (!mean) return "-";
-    return interval ? with_interval(*mean, *interval) : short_number(*mean, 4);
+  static std::string value_with_interval(const core::MeanFacts& own) {
+    if (!own.mean) return "-";
+    return own.ci95 ? with_interval(*own.mean, *own.ci95) : short_number(*own.mean, 4);
   }
 
   std::string arms_section() {
@@ -135,17 +121,13 @@ class StudyPage {
         "its 95 % interval (Student's t).",
         headings, numbers);
     for (const Arm& arm : arms_) {
-      const auto epsilon = number(arm.plan, "epsilon", study_file_);
-      std::vector<std::string> cells{arm.name + role_of(arm),
-                                     runs_of(arm),
-                                     steps_of(arm),
-                                     epsilon ? short_bound(*epsilon, kBoundDigits) : "infinite",
-                                     text(arm.plan, "bound", study_file_).value_or("-") + ", " +
-                                         text(arm.plan, "accountant", study_file_).value_or("-"),
-                                     noise_of(arm)};
-      for (const std::string& metric : metrics_) {
-        cells.push_back(value_with_interval(metric_of(arm.name, "metrics", metric)));
-      }
+      const std::string epsilon =
+          arm.epsilon ? short_bound(*arm.epsilon, kBoundDigits) : "infinite";
+      std::vector<std::string> cells{
+          arm.name + role_of(arm),           runs_of(arm), steps_of(arm), epsilon,
+          arm.bound + ", " + arm.accountant, noise_of(arm)};
+      for (const std::string& metric : metrics_)
+        cells.push_back(value_with_interval(record_.mean_of(arm, metric)));
       table.add(cells);
     }
     std::string charts;
@@ -168,12 +150,12 @@ class StudyPage {
   }
 
   std::string role_of(const Arm& arm) const {
-    if (arm.is_reference) return " (without privacy)";
+    if (arm.is_reference()) return " (without privacy)";
     return is_baseline(arm) ? " (baseline)" : "";
   }
 
   std::string runs_of(const Arm& arm) const {
-    if (!arm.same_as.empty()) return "those of " + arm.same_as;
+    if (arm.same_as) return "those of " + *arm.same_as;
     std::map<std::string, int> statuses;
     for (const RunRecord& run : arm.runs) {
       ++statuses[text(*run.summary, "status", (run.directory / "summary.json").string())
@@ -193,17 +175,14 @@ class StudyPage {
       const auto steps = number(*run.summary, "steps", (run.directory / "summary.json").string());
       if (steps) made.push_back(*steps);
     }
-    return made.empty() ? digits(number(arm.plan, "steps", study_file_), 15) + " planned"
-                        : range_of(made);
+    return made.empty() ? std::to_string(arm.steps) + " planned" : range_of(made);
   }
 
-  std::string noise_of(const Arm& arm) const {
-    const Json& range = list(arm.plan, "noise_multiplier", study_file_);
-    if (range.size() != 2 || !range[0].is_number() || !range[1].is_number()) return "-";
-    const double low = range[0].get<double>();
-    if (arm.plan.value("noise_adapts", Json()) == true)
-      return "from " + short_number(low) + " on, adapting";
-    return short_range(low, range[1].get<double>());
+  static std::string noise_of(const Arm& arm) {
+    const auto& range = arm.noise_multiplier;
+    if (range.size() != 2 || !range[0] || !range[1]) return "-";
+    if (arm.noise_adapts) return "from " + short_number(*range[0]) + " on, adapting";
+    return short_range(*range[0], *range[1]);
   }
 
   std::string mean_chart(const std::string& metric, int at) {
@@ -215,11 +194,10 @@ class StudyPage {
                     "What each arm is worth at its privacy. The whiskers are 95 % intervals over "
                     "seeds; arms are compared by their paired differences, which are sharper."};
     for (const Arm& arm : arms_) {
-      const Json& entry = metric_of(arm.name, "metrics", metric);
-      const auto mean = number(entry, "mean", results_file_);
-      if (!mean) continue;
-      const auto interval = record_.ends(entry).value_or(std::pair{*mean, *mean});
-      chart.rows.push_back({arm.name, *mean, interval.first, interval.second, arm.colour});
+      const core::MeanFacts& own = record_.mean_of(arm, metric);
+      if (!own.mean) continue;
+      const auto [low, high] = own.ci95.value_or(core::Interval{*own.mean, *own.mean});
+      chart.rows.push_back({arm.name, *own.mean, low, high, arm.colour});
     }
     return charts_.add(std::move(chart));
   }
@@ -227,10 +205,9 @@ class StudyPage {
   bool same_epsilon() const {
     std::vector<double> all;
     for (const Arm& arm : arms_) {
-      if (arm.is_reference) continue;
-      const auto epsilon = number(arm.plan, "epsilon", study_file_);
-      if (!epsilon) return false;
-      all.push_back(*epsilon);
+      if (arm.is_reference()) continue;
+      if (!arm.epsilon) return false;
+      all.push_back(*arm.epsilon);
     }
     if (all.empty()) return false;
     const auto [low, high] = std::ranges::minmax_element(all);
@@ -247,30 +224,29 @@ class StudyPage {
                     "What privacy buys: arms to the left give more of it. Arms of different "
                     "epsilon are not a comparison of methods."};
     for (const Arm& arm : arms_) {
-      const auto epsilon = number(arm.plan, "epsilon", study_file_);
-      const auto mean = number(metric_of(arm.name, "metrics", metric), "mean", results_file_);
-      if (!epsilon || !mean) continue;
-      chart.series.push_back(
-          {.name = arm.name, .points = {{*epsilon, *mean}}, .markers = true, .colour = arm.colour});
+      const auto& mean = record_.mean_of(arm, metric).mean;
+      if (!arm.epsilon || !mean) continue;
+      chart.series.push_back({.name = arm.name,
+                              .points = {{*arm.epsilon, *mean}},
+                              .markers = true,
+                              .colour = arm.colour});
     }
     return charts_.add(std::move(chart));
   }
 
   std::string pairs_section() {
-    if (!record_.has_results || record_.baseline().empty()) {
+    if (!record_.has_results || study_.baseline.empty()) {
       return section("pairs", "Compared with the baseline",
                      paragraph("There is nothing to compare yet."));
     }
     std::string html, searched;
-    for (const std::string& words : texts(results_, "search_words", results_file_))
-      searched += paragraph(words);
-    for (const std::string& sentence : texts(results_, "words", results_file_)) {
+    for (const std::string& words : results_.search_words) searched += paragraph(words);
+    for (const std::string& sentence : results_.words)
       html += "<li>" + escaped(sentence) + "</li>\n";
-    }
     if (!html.empty()) html = "<ul>\n" + html + "</ul>\n";
     // Many sentences would hide the charts and tables below, which show the same results. They are
     // folded, and not printed.
-    const std::size_t sentences = texts(results_, "words", results_file_).size();
+    const std::size_t sentences = results_.words.size();
     if (sentences > kMostSentences) {
       html = "<details class=\"twice\"><summary>In sentences (" + std::to_string(sentences) +
              ")</summary>\n" + html + "</details>\n";
@@ -297,22 +273,19 @@ class StudyPage {
                     "their number, the p-values in the table are."};
     for (const Arm& arm : arms_) {
       if (is_baseline(arm)) continue;
-      const Json& entry = metric_of(arm.name, "versus_baseline", metric);
-      const auto difference = number(entry, "difference", results_file_);
+      const core::DifferenceFacts& versus = record_.difference_of(arm, metric);
+      const auto& difference = versus.difference;
+      const auto& interval = versus.ci95;
       if (!difference) continue;
-      const auto interval = record_.ends(entry);
-      const auto p = [&](const char* key) {
-        const auto value = number(entry, key, results_file_);
-        return value ? short_bound(*value, 2) : "-";
-      };
+      const auto p = [](const auto& value) { return value ? short_bound(*value, 2) : "-"; };
       const std::string sign = *difference > 0.0 ? "+" : "";
       const std::string both =
           interval ? with_interval(*difference, *interval) : short_number(*difference, 3) + " -";
       const std::size_t space = both.find(' ');
-      table.add({arm.name, sign + both.substr(0, space), both.substr(space + 1), p("p"),
-                 p("p_holm"), p("p_sign_flip_holm")});
-      const auto drawn = interval.value_or(std::pair{*difference, *difference});
-      chart.rows.push_back({arm.name, *difference, drawn.first, drawn.second, arm.colour});
+      table.add({arm.name, sign + both.substr(0, space), both.substr(space + 1), p(versus.p),
+                 p(versus.p_holm), p(versus.p_sign_flip_holm)});
+      const auto [low, high] = interval.value_or(core::Interval{*difference, *difference});
+      chart.rows.push_back({arm.name, *difference, low, high, arm.colour});
     }
     if (table.empty()) return "";
     chart.levels.push_back({"no difference", 0.0});
@@ -328,11 +301,9 @@ class StudyPage {
   /// States which arms the charts over the steps show; "" if they show all arms.
   std::string chosen_words() const {
     const std::size_t shown = record_.curves().size();
-    const auto own =
-        std::ranges::count_if(arms_, [](const Arm& arm) { return arm.same_as.empty(); });
+    const auto own = std::ranges::count_if(arms_, [](const Arm& arm) { return !arm.same_as; });
     if (shown == static_cast<std::size_t>(own)) return "";
-    const std::string asked =
-        texts(study_, "curves", study_file_).empty() ? "" : ", the arms that the study names";
+    const std::string asked = study_.curves.empty() ? "" : ", the arms that the study names";
     return " Drawn are the baseline" + asked + " and the best of the " + std::to_string(own) +
            " arms.";
   }
@@ -340,9 +311,8 @@ class StudyPage {
   /// Draws the mean of each variant at each level, if the levels are numbers, such as epsilons.
   std::string epsilon_section() {
     if (!record_.has_levels()) return "";
-    const Json& levels = members(study_, "levels", study_file_);
-    const std::vector<std::string> keys = texts(levels, "keys", study_file_);
-    const auto values = numbers_of(texts(levels, "labels", study_file_));
+    const core::Texts& keys = study_.levels->keys;
+    const auto values = numbers_of(study_.levels->labels);
     if (!values || values->size() < 2 || keys.empty()) return "";
     const std::string level = record_.title_of(keys.front());
     std::string figures;
@@ -371,7 +341,7 @@ class StudyPage {
       if (is_new && names.size() < kMostCurves) names.push_back(arm.variant);
     };
     for (const Arm& arm : arms_)
-      if (record_.is_baseline(arm) || arm.is_reference) add(arm);
+      if (record_.is_baseline(arm) || arm.is_reference()) add(arm);
     for (const Arm* arm : record_.curves()) add(*arm);
     for (const Arm& arm : arms_) add(arm);
     return names;
@@ -379,19 +349,18 @@ class StudyPage {
 
   Series over_levels(const std::string& variant, const std::string& metric) const {
     Series series{.name = variant, .points = {}};
-    std::map<double, const Json*> by_level;
+    std::map<double, const core::MeanFacts*> by_level;
     for (const Arm& arm : arms_) {
       if (arm.variant != variant) continue;
-      series.dashed = arm.is_reference;
+      series.dashed = arm.is_reference();
       series.colour = arm.colour;
-      const Json& entry = metric_of(arm.name, "metrics", metric);
-      const auto value = numbers_of({record_.level_of(arm)});
-      if (value && number(entry, "mean", results_file_)) by_level[value->front()] = &entry;
+      const core::MeanFacts& own = record_.mean_of(arm, metric);
+      const auto value = numbers_of({arm.level.value_or("")});
+      if (value && own.mean) by_level[value->front()] = &own;
     }
-    for (const auto& [x, entry] : by_level) {
-      series.points.push_back({x, *number(*entry, "mean", results_file_)});
-      if (const auto ends = record_.ends(*entry))
-        series.bands.push_back({x, ends->first, ends->second});
+    for (const auto& [x, own] : by_level) {
+      series.points.push_back({x, *own->mean});
+      if (const auto& ends = own->ci95) series.bands.push_back({x, (*ends)[0], (*ends)[1]});
     }
     if (series.bands.size() != series.points.size()) series.bands.clear();
     return series;
@@ -475,12 +444,11 @@ class StudyPage {
 
   /// Lists the value of every run, with a link to the run's own page.
   std::string runs_section() const {
-    const Json& seeds = list(study_, "seeds", study_file_);
     if (record_.done_runs == 0 || metrics_.empty()) return "";
     std::vector<std::string> headings{"arm"};
     std::vector<bool> numbers{false};
-    for (const Json& seed : seeds) {
-      headings.push_back("seed " + seed.dump());
+    for (const core::Count seed : study_.seeds) {
+      headings.push_back("seed " + std::to_string(seed));
       numbers.push_back(true);
     }
     HtmlTable table("Each run: its " + spoken(metrics_.front()) +
@@ -488,10 +456,10 @@ class StudyPage {
                         "folder of the study.",
                     headings, numbers);
     for (const Arm& arm : arms_) {
-      if (!arm.same_as.empty()) continue;
+      if (arm.same_as) continue;
       std::vector<Link> cells;
-      for (const Json& seed : seeds) {
-        const std::string path = "runs/" + arm.name + "/seed-" + seed.dump();
+      for (const core::Count seed : study_.seeds) {
+        const std::string path = "runs/" + arm.name + "/seed-" + std::to_string(seed);
         const auto at = std::ranges::find(arm.run_paths, path);
         if (at == arm.run_paths.end()) {
           cells.push_back({"-", ""});
@@ -516,9 +484,7 @@ class StudyPage {
   std::string unaccounted_section() const {
     std::map<std::string, std::vector<std::string>> arms_with;
     for (const Arm& arm : arms_) {
-      for (const std::string& what : texts(arm.plan, "unaccounted", study_file_)) {
-        arms_with[what].push_back(arm.name);
-      }
+      for (const std::string& what : arm.unaccounted) arms_with[what].push_back(arm.name);
     }
     std::string html;
     for (const auto& [what, arms] : arms_with) {
@@ -533,8 +499,8 @@ class StudyPage {
   }
 
   const StudyRecord record_;
-  const std::string &study_file_, &results_file_;
-  const Json &study_, &results_;
+  const core::StudyFacts& study_ = record_.study;
+  const core::StudyResults& results_ = record_.results;
   const std::vector<Arm>& arms_;
   const std::vector<std::string>& metrics_;
   Charts charts_;

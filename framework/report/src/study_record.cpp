@@ -11,7 +11,6 @@ namespace privgrad::report {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 constexpr std::size_t kMostColours = 7;  // the colours of charts
 
@@ -36,9 +35,9 @@ std::string spoken(std::string name) {
   return name;
 }
 
-std::string title_of_key(const Json& titles, const std::string& key) {
+std::string title_of_key(const core::Named<core::Text>& titles, const std::string& key) {
   const auto found = titles.find(key);
-  if (found != titles.end() && found->is_string()) return found->get<std::string>();
+  if (found != titles.end()) return found->second;
   if (key == "privacy.target_epsilon") return "epsilon";
   if (key == "privacy.target_delta") return "delta";
   return spoken(key.substr(key.rfind('.') + 1));
@@ -61,50 +60,41 @@ bool is_logarithmic(const std::vector<double>& values) {
 
 StudyRecord::StudyRecord(const fs::path& directory)
     : study_file((directory / "study.json").string()),
-      results_file((directory / "results.json").string()),
-      study(read_object(directory / "study.json")),
-      results(fs::exists(directory / "results.json") ? read_object(directory / "results.json")
-                                                     : Json::object()),
-      has_results(fs::exists(directory / "results.json")) {
+      study_json(read_object(study_file)),
+      study(core::facts_in<core::StudyFacts>(study_json, study_file)),
+      has_results(fs::exists(directory / "results.json")),
+      results(has_results ? read_facts<core::StudyResults>(directory / "results.json")
+                          : core::StudyResults{}) {
   if (fs::exists(directory / "privgrad.lock"))
     lock = read_text(directory / "privgrad.lock", std::size_t{1} << 20);
-  for (const Json& metric : objects(study, "metrics", study_file)) {
-    if (const auto known = text(metric, "name", study_file)) metrics.push_back(*known);
-  }
+  for (const core::MetricFacts& metric : study.metrics) metrics.push_back(metric.name);
   read_arms(directory);
   choose_colours();
 }
 
 void StudyRecord::read_arms(const fs::path& directory) {
-  for (const Json& entry : objects(study, "arms", study_file)) {
-    const auto arm_name = text(entry, "name", study_file);
-    if (!arm_name || !is_plain_name(*arm_name))
+  for (const core::PlannedArmFacts& planned : study.arms) {
+    if (!is_plain_name(planned.name))
       throw IoError(study_file + ": an arm has no name that can be that of its folder");
-    arms.push_back({.name = *arm_name,
-                    .variant = text(entry, "variant", study_file).value_or(*arm_name),
-                    .plan = entry,
-                    .same_as = text(entry, "same_as", study_file).value_or(""),
-                    .run_paths = {},
-                    .runs = {},
-                    .is_reference = entry.value("reference", Json()) == true});
+    arms.push_back({planned});
+    if (planned.variant.empty()) arms.back().variant = planned.name;
     read_runs(directory, arms.back());
   }
   if (arms.empty()) throw IoError(study_file + ": names no arms");
 }
 
 void StudyRecord::read_runs(const fs::path& directory, Arm& arm) {
-  for (const Json& seed : list(study, "seeds", study_file)) {
-    if (!seed.is_number_integer()) throw IoError(study_file + ": a seed is not a whole number");
-    if (!arm.same_as.empty()) continue;
+  if (arm.same_as) return;
+  for (const core::Count seed : study.seeds) {
     ++planned_runs;
-    const std::string path = "runs/" + arm.name + "/seed-" + seed.dump();
+    const std::string path = "runs/" + arm.name + "/seed-" + std::to_string(seed);
     const fs::path run = directory / path;
     // A run without a summary is unfinished.
     if (!is_run(run) || !fs::exists(run / "summary.json")) continue;
     arm.runs.push_back(read_run(run));
     arm.run_paths.push_back(path);
     for (const std::string& what : arm.runs.back().problems)
-      problems.push_back(arm.name + ", seed " + seed.dump() + ": " + what);
+      problems.push_back(arm.name + ", seed " + std::to_string(seed) + ": " + what);
     ++done_runs;
   }
 }
@@ -116,108 +106,84 @@ void StudyRecord::choose_colours() {
   const auto factor = std::ranges::find_if(
       all, [](const Factor& one) { return one.labels.size() <= kMostColours; });
   const bool is_grid = factor != all.end() && all.size() > 1;
-  const std::vector<std::string> levels =
-      texts(members(study, "levels", study_file), "labels", study_file);
+  const core::Texts levels = study.levels.value_or(core::AxisFacts()).labels;
   std::map<std::string, std::size_t> known;
   std::map<std::size_t, std::size_t> sharing;
   for (Arm& arm : arms) {
     if (!known.contains(arm.variant)) {
       std::size_t colour = known.size();
       if (is_grid) {
-        const auto label =
-            text(members(arm.plan, "labels", study_file), factor->key.c_str(), study_file);
-        const auto place = std::ranges::find(factor->labels, label);
+        const auto label = arm.labels.find(factor->key);
+        const auto place = label == arm.labels.end()
+                               ? factor->labels.end()
+                               : std::ranges::find(factor->labels, label->second);
         const auto value = static_cast<std::size_t>(place - factor->labels.begin());
         colour = value % kMostColours + kMostColours * sharing[value]++;
       }
       known.emplace(arm.variant, colour);
     }
     arm.colour = known.at(arm.variant);
-    const auto level = std::ranges::find(levels, level_of(arm));
+    const auto level = std::ranges::find(levels, arm.level.value_or(""));
     arm.of_level = arm.colour;
     if (level != levels.end())
       arm.of_level += kMostColours * static_cast<std::size_t>(level - levels.begin());
   }
 }
 
-std::string StudyRecord::name() const { return text(study, "name", study_file).value_or("study"); }
-
-std::string StudyRecord::baseline() const {
-  return text(study, "baseline", study_file).value_or("");
-}
-
-bool StudyRecord::has_levels() const {
-  return study.contains("levels") && !study.at("levels").is_null();
-}
-
-std::string StudyRecord::level_of(const Arm& arm) const {
-  return text(arm.plan, "level", study_file).value_or("");
-}
-
 std::string StudyRecord::baseline_words() const {
-  return baseline() + (has_levels() ? ", at the same level" : "");
+  return study.baseline + (has_levels() ? ", at the same level" : "");
 }
 
-const Json& StudyRecord::result_of(const std::string& arm) const {
-  static const Json none = Json::object();
-  for (const Json& entry : objects(results, "arms", results_file)) {
-    if (text(entry, "name", results_file) == arm) return entry;
-  }
-  return none;
+template <class T>
+const T& StudyRecord::result_of(const Arm& arm, core::Named<T> core::ArmResults::*group,
+                                const std::string& metric) const {
+  static const T none;
+  const auto own = std::ranges::find(results.arms, arm.name, &core::ArmResults::name);
+  if (own == results.arms.end()) return none;
+  const auto found = ((*own).*group).find(metric);
+  return found == ((*own).*group).end() ? none : found->second;
 }
 
-const Json& StudyRecord::metric_of(const std::string& arm, const char* group,
-                                   const std::string& metric) const {
-  return members(members(result_of(arm), group, results_file), metric.c_str(), results_file);
+const core::MeanFacts& StudyRecord::mean_of(const Arm& arm, const std::string& metric) const {
+  return result_of(arm, &core::ArmResults::metrics, metric);
 }
 
-std::optional<double> StudyRecord::mean_of(const std::string& arm,
-                                           const std::string& metric) const {
-  return number(metric_of(arm, "metrics", metric), "mean", results_file);
-}
-
-std::optional<std::pair<double, double>> StudyRecord::ends(const Json& entry) const {
-  const Json& ci = list(entry, "ci95", results_file);
-  if (ci.size() != 2 || !ci[0].is_number() || !ci[1].is_number()) return std::nullopt;
-  return std::pair{ci[0].get<double>(), ci[1].get<double>()};
+const core::DifferenceFacts& StudyRecord::difference_of(const Arm& arm,
+                                                        const std::string& metric) const {
+  return result_of(arm, &core::ArmResults::versus_baseline, metric);
 }
 
 bool StudyRecord::better_is_higher(const std::string& metric) const {
-  for (const Json& known : list(study, "metrics", study_file)) {
-    if (text(known, "name", study_file) == metric)
-      return text(known, "better", study_file) != "lower";
-  }
-  return true;
+  const auto known = std::ranges::find(study.metrics, metric, &core::MetricFacts::name);
+  return known == study.metrics.end() || known->better != "lower";
 }
 
 std::vector<Factor> StudyRecord::factors() const {
   std::vector<Factor> all;
-  for (const Json& entry : objects(study, "axes", study_file)) {
-    const std::vector<std::string> keys = texts(entry, "keys", study_file);
-    Factor factor{.key = keys.empty() ? "" : keys.front(),
-                  .labels = texts(entry, "labels", study_file)};
-    if (factor.labels.size() > 1) all.push_back(std::move(factor));
+  for (const core::AxisFacts& axis : study.axes) {
+    if (axis.labels.size() > 1)
+      all.push_back({.key = axis.keys.empty() ? "" : axis.keys.front(), .labels = axis.labels});
   }
   return all;
 }
 
 std::string StudyRecord::title_of(const std::string& key) const {
-  return title_of_key(members(study, "titles", study_file), key);
+  return title_of_key(study.titles, key);
 }
 
 std::vector<const Arm*> StudyRecord::curves() const {
-  const std::vector<std::string> asked = texts(study, "curves", study_file);
+  const core::Texts& asked = study.curves;
   std::vector<const Arm*> shown, others;
   for (const Arm& arm : arms) {
-    if (!arm.same_as.empty()) continue;
-    const bool is_kept = is_baseline(arm) || arm.is_reference ||
+    if (arm.same_as) continue;
+    const bool is_kept = is_baseline(arm) || arm.is_reference() ||
                          std::ranges::find(asked, arm.variant) != asked.end();
     (is_kept && shown.size() < kMostCurves ? shown : others).push_back(&arm);
   }
   if (!metrics.empty()) {
     const bool higher = better_is_higher(metrics.front());
     const auto badness = [&](const Arm* arm) {
-      const auto mean = mean_of(arm->name, metrics.front());
+      const auto& mean = mean_of(*arm, metrics.front()).mean;
       return mean ? (higher ? -*mean : *mean) : std::numeric_limits<double>::infinity();
     };
     if (shown.size() + others.size() > kMostCurves)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "chart.hpp"
+#include "privgrad/record/study_facts.hpp"
 #include "privgrad/statistics/paired_statistics.hpp"
 #include "record.hpp"
 
@@ -20,16 +21,11 @@ namespace privgrad::report {
 inline constexpr std::size_t kMostCurves = 8;
 
 /// An arm of a study, with the records of its runs.
-struct Arm {
-  std::string name;
-  std::string variant;  ///< The variant's name, the same at each level.
-  nlohmann::json plan;  ///< Its entry in study.json.
-  std::string same_as;  ///< The arm whose runs this arm shares; "" if it has its own.
-  std::vector<std::string> run_paths;  ///< One per run, below the study's directory, with '/'.
-  std::vector<RunRecord> runs;         ///< The finished runs.
-  std::size_t colour = 0;              ///< The arm's colour in all charts of the page.
-  std::size_t of_level = 0;            ///< Colour and dashes in charts that show each level.
-  bool is_reference = false;           ///< The arm has no privacy, and is not compared.
+struct Arm : core::PlannedArmFacts {
+  std::vector<std::string> run_paths{};  ///< One per run, below the study's directory, with '/'.
+  std::vector<RunRecord> runs{};         ///< The finished runs.
+  std::size_t colour = 0;                ///< The arm's colour in all charts of the page.
+  std::size_t of_level = 0;              ///< Colour and dashes in charts that show each level.
 };
 
 /// A factor that varies in a study: an axis, or the levels.
@@ -42,7 +38,7 @@ struct Factor {
 std::string spoken(std::string name);
 
 /// The name of a varying key for readers: its title in the study, or the last part of the key.
-std::string title_of_key(const nlohmann::json& titles, const std::string& key);
+std::string title_of_key(const core::Named<core::Text>& titles, const std::string& key);
 
 /// The labels as numbers; nothing if a label is not a number.
 std::optional<std::vector<double>> numbers_of(const std::vector<std::string>& labels);
@@ -55,23 +51,16 @@ class StudyRecord {
   /// \throws IoError as read_run().
   explicit StudyRecord(const std::filesystem::path& directory);
 
-  std::string name() const;
-  std::string baseline() const;
-  bool has_levels() const;
-  std::string level_of(const Arm& arm) const;
+  std::string name() const { return study.name.empty() ? "study" : study.name; }
+  bool has_levels() const { return study.levels.has_value(); }
   /// Whether the arm is a baseline; in a study with levels, each level has one.
-  bool is_baseline(const Arm& arm) const { return arm.variant == baseline(); }
+  bool is_baseline(const Arm& arm) const { return arm.variant == study.baseline; }
   std::string baseline_words() const;
 
-  /// The entry of an arm in results.json; an empty object if there is none.
-  const nlohmann::json& result_of(const std::string& arm) const;
-  /// The entry of a metric in a group of an arm's results: its metrics, or its differences to the
-  /// baseline ("versus_baseline").
-  const nlohmann::json& metric_of(const std::string& arm, const char* group,
-                                  const std::string& metric) const;
-  std::optional<double> mean_of(const std::string& arm, const std::string& metric) const;
-  /// The ends of an entry's 95 % interval.
-  std::optional<std::pair<double, double>> ends(const nlohmann::json& entry) const;
+  /// Return the results of an arm in a metric: its mean, or its difference to the baseline; empty
+  /// if there are none.
+  const core::MeanFacts& mean_of(const Arm& arm, const std::string& metric) const;
+  const core::DifferenceFacts& difference_of(const Arm& arm, const std::string& metric) const;
   bool better_is_higher(const std::string& metric) const;
 
   /// Axes with at least two values, without the levels.
@@ -82,9 +71,11 @@ class StudyRecord {
   /// the references, the arms that the study names, and the best arms.
   std::vector<const Arm*> curves() const;
 
-  const std::string study_file, results_file;
-  const nlohmann::json study, results;
+  const std::string study_file;
+  const nlohmann::json study_json;
+  const core::StudyFacts study;
   const bool has_results;
+  const core::StudyResults results;  ///< Empty if there are none yet.
   std::string lock;
   std::vector<Arm> arms;
   std::vector<std::string> metrics;
@@ -95,6 +86,9 @@ class StudyRecord {
   void read_arms(const std::filesystem::path& directory);
   void read_runs(const std::filesystem::path& directory, Arm& arm);
   void choose_colours();
+  template <class T>
+  const T& result_of(const Arm& arm, core::Named<T> core::ArmResults::*group,
+                     const std::string& metric) const;
 };
 
 /// The mean over an arm's seeds, with Student's 95 % interval, at each x where all seeds were
@@ -110,7 +104,8 @@ Series curve(const Arm& arm, const auto& value, const auto& where) {
     }
   }
   std::erase_if(at, [&](const auto& entry) { return entry.second.size() != arm.runs.size(); });
-  Series series{.name = arm.name, .points = {}, .dashed = arm.is_reference, .colour = arm.of_level};
+  Series series{
+      .name = arm.name, .points = {}, .dashed = arm.is_reference(), .colour = arm.of_level};
   const std::size_t every = at.size() / kMostPointsOfAnArm + 1;
   std::size_t i = 0;
   for (const auto& [x, values] : at) {

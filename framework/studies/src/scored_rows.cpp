@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <string_view>
@@ -16,8 +15,6 @@
 
 namespace privgrad::core {
 namespace {
-
-using Json = nlohmann::json;
 
 /// The keys of `data` that select rows, or apply to rows after reading. Any other key may change
 /// the numbers that are read from a row.
@@ -76,7 +73,7 @@ bool read_alike(const Manifest& one, const Manifest& other) {
 
 ScoredRows scored_rows(const StudyPlan& search, const StudyPlan& comparison) {
   const bool of_test = search.study->metrics.front().name.starts_with("test_");
-  ScoredRows most{.split = of_test ? "test" : "training"};
+  ScoredRows most{.split = of_test ? "test" : "training", .read_alike = true};
   std::set<std::pair<std::string, std::string>> seen;
   for (const PlannedArm& arm : comparison.arms) {
     const PlannedArm& searched =
@@ -96,13 +93,6 @@ ScoredRows scored_rows(const StudyPlan& search, const StudyPlan& comparison) {
   }
   return most;
 }
-
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ScoredRows, split, rows, also_trained_on, also_tested_on,
-                                   training_in_common, data_sets, read_alike)
-
-Json to_json(const ScoredRows& rows) { return rows; }
-
-ScoredRows scored_rows_from(const Json& rows) { return rows.get<ScoredRows>(); }
 
 std::string trained_on_different_rows(const StudyPlan& plan, const StudyRuns& runs) {
   constexpr std::array<std::string_view, 1> kAfterReading{"transforms"};

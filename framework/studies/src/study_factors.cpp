@@ -1,7 +1,6 @@
 #include "privgrad/studies/study_factors.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -11,7 +10,6 @@
 namespace privgrad::core {
 namespace {
 
-using Json = nlohmann::json;
 using Values = std::vector<double>;  // a value for each seed
 
 std::optional<std::vector<std::size_t>> place_of(const Arm& arm, const std::vector<Axis>& factors) {
@@ -83,29 +81,25 @@ Values combined(const Values& a, const Values& b, double sign) {
   return sum;
 }
 
-Json main_json(const Axis& factor, const Margins& margins, std::size_t looks) {
-  Json values = Json::array();
+MainEffect main_effect(const Axis& factor, const Margins& margins, std::size_t looks) {
+  MainEffect effect{.factor = factor.keys.front(), .combinations = margins.combinations};
   std::vector<Values> contrasts;
   for (std::size_t i = 0; i < margins.means.size(); ++i) {
     const SampleSummary summary = summarize(margins.means[i], looks * margins.means.size());
-    values.push_back({{"label", factor.values[i].label},
-                      {"mean", summary.mean},
-                      {"ci95", summary.ci95 ? Json(*summary.ci95) : Json()}});
+    effect.values.push_back({factor.values[i].label, summary.mean, summary.ci95});
     if (i > 0) contrasts.push_back(combined(margins.means[i], margins.means[0], -1.0));
   }
-  const auto p = joint_p(contrasts, looks);
-  return {{"factor", factor.keys.front()},
-          {"combinations", margins.combinations},
-          {"values", std::move(values)},
-          {"p", p ? Json(*p) : Json()}};
+  effect.p = joint_p(contrasts, looks);
+  return effect;
 }
 
-Json pair_json(const Axis& a, const Axis& b, const Margins& margins, std::size_t looks) {
+Interaction interaction(const Axis& a, const Axis& b, const Margins& margins, std::size_t looks) {
   const std::size_t rows = a.values.size(), columns = b.values.size();
-  Json means = Json::array();
+  Interaction pair{.factors = {a.keys.front(), b.keys.front()},
+                   .combinations = margins.combinations};
   std::vector<Values> contrasts;
   for (std::size_t i = 0; i < rows && !margins.means.empty(); ++i) {
-    Json row = Json::array();
+    auto& row = pair.means.emplace_back();
     for (std::size_t j = 0; j < columns; ++j) {
       const auto cell = [&](std::size_t r, std::size_t c) -> const Values& {
         return margins.means[r * columns + c];
@@ -115,26 +109,19 @@ Json pair_json(const Axis& a, const Axis& b, const Margins& margins, std::size_t
       contrasts.push_back(combined(combined(cell(i, j), cell(i, 0), -1.0),
                                    combined(cell(0, j), cell(0, 0), -1.0), -1.0));
     }
-    means.push_back(std::move(row));
   }
-  const auto p = joint_p(contrasts, looks);
-  return {{"factors", {a.keys.front(), b.keys.front()}},
-          {"combinations", margins.combinations},
-          {"means", std::move(means)},
-          {"p", p ? Json(*p) : Json()}};
+  pair.p = joint_p(contrasts, looks);
+  return pair;
 }
 
-void add_holm(Json& main, Json& pairs) {
-  std::vector<Json*> tests;
-  for (Json* list : {&main, &pairs})
-    for (Json& one : *list) tests.push_back(&one);
+void add_holm(FactorFacts& facts) {
   std::vector<std::optional<double>> p;
-  for (const Json* test : tests)
-    p.push_back(test->at("p").is_null() ? std::nullopt
-                                        : std::optional(test->at("p").get<double>()));
+  for (const MainEffect& one : facts.main) p.push_back(one.p);
+  for (const Interaction& one : facts.interactions) p.push_back(one.p);
   const auto adjusted = holm(p);
-  for (std::size_t i = 0; i < tests.size(); ++i)
-    (*tests[i])["p_holm"] = adjusted[i] ? Json(*adjusted[i]) : Json();
+  auto next = adjusted.begin();
+  for (MainEffect& one : facts.main) one.p_holm = *next++;
+  for (Interaction& one : facts.interactions) one.p_holm = *next++;
 }
 
 }  // namespace
@@ -151,17 +138,18 @@ FactorGrid grid_of(const StudyPlan& plan, const StudyRuns& runs, const std::stri
   return grid;
 }
 
-nlohmann::json factors_json(const FactorGrid& grid, std::size_t looks) {
+Nullable<FactorFacts> factor_facts(const FactorGrid& grid, std::size_t looks) {
   const std::size_t count = grid.factors.size();
-  if (count < 2) return nullptr;
-  Json main = Json::array(), pairs = Json::array();
+  if (count < 2) return {};
+  FactorFacts facts;
   for (std::size_t a = 0; a < count; ++a) {
-    main.push_back(main_json(grid.factors[a], margins_of(grid, {a}), looks));
+    facts.main.push_back(main_effect(grid.factors[a], margins_of(grid, {a}), looks));
     for (std::size_t b = a + 1; b < count; ++b)
-      pairs.push_back(pair_json(grid.factors[a], grid.factors[b], margins_of(grid, {a, b}), looks));
+      facts.interactions.push_back(
+          interaction(grid.factors[a], grid.factors[b], margins_of(grid, {a, b}), looks));
   }
-  add_holm(main, pairs);
-  return {{"main", std::move(main)}, {"interactions", std::move(pairs)}};
+  add_holm(facts);
+  return facts;
 }
 
 }  // namespace privgrad::core

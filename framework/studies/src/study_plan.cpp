@@ -13,15 +13,13 @@
 #include "privgrad/manifest/yaml.hpp"
 #include "privgrad/names.hpp"
 #include "privgrad/plan/remarks.hpp"
+#include "privgrad/record/facts.hpp"
 #include "privgrad/statement/plan_json.hpp"
 #include "privgrad/studies/study_search.hpp"
-#include "privgrad/trust/event_json.hpp"
 #include "study_labels.hpp"
 
 namespace privgrad::core {
 namespace {
-
-using Json = nlohmann::json;
 
 std::string version() {
   return PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
@@ -248,34 +246,21 @@ void check_metrics(const Plan& plan, const Study& study) {
 
 // ---- study.json
 
-Json rule_json(const SeedRule& rule) {
-  return {{"until", rule.widths}, {"at_least", rule.at_least}, {"at_most", rule.at_most}};
-}
-
-Json arm_json(const Study& study, const PlannedArm& planned) {
-  const Plan& plan = planned.plan;
-  Json set = Json::object();
-  for (const ManifestChange& change : planned.arm->changes) {
-    set[change.key] = value_to_json(change.value);
-  }
+PlannedArmFacts planned_facts(const StudyPlan& all, std::size_t index) {
+  const Plan& plan = all.arms[index].plan;
   const auto [least, most] = std::ranges::minmax_element(plan.noise_multiplier);
-  return {{"name", planned.arm->name},
-          {"variant", planned.arm->variant},
-          {"level", study.levels ? Json(study.levels->values[planned.arm->level].label) : Json()},
-          {"labels", planned.arm->labels},
-          {"set", std::move(set)},
-          {"steps", plan.steps()},
-          {"epsilon", json_number(plan.epsilon().value)},
-          {"delta", plan.manifest->target_delta},
-          {"adjacency", to_text(plan.manifest->adjacency)},
-          {"accountant", plan.accountants.front().name},
-          {"bound", to_text(plan.epsilon().bound)},
-          {"rescaled", plan.noise_is_rescaled},
-          {"noise_factor", plan.noise_factor},
-          {"noise_adapts", plan.noise_adapts.has_value()},
-          {"noise_multiplier", {*least, *most}},
-          {"floating_point", floating_point_json(plan)},
-          {"unaccounted", unaccounted_names(plan)}};
+  PlannedArmFacts arm{facts_of(all, index)};
+  arm.steps = plan.steps();
+  arm.adjacency = to_text(plan.manifest->adjacency);
+  arm.accountant = plan.accountants.front().name;
+  arm.bound = to_text(plan.epsilon().bound);
+  arm.rescaled = plan.noise_is_rescaled;
+  arm.noise_factor = plan.noise_factor;
+  arm.noise_adapts = plan.noise_adapts.has_value();
+  arm.noise_multiplier = {finite(*least), finite(*most)};
+  arm.floating_point = floating_point_json(plan);
+  arm.unaccounted = unaccounted_names(plan);
+  return arm;
 }
 
 /// The keys of `privacy` that affect only the proofs about a model, not the model.
@@ -296,13 +281,12 @@ Value trained_by(const Manifest& manifest) {
   return trained;
 }
 
-/// The value that all private arms have in common, or null.
-template <class Get>
-Json common(const StudyPlan& plan, Get get) {
-  Json value = get(first_of_level(plan, plan.arms.front().arm->level).plan);
-  for (std::size_t a = 0; a < plan.arms.size(); ++a) {
-    if (!plan.is_reference(a) && Json(get(plan.arms[a].plan)) != value) return nullptr;
-  }
+/// The value that all private arms have in common, or nothing.
+template <class T>
+Nullable<T> common(const StudyPlan& plan, const auto& get) {
+  const std::optional<T> value = get(first_of_level(plan, plan.arms.front().arm->level).plan);
+  for (std::size_t a = 0; a < plan.arms.size(); ++a)
+    if (!plan.is_reference(a) && get(plan.arms[a].plan) != value) return std::nullopt;
   return value;
 }
 
@@ -395,10 +379,20 @@ std::string study_yaml(const Study& study, const std::vector<std::string>& overr
   throw ConfigError(study.file.string() + ": with its base it is longer than a study file may be");
 }
 
-nlohmann::json axis_json(const Axis& axis) {
-  Json labels = Json::array();
-  for (const AxisValue& value : axis.values) labels.push_back(value.label);
-  return {{"keys", axis.keys}, {"labels", std::move(labels)}};
+MetricFacts facts_of(const StudyMetric& metric) {
+  return {metric.name, metric.higher_is_better ? "higher" : "lower"};
+}
+
+Named<nlohmann::json> facts_of(const std::vector<ManifestChange>& changes) {
+  Named<nlohmann::json> set;
+  for (const ManifestChange& change : changes) set[change.key] = value_to_json(change.value);
+  return set;
+}
+
+AxisFacts facts_of(const Axis& axis) {
+  AxisFacts facts{.keys = axis.keys};
+  for (const AxisValue& value : axis.values) facts.labels.push_back(value.label);
+  return facts;
 }
 
 const PlannedArm& first_of_level(const StudyPlan& plan, std::size_t level) {
@@ -512,51 +506,54 @@ StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
   return plan;
 }
 
-nlohmann::json to_json(const StudyPlan& plan) {
+ArmFacts facts_of(const StudyPlan& plan, std::size_t index) {
+  const PlannedArm& planned = plan.arms[index];
+  ArmFacts arm{.name = planned.arm->name,
+               .variant = planned.arm->variant,
+               .labels = planned.arm->labels,
+               .set = facts_of(planned.arm->changes),
+               .epsilon = finite(planned.plan.epsilon().value),
+               .delta = planned.plan.manifest->target_delta};
+  if (plan.study->levels) arm.level = plan.study->levels->values[planned.arm->level].label;
+  if (plan.is_reference(index)) arm.reference = true;
+  if (!plan.has_own_runs(index)) arm.same_as = plan.arms[planned.runs_of].arm->name;
+  return arm;
+}
+
+StudyBase base_facts(const StudyPlan& plan) {
   const Study& study = *plan.study;
-  Json metrics = Json::array();
-  for (const StudyMetric& metric : study.metrics) {
-    metrics.push_back(
-        {{"name", metric.name}, {"better", metric.higher_is_better ? "higher" : "lower"}});
-  }
-  Json axes = Json::array();
-  for (const Axis& axis : study.axes) axes.push_back(axis_json(axis));
-  Json arms = Json::array();
-  for (std::size_t a = 0; a < plan.arms.size(); ++a) {
-    arms.push_back(arm_json(study, plan.arms[a]));
-    if (plan.is_reference(a)) arms.back()["reference"] = true;
-    if (!plan.has_own_runs(a)) arms.back()["same_as"] = plan.arms[plan.arms[a].runs_of].arm->name;
-  }
-  Json json{
-      {"study", 1},
-      {"name", study.name},
-      {"privgrad", version()},
-      {"seeds", study.seeds},
-      {"metrics", std::move(metrics)},
-      {"baseline", study.arms[study.baselines.front()].variant},
-      {"search", search_json(study)},
-      {"seed_rule", study.seed_rule ? rule_json(*study.seed_rule) : Json()},
-      {"equivalence", study.equivalence},
-      {"equal_privacy", study.equal_privacy},
-      {"training_data_is_public", study.training_data_is_public},
-      {"target_epsilon", common(plan,
-                                [](const Plan& p) {
-                                  const auto& target = p.manifest->target_epsilon;
-                                  return target && !p.manifest->noise_off ? Json(*target)
-                                                                          : Json(nullptr);
-                                })},
-      {"target_delta", common(plan, [](const Plan& p) { return p.manifest->target_delta; })},
-      {"adjacency",
-       common(plan, [](const Plan& p) { return std::string(to_text(p.manifest->adjacency)); })},
-      {"unit", to_text(PrivacyUnit::example)},
-      {"levels", study.levels ? axis_json(*study.levels) : Json()},
-      {"axes", std::move(axes)},
-      {"titles", study.titles},
-      {"arms", std::move(arms)},
-      {"stains", plan.stains},
-      {"remarks", study_remarks(plan)}};
-  if (!study.curves.empty()) json["curves"] = study.curves;
-  return json;
+  StudyBase facts{.study = 1,
+                  .name = study.name,
+                  .privgrad = std::string(version()),
+                  .baseline = study.arms[study.baselines.front()].variant,
+                  .unit = std::string(to_text(PrivacyUnit::example)),
+                  .seeds = study.seeds,
+                  .search = search_facts(study),
+                  .equivalence = study.equivalence,
+                  .equal_privacy = study.equal_privacy,
+                  .training_data_is_public = study.training_data_is_public,
+                  .titles = study.titles,
+                  .stains = plan.stains,
+                  .remarks = study_remarks(plan),
+                  .curves = study.curves};
+  for (const StudyMetric& metric : study.metrics) facts.metrics.push_back(facts_of(metric));
+  if (const auto& rule = study.seed_rule)
+    facts.seed_rule = SeedRuleFacts{rule->widths, rule->at_least, rule->at_most};
+  facts.target_epsilon = common<double>(plan, [](const Plan& p) {
+    return p.manifest->noise_off ? std::nullopt : p.manifest->target_epsilon;
+  });
+  facts.target_delta = common<double>(plan, [](const Plan& p) { return p.manifest->target_delta; });
+  facts.adjacency =
+      common<Text>(plan, [](const Plan& p) { return std::string(to_text(p.manifest->adjacency)); });
+  if (study.levels) facts.levels = facts_of(*study.levels);
+  for (const Axis& axis : study.axes) facts.axes.push_back(facts_of(axis));
+  return facts;
+}
+
+nlohmann::json to_json(const StudyPlan& plan) {
+  StudyFacts facts{base_facts(plan), {}};
+  for (std::size_t a = 0; a < plan.arms.size(); ++a) facts.arms.push_back(planned_facts(plan, a));
+  return to_json(facts);
 }
 
 }  // namespace privgrad::core

@@ -4,20 +4,17 @@
 #include <charconv>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "metric_values.hpp"
+#include "privgrad/record/facts.hpp"
 #include "privgrad/record/short_numbers.hpp"
 #include "privgrad/studies/choice_cost.hpp"
 #include "privgrad/studies/study_factors.hpp"
 #include "privgrad/studies/study_search.hpp"
-#include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::core {
 namespace {
-
-using Json = nlohmann::json;
 
 /// The metrics that every run measures, and any others that this study requests.
 std::vector<std::string> columns_of(const Study& study) {
@@ -67,14 +64,6 @@ std::optional<PairedComparison> compare(const std::vector<RunRecord>& arm,
   std::vector<double> differences;
   for (std::size_t i = 0; i < own->size(); ++i) differences.push_back((*own)[i] - (*other)[i]);
   return compare_with_zero(differences, looks);
-}
-
-Json optional_json(const std::optional<double>& value) {
-  return value ? json_number(*value) : Json(nullptr);
-}
-
-Json interval_json(const std::optional<std::array<double, 2>>& interval) {
-  return interval ? Json(*interval) : Json(nullptr);
 }
 
 /// The comparisons of all arms in one metric, with Holm's correction over them.
@@ -134,22 +123,20 @@ Family compare_all(const StudyPlan& plan, const StudyRuns& runs, const std::stri
   return family;
 }
 
-Json metric_json(const std::vector<RunRecord>& runs, const std::string& metric, std::size_t looks) {
-  Json values_json = Json::array();
+MeanFacts mean_of(const std::vector<RunRecord>& runs, const std::string& metric,
+                  std::size_t looks) {
+  MeanFacts facts;
   for (const RunRecord& run : runs) {
     const auto found = run.metrics.find(metric);
-    values_json.push_back(found == run.metrics.end() ? Json(nullptr)
-                                                     : optional_json(found->second));
+    facts.values.push_back(found == run.metrics.end() ? std::nullopt : found->second);
   }
-  const auto values = values_of(runs, metric);
-  if (!values) {
-    return {{"mean", nullptr}, {"std", nullptr}, {"ci95", nullptr}, {"values", values_json}};
+  if (const auto values = values_of(runs, metric)) {
+    const SampleSummary summary = summarize(*values, looks);
+    facts.mean = summary.mean;
+    facts.std_ = summary.std;
+    facts.ci95 = summary.ci95;
   }
-  const SampleSummary summary = summarize(*values, looks);
-  return {{"mean", summary.mean},
-          {"std", optional_json(summary.std)},
-          {"ci95", interval_json(summary.ci95)},
-          {"values", std::move(values_json)}};
+  return facts;
 }
 
 /// The effect for which the power is reported: the margin, or the observed difference.
@@ -158,26 +145,24 @@ double effect_of(const Family& family, std::size_t arm) {
                                                  : 0.0);
 }
 
-Json comparison_json(const Family& family, std::size_t arm) {
-  const auto& one = family.arms[arm];
-  Json json{{"difference", one ? Json(one->difference.mean) : Json()},
-            {"ci95", one ? interval_json(one->difference.ci95) : Json()},
-            {"p", one ? optional_json(one->p) : Json()},
-            {"p_holm", optional_json(family.p_holm[arm])},
-            {"p_sign_flip", one ? optional_json(one->p_sign_flip) : Json()},
-            {"p_sign_flip_holm", optional_json(family.p_sign_flip_holm[arm])}};
+DifferenceFacts difference_of(const Family& family, std::size_t arm) {
+  DifferenceFacts facts{.p_holm = family.p_holm[arm],
+                        .p_sign_flip_holm = family.p_sign_flip_holm[arm],
+                        .margin = family.margin};
   if (family.margin) {
-    json["margin"] = *family.margin;
-    json["p_equivalent"] = optional_json(family.p_equivalent[arm]);
-    json["p_equivalent_holm"] = optional_json(family.p_equivalent_holm[arm]);
+    facts.p_equivalent = family.p_equivalent[arm];
+    facts.p_equivalent_holm = family.p_equivalent_holm[arm];
   }
-  const double effect = effect_of(family, arm);
-  const bool has_spread = one && one->difference.std.value_or(0.0) > 0.0;
-  if (has_spread && effect != 0.0) {
-    const auto pairs = pairs_to_find(effect, *one->difference.std);
-    json["seeds_to_find"] = {{"effect", effect}, {"seeds", pairs ? Json(*pairs) : Json()}};
-  }
-  return json;
+  const auto& one = family.arms[arm];
+  if (!one) return facts;
+  facts.difference = one->difference.mean;
+  facts.ci95 = one->difference.ci95;
+  facts.p = one->p;
+  facts.p_sign_flip = one->p_sign_flip;
+  const double effect = effect_of(family, arm), spread = one->difference.std.value_or(0.0);
+  if (spread > 0.0 && effect != 0.0)
+    facts.seeds_to_find = SeedsToFind{effect, pairs_to_find(effect, spread)};
+  return facts;
 }
 
 bool is_precise(const StudyPlan& plan, const StudyRuns& runs) {
@@ -342,21 +327,14 @@ std::string epsilon_text(const ChoiceCost& cost) {
          number_text(std::ceil(cost.epsilon->value * 1e4) / 1e4, std::chars_format::fixed, 4);
 }
 
-Json random_json(const char* name, double expected, double delta, const ChoiceCost& cost,
-                 const char* theorem) {
-  return {{"distribution", name},
-          {"expected_runs", expected},
-          {"epsilon", cost.epsilon ? json_number(cost.epsilon->value) : Json(nullptr)},
-          {"why", cost.why},
-          {"delta", delta},
-          {"accountant", cost.accountant.empty() ? Json(nullptr) : Json(cost.accountant)},
-          {"theorem", theorem}};
+Nullable<double> epsilon_of(const ChoiceCost& cost) {
+  return cost.epsilon ? finite(cost.epsilon->value) : std::nullopt;
 }
 
 /// Adds the cost of choosing to `choice`.
 /// \param search  a search whose cost counts because it trained on the same rows; nullptr if there
 ///   is no such search.
-void add_costs(const StudyPlan& plan, const StudyPlan* search, Json& choice, Json& words) {
+void add_costs(const StudyPlan& plan, const StudyPlan* search, BestArmFacts& choice) {
   std::vector<CountedPlan> all;
   std::vector<const Plan*> arms;
   std::uint64_t runs = 0;
@@ -374,13 +352,12 @@ void add_costs(const StudyPlan& plan, const StudyPlan* search, Json& choice, Jso
     if (is_candidate(plan, a)) arms.push_back(&plan.arms[a].plan);
   const double delta = arms.front()->manifest->target_delta;
   const ChoiceCost grid = composed_cost(all, delta);
-  choice["fixed_grid"] = {
-      {"epsilon", grid.epsilon ? json_number(grid.epsilon->value) : Json(nullptr)},
-      {"why", grid.why},
-      {"runs", runs},
-      {"delta", delta},
-      {"accountant", arms.front()->accountants.front().name},
-      {"bound", grid.epsilon ? Json(to_text(grid.epsilon->bound)) : Json(nullptr)}};
+  choice.fixed_grid = GridCost{.epsilon = epsilon_of(grid),
+                               .why = grid.why,
+                               .accountant = arms.front()->accountants.front().name,
+                               .runs = runs,
+                               .delta = delta};
+  if (grid.epsilon) choice.fixed_grid->bound = std::string(to_text(grid.epsilon->bound));
   const auto counted = [](std::uint64_t number, const char* what) {
     return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
   };
@@ -389,6 +366,7 @@ void add_costs(const StudyPlan& plan, const StudyPlan* search, Json& choice, Jso
       counted(plan.study->seeds.size(), "seed") +
       (search == nullptr ? "" : ", and " + std::to_string(runs - compared) + " of the search") +
       ")";
+  Texts& words = choice.words;
   words.push_back(grid.epsilon ? "Choosing the best after all of these " + each +
                                      " costs their composition: " + epsilon_text(grid) +
                                      " at delta " + format_number(delta) + "."
@@ -400,9 +378,13 @@ void add_costs(const StudyPlan& plan, const StudyPlan* search, Json& choice, Jso
   const ChoiceCost geometric = random_number_cost(arms, 1.0, expected, delta);
   const ChoiceCost poisson =
       random_number_cost(arms, RepeatAndSelectEvent::kPoisson, expected, delta);
-  choice["random_number"] = {
-      random_json("geometric", expected, delta, geometric, "Liu and Talwar 2019"),
-      random_json("poisson", expected, delta, poisson, "Papernot and Steinke 2022")};
+  const auto add = [&](Text name, const ChoiceCost& cost, Text theorem) {
+    choice.random_number.push_back(
+        {std::move(name), cost.why, std::move(theorem), expected, delta, epsilon_of(cost), {}});
+    if (!cost.accountant.empty()) choice.random_number.back().accountant = cost.accountant;
+  };
+  add("geometric", geometric, "Liu and Talwar 2019");
+  add("poisson", poisson, "Papernot and Steinke 2022");
   if (!geometric.epsilon && !poisson.epsilon) return;
   words.push_back(
       "Releasing only the best of a random number of runs, each of an arm drawn at random, with " +
@@ -418,7 +400,7 @@ const StudyPlan* search_that_counts(const StudyPlan& plan) {
   return rows && rows->are_others() ? nullptr : plan.search.get();
 }
 
-Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
+BestArmFacts best_facts(const StudyPlan& plan, const StudyRuns& runs) {
   const Study& study = *plan.study;
   std::size_t candidates = 0, references = 0;
   for (std::size_t a = 0; a < plan.arms.size(); ++a) {
@@ -435,30 +417,26 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
     is_public = score_is_public(*search, score);
     if (!is_public) metric = score.name;
   }
-  Json choice{{"best", best ? Json(plan.arms[*best].arm->name) : Json(nullptr)},
-              {"metric", study.metrics.front().name},
-              {"score", is_public ? "public" : "private"},
-              {"training_data_is_public", study.training_data_is_public},
-              {"candidates", candidates},
-              {"fixed_grid", nullptr},
-              {"random_number", Json::array()}};
+  BestArmFacts choice{.metric = study.metrics.front().name,
+                      .score = is_public ? "public" : "private",
+                      .training_data_is_public = study.training_data_is_public,
+                      .candidates = candidates};
   if (study.levels) {
-    choice["best"] = nullptr;
-    choice["words"] = {
-        "Arms are compared only within a level; no best arm is chosen across levels."};
+    choice.words = {"Arms are compared only within a level; no best arm is chosen across levels."};
     return choice;
   }
+  if (best) choice.best = plan.arms[*best].arm->name;
   if (candidates == 1 && search == nullptr) {
-    choice["words"] = {"There is one arm, so nothing was chosen."};
+    choice.words = {"There is one arm, so nothing was chosen."};
     return choice;
   }
   if (study.training_data_is_public) {
-    choice["words"] = {
+    choice.words = {
         "The study declares its training data public: choosing an arm by it costs the private data "
         "of a later run nothing."};
     return choice;
   }
-  Json words = Json::array();
+  Texts& words = choice.words;
   if (references > 0)
     words.push_back(
         "Arms without privacy are not candidates; their results disclose private rows that nothing "
@@ -466,7 +444,7 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
   words.push_back(
       "An arm's epsilon is that of one run. Choosing among arms that were trained on private data "
       "costs more, also where the score is public.");
-  add_costs(plan, search, choice, words);
+  add_costs(plan, search, choice);
   words.push_back(
       is_public ? "The score (" + metric +
                       ") is measured on examples that are declared public, so measuring it adds "
@@ -479,7 +457,6 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
       "The figures are for runs with fresh, secret noise. The runs of this study have known seeds "
       "and share their noise across arms, so that they can be compared; they are research, not for "
       "release.");
-  choice["words"] = std::move(words);
   return choice;
 }
 
@@ -547,47 +524,31 @@ std::optional<std::size_t> next_seeds(const StudyPlan& plan, const StudyRuns& ru
 
 nlohmann::json results_json(const StudyPlan& plan, const StudyRuns& runs) {
   const Study& study = *plan.study;
-  Json json = to_json(plan);
-  const Json planned = std::move(json["arms"]);
+  StudyResults results{base_facts(plan),       {}, {}, search_words(study), {},
+                       best_facts(plan, runs), {}};
   std::map<std::string, Family> families;
   for (const StudyMetric& metric : study.metrics) {
     families[metric.name] = compare_all(plan, runs, metric.name);
+    results.factors[metric.name] = factor_facts(grid_of(plan, runs, metric.name), looks_of(study));
   }
-  Json arms = Json::array();
-  Json words = Json::array();
   for (std::size_t a = 0; a < runs.size(); ++a) {
-    Json arm{{"name", planned[a].at("name")},       {"variant", planned[a].at("variant")},
-             {"level", planned[a].at("level")},     {"set", planned[a].at("set")},
-             {"labels", planned[a].at("labels")},   {"runs", runs[a].size()},
-             {"epsilon", planned[a].at("epsilon")}, {"delta", planned[a].at("delta")},
-             {"statuses", Json::object()},          {"steps", Json::array()},
-             {"metrics", Json::object()},           {"versus_baseline", Json::object()}};
-    for (const char* kind : {"reference", "same_as"})
-      if (planned[a].contains(kind)) arm[kind] = planned[a].at(kind);
+    ArmResults arm{facts_of(plan, a), runs[a].size(), {}, {}, {}, {}};
     for (const RunRecord& run : runs[a]) {
-      arm["steps"].push_back(run.steps);
-      Json& count = arm["statuses"][run.status];
-      count = count.is_null() ? 1 : count.get<int>() + 1;
+      arm.steps.push_back(run.steps);
+      ++arm.statuses[run.status];
     }
     for (const StudyMetric& metric : study.metrics) {
-      arm["metrics"][metric.name] = metric_json(runs[a], metric.name, looks_of(study));
+      arm.metrics[metric.name] = mean_of(runs[a], metric.name, looks_of(study));
       if (a == baseline_at(plan, a) || plan.is_reference(a)) continue;
       const Family& family = families.at(metric.name);
-      arm["versus_baseline"][metric.name] = comparison_json(family, a);
-      if (plan.has_own_runs(a)) words.push_back(sentence(plan, metric, family, a, runs));
+      arm.versus_baseline[metric.name] = difference_of(family, a);
+      if (plan.has_own_runs(a)) results.words.push_back(sentence(plan, metric, family, a, runs));
     }
-    arms.push_back(std::move(arm));
+    results.arms.push_back(std::move(arm));
   }
-  json["arms"] = std::move(arms);
-  json["words"] = std::move(words);
-  json["factors"] = Json::object();
-  for (const StudyMetric& metric : study.metrics)
-    json["factors"][metric.name] = factors_json(grid_of(plan, runs, metric.name), looks_of(study));
-  json["search_words"] = search_words(study);
-  if (const std::string rule = rule_text(plan, runs); !rule.empty())
-    json["search_words"].push_back(rule);
-  json["choice"] = choice_json(plan, runs);
-  return json;
+  if (std::string rule = rule_text(plan, runs); !rule.empty())
+    results.search_words.push_back(std::move(rule));
+  return to_json(results);
 }
 
 }  // namespace privgrad::core

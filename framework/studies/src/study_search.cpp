@@ -3,21 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
-#include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/record/short_numbers.hpp"
 #include "privgrad/studies/choice_cost.hpp"
 #include "privgrad/studies/scored_rows.hpp"
-#include "privgrad/trust/event_json.hpp"
 #include "study_labels.hpp"
 
 namespace privgrad::core {
 namespace {
-
-using Json = nlohmann::json;
 
 /// A point of the search grid.
 struct Candidate {
@@ -101,15 +96,9 @@ std::vector<std::string> keys_at_edge(const std::vector<Axis>& axes, const Arm& 
   return keys;
 }
 
-Json set_json(const std::vector<ManifestChange>& changes) {
-  Json set = Json::object();
-  for (const ManifestChange& change : changes) set[change.key] = value_to_json(change.value);
-  return set;
-}
-
-Json axes_json(const std::vector<Axis>& axes) {
-  Json all = Json::array();
-  for (const Axis& axis : axes) all.push_back(axis_json(axis));
+std::vector<AxisFacts> facts_of_all(const std::vector<Axis>& axes) {
+  std::vector<AxisFacts> all;
+  for (const Axis& axis : axes) all.push_back(facts_of(axis));
   return all;
 }
 
@@ -228,32 +217,27 @@ Study with_first_candidates(const Study& study) {
   return made;
 }
 
-nlohmann::json search_json(const Study& study) {
-  if (!study.search) return nullptr;
+Nullable<SearchFacts> search_facts(const Study& study) {
+  if (!study.search) return {};
   const StudySearch& search = *study.search;
-  Json of_variant = Json::object();
-  for (const auto& [variant, axes] : search.of_variant) of_variant[variant] = axes_json(axes);
-  Json choices = Json::array();
+  SearchFacts facts{.over = facts_of_all(search.over),
+                    .seeds = search.seeds,
+                    .set = facts_of(search.sets),
+                    .score = facts_of(search.score),
+                    .rows = study.scored_rows};
+  for (const auto& [variant, axes] : search.of_variant) facts.arms[variant] = facts_of_all(axes);
   for (std::size_t a = 0; a < study.choices.size(); ++a) {
     const Choice& choice = study.choices[a];
-    choices.push_back({{"arm", study.arms[a].name},
-                       {"candidate", choice.candidate},
-                       {"set", set_json(choice.set)},
-                       {"score", choice.score},
-                       {"at_edge", choice.at_edge},
-                       {"runs", choice.runs},
-                       {"epsilon", choice.epsilon ? json_number(*choice.epsilon) : Json()},
-                       {"why", choice.why}});
+    facts.choices.push_back({.arm = study.arms[a].name,
+                             .candidate = choice.candidate,
+                             .why = choice.why,
+                             .set = facts_of(choice.set),
+                             .score = choice.score,
+                             .at_edge = choice.at_edge,
+                             .runs = choice.runs,
+                             .epsilon = choice.epsilon});
   }
-  return {{"over", axes_json(search.over)},
-          {"arms", std::move(of_variant)},
-          {"seeds", search.seeds},
-          {"set", set_json(search.sets)},
-          {"score",
-           {{"name", search.score.name},
-            {"better", search.score.higher_is_better ? "higher" : "lower"}}},
-          {"rows", study.scored_rows ? to_json(*study.scored_rows) : Json()},
-          {"choices", std::move(choices)}};
+  return facts;
 }
 
 namespace {

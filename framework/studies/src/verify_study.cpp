@@ -11,6 +11,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/yaml.hpp"
 #include "privgrad/plan/public_facts.hpp"
+#include "privgrad/record/facts.hpp"
 #include "privgrad/statement/plan_json.hpp"
 #include "privgrad/studies/scored_rows.hpp"
 #include "privgrad/studies/study_directory.hpp"
@@ -341,8 +342,8 @@ class StudyVerifier {
   /// `read_alike` says whether the search and the comparison read rows in the same way.
   void check_scored_rows() {
     Study& study = *plan_.study;
-    const Json& search = json_.at("search");
-    study.scored_rows = scored_rows_from(search.at("rows"));
+    study.scored_rows = facts_in<SearchFacts>(json_.at("search"), "study.json").rows;
+    if (!study.scored_rows) throw IoError("study.json: has no search.rows");
     const ScoredRows& rows = *study.scored_rows;
     const bool of_test = study.search->score.name.starts_with("test_");
     bool is_possible = rows.split == (of_test ? "test" : "training") && rows.data_sets >= 1 &&

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "privgrad/record/statement_facts.hpp"
+#include "privgrad/record/study_facts.hpp"
 #include "support.hpp"
 
 namespace {
@@ -92,6 +92,40 @@ TEST_CASE("a fact of the wrong type is refused with its file and its name", "[fa
   CHECK(problem_with("tested", 7) == "a.json: 'tested' is not true or false");
 }
 
+namespace {
+
+struct Collections {
+  PRIVGRAD_FACTS((core::Named<Inner>, by_name), (core::Interval, pair),
+                 (std::vector<Nullable<double>>, holes), (core::Named<Nullable<Inner>>, maybe))
+};
+
+}  // namespace
+
+TEST_CASE("maps, pairs and lists with holes are written and read", "[facts]") {
+  const Json whole{{"by_name", {{"a", {{"steps", 3}}}}},
+                   {"pair", {0.5, 1.5}},
+                   {"holes", {1.0, nullptr}},
+                   {"maybe", {{"b", nullptr}, {"c", {{"steps", 4}}}}}};
+  const auto facts = core::facts_in<Collections>(whole, "a.json");
+  CHECK(facts.by_name.at("a").steps == 3);
+  CHECK(facts.holes == std::vector<Nullable<double>>{1.0, {}});
+  CHECK(!facts.maybe.at("b"));
+  CHECK(core::to_json(facts) == whole);
+
+  const auto problem = [](const char* name, const Json& value) -> std::string {
+    try {
+      core::facts_in<Collections>(Json{{name, value}}, "a.json");
+    } catch (const IoError& refused) {
+      return refused.what();
+    }
+    return "";
+  };
+  CHECK(problem("pair", {1.0}) == "a.json: 'pair' is not a list of 2");
+  CHECK(problem("pair", {1.0, "2"}) == "a.json: 'pair' holds something that is not a number");
+  CHECK(problem("by_name", {1}) == "a.json: 'by_name' is not an object");
+  CHECK(problem("by_name", {{"a", 1}}) == "a.json: 'a' is not an object");
+}
+
 TEST_CASE("missing and unknown facts leave a struct as it is", "[facts]") {
   const auto facts = core::facts_in<Outer>({{"lower", nullptr}, {"unknown", 1}}, "a.json");
   CHECK(core::to_json(facts) == core::to_json(Outer{}));
@@ -111,4 +145,26 @@ TEST_CASE("a statement that is written and read is the same", "[facts][statement
   CHECK(json["statistics"][0]["value"] == 398);
   CHECK(json["statistics"][1]["value"] == Json{201.5});
   CHECK(json["versions"]["plugins"][2].contains("tested") == false);
+}
+
+TEST_CASE("the results of every study beside the pages are read and written again whole",
+          "[facts][studies]") {
+  std::size_t studies = 0;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(kSource / "docs/experiments/studies")) {
+    if (entry.path().extension() != ".json") continue;
+    Json results = Json::parse(read_file(entry.path()));
+    if (!results.contains("choice")) continue;  // an estimate of influence
+    CAPTURE(entry.path());
+    results.erase("study_sha256");  // only in these copies
+    const Json again =
+        core::to_json(core::facts_in<core::StudyResults>(results, "results.json")).flatten();
+    // Results of earlier versions have fewer members.
+    Json kept = Json::object();
+    for (const auto& [place, value] : results.flatten().items())
+      if (again.contains(place)) kept[place] = again[place];
+    CHECK(kept == results.flatten());
+    ++studies;
+  }
+  CHECK(studies > 20);
 }

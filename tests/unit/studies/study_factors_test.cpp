@@ -1,7 +1,6 @@
 // Expected values by hand, and false positives counted over made-up studies without any effect.
 #include "privgrad/studies/study_factors.hpp"
 
-#include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
 
@@ -34,53 +33,52 @@ FactorGrid two_by_two() {
 }  // namespace
 
 TEST_CASE("marginal means are over the other factor, per seed first", "[factors]") {
-  const nlohmann::json all = factors_json(two_by_two(), 1);
-  const auto& a = all.at("main").at(0);
-  CHECK(a.at("factor") == "a");
-  CHECK(a.at("combinations") == 2);
+  const FactorFacts all = factor_facts(two_by_two(), 1).value();
+  const MainEffect& a = all.main.at(0);
+  CHECK(a.factor == "a");
+  CHECK(a.combinations == 2);
   // The means of the first value are (0 + 1) / 2 and (10 + 13) / 2, on average 6; the means of the
   // second value are 5.5 and 16.5.
-  CHECK(a.at("values").at(0).at("mean") == 6.0);
-  CHECK(a.at("values").at(1).at("mean") == 11.0);
+  CHECK(a.values.at(0).mean.value() == 6.0);
+  CHECK(a.values.at(1).mean.value() == 11.0);
   // The differences are 5 and 5, so without spread there is no test. For the other factor they are
   // 2 and 4: t = 3 with one degree of freedom.
-  CHECK(a.at("p").is_null());
-  CHECK_THAT(all.at("main").at(1).at("p").get<double>(),
+  CHECK(!a.p);
+  CHECK_THAT(all.main.at(1).p.value(),
              WithinRel(2.0 * (0.5 - std::atan(3.0) / 3.14159265358979), 1e-9));
 }
 
 TEST_CASE("an interaction is a difference of differences", "[factors]") {
-  const nlohmann::json pair = factors_json(two_by_two(), 1).at("interactions").at(0);
-  CHECK(pair.at("factors") == nlohmann::json({"a", "b"}));
-  CHECK(pair.at("means") == nlohmann::json({{5.0, 7.0}, {9.0, 13.0}}));
-  CHECK(pair.at("p").is_null());  // 2 in both seeds
+  const Interaction pair = factor_facts(two_by_two(), 1)->interactions.at(0);
+  CHECK(pair.factors == Texts{"a", "b"});
+  CHECK(pair.means == std::vector<std::vector<Nullable<double>>>{{5.0, 7.0}, {9.0, 13.0}});
+  CHECK(!pair.p);  // 2 in both seeds
 
   FactorGrid other = two_by_two();
   other.cells.at({1, 1}) = {7.0, 21.0};  // 2 and 4
-  CHECK_THAT(factors_json(other, 1).at("interactions").at(0).at("p").get<double>(),
+  CHECK_THAT(factor_facts(other, 1)->interactions.at(0).p.value(),
              WithinRel(2.0 * (0.5 - std::atan(3.0) / 3.14159265358979), 1e-9));
 }
 
 TEST_CASE("intervals of a factor are as wide as its values are many", "[factors]") {
   const auto grid = two_by_two();
   const std::vector<double> second{5.5, 16.5};  // for the first factor's second value
-  const auto interval = factors_json(grid, 1).at("main").at(0).at("values").at(1).at("ci95");
+  const auto interval = factor_facts(grid, 1)->main.at(0).values.at(1).ci95;
   const auto expected = summarize(second, 2).ci95.value();  // Bonferroni: two intervals
-  CHECK(interval.at(0) == expected[0]);
-  CHECK(interval.at(1) == expected[1]);
+  CHECK(interval.value() == expected);
 }
 
 TEST_CASE("only complete combinations are averaged", "[factors]") {
   FactorGrid grid = two_by_two();
   grid.cells.erase({1, 1});  // this run diverged
-  const nlohmann::json all = factors_json(grid, 1);
+  const FactorFacts all = factor_facts(grid, 1).value();
   // Both values of the first factor have runs only if the second factor has its first value.
-  CHECK(all.at("main").at(0).at("combinations") == 1);
-  CHECK(all.at("main").at(0).at("values").at(1).at("mean") == 9.0);
-  CHECK(all.at("interactions").at(0).at("combinations") == 0);
-  CHECK(all.at("interactions").at(0).at("p").is_null());
+  CHECK(all.main.at(0).combinations == 1);
+  CHECK(all.main.at(0).values.at(1).mean.value() == 9.0);
+  CHECK(all.interactions.at(0).combinations == 0);
+  CHECK(!all.interactions.at(0).p);
   grid.factors.pop_back();
-  CHECK(factors_json(grid, 1).is_null());
+  CHECK(!factor_facts(grid, 1));
 }
 
 TEST_CASE("of a thousand studies without an effect, at most one in twenty finds one",
@@ -103,12 +101,12 @@ TEST_CASE("of a thousand studies without an effect, at most one in twenty finds 
         }
       }
     }
-    const nlohmann::json all = factors_json(grid, 1);
+    const FactorFacts all = factor_facts(grid, 1).value();
     bool is_found = false, is_outside = false;
-    for (const char* kind : {"main", "interactions"})
-      for (const auto& one : all.at(kind)) is_found |= one.at("p_holm") < 0.05;
-    for (const auto& value : all.at("main").at(0).at("values"))
-      is_outside |= value.at("ci95").at(0) > 0.0 || value.at("ci95").at(1) < 0.0;
+    for (const MainEffect& one : all.main) is_found |= one.p_holm.value() < 0.05;
+    for (const Interaction& one : all.interactions) is_found |= one.p_holm.value() < 0.05;
+    for (const FactorValue& value : all.main.at(0).values)
+      is_outside |= value.ci95->front() > 0.0 || value.ci95->back() < 0.0;
     wrong += is_found;
     outside += is_outside;
   }

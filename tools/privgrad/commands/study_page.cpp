@@ -2,33 +2,30 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "arguments.hpp"
 #include "output.hpp"
+#include "privgrad/record/facts.hpp"
 #include "study_progress.hpp"
 #include "table.hpp"
 
 namespace privgrad::tool {
 namespace {
 
-using Json = nlohmann::json;
-
-std::string number_or_dash(const Json& value, int decimals) {
-  return value.is_number() ? fixed_text(value.get<double>(), decimals) : "-";
+std::string number_or_dash(const std::optional<double>& value) {
+  return value ? fixed_text(*value, 4) : "-";
 }
 
 /// Returns the text of a p-value, rounded up so that the text never shows less than p.
-std::string p_text(const Json& p) {
-  if (!p.is_number()) return "-";
-  if (p.get<double>() < 1e-4) return "<0.0001";
-  return fixed_text(std::ceil(p.get<double>() * 1e4) / 1e4, 4);
+std::string p_text(const std::optional<double>& p) {
+  if (!p) return "-";
+  if (*p < 1e-4) return "<0.0001";
+  return fixed_text(std::ceil(*p * 1e4) / 1e4, 4);
 }
 
-std::string interval_text(const Json& interval) {
-  if (!interval.is_array()) return "-";
-  return "[" + fixed_text(interval[0].get<double>(), 4) + ", " +
-         fixed_text(interval[1].get<double>(), 4) + "]";
+std::string interval_text(const std::optional<core::Interval>& interval) {
+  if (!interval) return "-";
+  return "[" + fixed_text((*interval)[0], 4) + ", " + fixed_text((*interval)[1], 4) + "]";
 }
 
 std::string noise_text(const core::Plan& plan) {
@@ -83,36 +80,36 @@ std::string stains_text(const std::vector<std::string>& stains) {
 /// Returns a paragraph in lines of at most 100 characters.
 std::string paragraph(const std::string& text) { return wrapped(text, 0, 100) + "\n"; }
 
-std::string metric_table(const Json& results, const std::string& metric) {
+std::string metric_table(const core::StudyResults& results, const std::string& metric) {
   Table table({Align::left, Align::right, Align::right, Align::right, Align::right, Align::right,
                Align::right, Align::right, Align::right});
   table.add({metric, "mean", "std", "95 % interval", "vs baseline", "95 % interval", "p", "Holm",
              "sign flips"});
-  for (const Json& arm : results.at("arms")) {
-    const Json& own = arm.at("metrics").at(metric);
-    std::vector<std::string> cells{arm.at("name").get<std::string>(),
-                                   number_or_dash(own.at("mean"), 4),
-                                   number_or_dash(own.at("std"), 4), interval_text(own.at("ci95"))};
-    const auto versus = arm.at("versus_baseline").find(metric);
-    if (versus == arm.at("versus_baseline").end()) {
-      cells.push_back(arm.value("reference", false) ? "without privacy" : "baseline");
+  for (const core::ArmResults& arm : results.arms) {
+    const core::MeanFacts& own = arm.metrics.at(metric);
+    std::vector<std::string> cells{arm.name, number_or_dash(own.mean), number_or_dash(own.std_),
+                                   interval_text(own.ci95)};
+    const auto versus = arm.versus_baseline.find(metric);
+    if (versus == arm.versus_baseline.end()) {
+      cells.push_back(arm.is_reference() ? "without privacy" : "baseline");
     } else {
-      cells.push_back(number_or_dash(versus->at("difference"), 4));
-      cells.push_back(interval_text(versus->at("ci95")));
-      for (const char* p : {"p", "p_holm", "p_sign_flip"}) cells.push_back(p_text(versus->at(p)));
+      const core::DifferenceFacts& facts = versus->second;
+      cells.push_back(number_or_dash(facts.difference));
+      cells.push_back(interval_text(facts.ci95));
+      for (const auto& p : {facts.p, facts.p_holm, facts.p_sign_flip}) cells.push_back(p_text(p));
     }
     table.add(std::move(cells));
   }
   return table.text();
 }
 
-std::string statuses_text(const Json& results) {
+std::string statuses_text(const core::StudyResults& results) {
   std::string text;
-  for (const Json& arm : results.at("arms")) {
-    for (const auto& [status, count] : arm.at("statuses").items()) {
+  for (const core::ArmResults& arm : results.arms) {
+    for (const auto& [status, count] : arm.statuses) {
       if (status == "completed") continue;
-      text += arm.at("name").get<std::string>() + ": " + count.dump() + " of " +
-              arm.at("runs").dump() + " runs ended as " + status +
+      text += arm.name + ": " + std::to_string(count) + " of " + std::to_string(arm.runs) +
+              " runs ended as " + status +
               (status == "diverged" ? "; the arm is left out of every mean, comparison and choice"
                                     : "") +
               "\n";
@@ -171,21 +168,18 @@ std::string study_plan_page(const core::StudyPlan& plan, const std::vector<doubl
   return text;
 }
 
-std::string study_results_page(const Json& results) {
+std::string study_results_page(const nlohmann::json& json) {
+  const auto results = core::facts_in<core::StudyResults>(json, "results.json");
   std::string text = "\n";
-  for (const Json& metric : results.at("metrics")) {
-    text += metric_table(results, metric.at("name").get<std::string>()) + "\n";
-  }
+  for (const core::MetricFacts& metric : results.metrics)
+    text += metric_table(results, metric.name) + "\n";
   text += statuses_text(results);
-  for (const Json& words : results.at("search_words")) text += paragraph(words.get<std::string>());
-  text += stains_text(results.at("stains").get<std::vector<std::string>>());
-  for (const Json& remark : results.at("remarks"))
-    text += paragraph("remark: " + remark.get<std::string>());
-  for (const Json& words : results.at("words")) text += paragraph(words.get<std::string>());
+  for (const std::string& words : results.search_words) text += paragraph(words);
+  text += stains_text(results.stains);
+  for (const std::string& remark : results.remarks) text += paragraph("remark: " + remark);
+  for (const std::string& words : results.words) text += paragraph(words);
   text += "\nWhat choosing the best arm costs\n";
-  for (const Json& words : results.at("choice").at("words")) {
-    text += paragraph(words.get<std::string>());
-  }
+  for (const std::string& words : results.choice.words) text += paragraph(words);
   return text;
 }
 

@@ -36,6 +36,10 @@ nlohmann::json fact_json(const T& fact) {
   } else if constexpr (std::integral<T> || requires { fact.substr(); } ||
                        std::same_as<T, nlohmann::json>) {
     return fact;
+  } else if constexpr (requires { typename T::mapped_type; }) {
+    nlohmann::json json = nlohmann::json::object();
+    for (const auto& [name, one] : fact) json[name] = fact_json(one);
+    return json;
   } else {
     nlohmann::json list = nlohmann::json::array();
     for (const auto& one : fact) list.push_back(fact_json(one));
@@ -79,7 +83,7 @@ void read_fact(const nlohmann::json& json, const FactPlace& at, T& fact) {
     if (json.is_array() || json.is_string()) fact.template emplace<1>();
     std::visit([&](auto& one) { read_fact(json, at, one); }, fact);
   } else if constexpr (requires { fact.has_value(); }) {
-    read_fact(json, at, fact.emplace());
+    if (!json.is_null()) read_fact(json, at, fact.emplace());
   } else if constexpr (std::same_as<T, nlohmann::json>) {
     fact = json;
   } else if constexpr (std::same_as<T, bool>) {
@@ -95,6 +99,14 @@ void read_fact(const nlohmann::json& json, const FactPlace& at, T& fact) {
   } else if constexpr (requires { fact.substr(); }) {
     at.expect(json.is_string(), "text");
     fact = json.get<std::string>();
+  } else if constexpr (requires { typename T::mapped_type; }) {
+    at.expect(json.is_object(), "an object");
+    for (const auto& [name, one] : json.items()) read_fact(one, {at.source, name}, fact[name]);
+  } else if constexpr (requires { std::tuple_size<T>::value; }) {
+    at.expect(json.is_array() && json.size() == fact.size(),
+              "a list of " + std::to_string(fact.size()));
+    for (std::size_t i = 0; i < fact.size(); ++i)
+      read_fact(json[i], {at.source, at.name, true}, fact[i]);
   } else {
     at.expect(json.is_array(), "a list");
     for (const auto& one : json) read_fact(one, {at.source, at.name, true}, fact.emplace_back());

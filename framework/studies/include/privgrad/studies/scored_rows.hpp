@@ -2,7 +2,6 @@
 // and the rows of the compared arms with each other.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "privgrad/studies/study_plan.hpp"
@@ -19,11 +18,6 @@ bool read_alike(const Manifest& one, const Manifest& other);
 /// uses for training or testing. Reads the rows. Features are compared in the source's form, before
 /// transforms, and without targets, which may be numbered differently.
 ScoredRows scored_rows(const StudyPlan& search, const StudyPlan& comparison);
-
-/// The member `rows` of `search`, described in docs/studies.md.
-nlohmann::json to_json(const ScoredRows& rows);
-/// \throws nlohmann::json::exception if `rows` does not have the form that to_json() writes.
-ScoredRows scored_rows_from(const nlohmann::json& rows);
 
 std::string words_of(const ScoredRows& rows);
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "privgrad/manifest/manifest.hpp"
+#include "privgrad/record/study_facts.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::core {
@@ -76,24 +77,6 @@ struct Choice {
   std::size_t runs = 0;              ///< The number of runs of the arm's search.
   std::optional<double> epsilon;     ///< The cost of making this choice, at the arm's delta.
   std::string why;                   ///< The reason why no epsilon is proved.
-};
-
-/// The rows on which a search scored, and how many of them the comparison also uses. Rows are the
-/// same if their features have the same bytes.
-struct ScoredRows {
-  std::string split;  ///< "test" or "training".
-  std::uint64_t rows = 0, also_trained_on = 0, also_tested_on = 0;
-  /// The number of the search's training rows that the comparison also uses.
-  std::uint64_t training_in_common = 0;
-  /// The number of different data sets that the arms use; the other members are maxima over these
-  /// data sets.
-  std::uint64_t data_sets = 0;
-  /// Whether search and comparison read rows in the same way. If not, a row has different features
-  /// in each, and the numbers count only rows that happen to be equal.
-  bool read_alike = true;
-
-  /// Whether the search saw no row on which the comparison trains.
-  bool are_others() const { return read_alike && training_in_common == 0 && also_trained_on == 0; }
 };
 
 /// A study file, with its arms written out. Nothing in it has been checked against plugins yet.

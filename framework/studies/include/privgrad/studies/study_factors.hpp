@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -36,12 +35,9 @@ FactorGrid grid_of(const StudyPlan& plan, const StudyRuns& runs, const std::stri
 ///   this is one exact t test.
 /// - p_holm: after Holm's correction over all factors and pairs of the metric.
 ///
-/// \returns {"main": [{"factor", "combinations", "values": [{"label", "mean", "ci95"}], "p",
-///   "p_holm"}],
-///   "interactions": [{"factors": [A, B], "combinations", "means": [of A][of B], "p", "p_holm"}]};
-///   null for a study with fewer than two factors. A factor without a complete combination has no
-///   values.
+/// \returns nothing for a study with fewer than two factors. A factor without a complete combination
+///   has no values.
 /// \param looks  how often the runs may have been examined (looks_of()).
-nlohmann::json factors_json(const FactorGrid& grid, std::size_t looks);
+Nullable<FactorFacts> factor_facts(const FactorGrid& grid, std::size_t looks);
 
 }  // namespace privgrad::core

@@ -88,8 +88,15 @@ std::vector<std::string> stains_of(const StudyPlan& plan);
 /// as epsilon.
 std::vector<std::string> study_remarks(const StudyPlan& plan);
 
-/// An axis as {"keys": [...], "labels": [...]}.
-nlohmann::json axis_json(const Axis& axis);
+/// Return what study.json says about a part of a study.
+AxisFacts facts_of(const Axis& axis);
+MetricFacts facts_of(const StudyMetric& metric);
+Named<nlohmann::json> facts_of(const std::vector<ManifestChange>& changes);
+/// \param index  of the arm.
+ArmFacts facts_of(const StudyPlan& plan, std::size_t index);
+
+/// Returns what study.json and results.json both say, without the arms.
+StudyBase base_facts(const StudyPlan& plan);
 
 /// Returns the content of study.json, described in docs/studies.md.
 nlohmann::json to_json(const StudyPlan& plan);

@@ -1,7 +1,6 @@
 // The search for each arm's hyper-parameters, on separate seeds before a study's comparison.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "privgrad/studies/study_plan.hpp"
@@ -34,8 +33,8 @@ Study with_choices(Study study, std::vector<Choice> choices);
 /// The study with each arm set to its first candidate, for a check before the search.
 Study with_first_candidates(const Study& study);
 
-/// Returns the member `search` of study.json and results.json, described in docs/studies.md.
-nlohmann::json search_json(const Study& study);
+/// Returns the member `search` of study.json and results.json; nothing without a search.
+Nullable<SearchFacts> search_facts(const Study& study);
 
 /// The search in sentences, for pages; empty without a search.
 std::vector<std::string> search_words(const Study& study);
