@@ -415,7 +415,6 @@ class FederatedRun final : public ResumableRun {
   Nullable<double> charged_if_known() const {
     return remote_ && !server_ ? std::nullopt : finite(spent().value);
   }
-  Json charged_json() const { return fact_json(charged_if_known()); }
 
   /// Whether releases decided when the run ended: by choosing steps, or because it diverged.
   bool is_accounted_in_full() const { return core::is_accounted_in_full(plan_, result_.status); }
@@ -458,7 +457,7 @@ class FederatedRun final : public ResumableRun {
                      clients_json(federated_, clients_, shows_participation()).dump() + "\n");
   }
 
-  Json summary_facts() override {
+  Summary summary_facts() override {
     const Ledger* fullest = ledger();
     ChargedSteps& paid = result_.paid;
     if (fullest != nullptr) {
@@ -472,22 +471,26 @@ class FederatedRun final : public ResumableRun {
       paid.accounted = plan_.affordable_steps;  // the clients' ledgers contain the actual numbers
     }
     write_clients();
-    const Json spent = charged_json();
+    const Nullable<double> spent = charged_if_known();
     result_.epsilon = proved();
-    Json facts{{"clients", clients_.size()},
-               {"rounds", totals_.rounds},
-               {"planned_rounds", wish_.rounds},
-               {"aggregation", to_text(wish_.aggregation)},
-               {"partition", wish_.partition.name()},
-               {"most_local_iterations", totals_.most_iterations},
-               {"charged_epsilon", spent}};
-    if (remote_) facts["remote"] = remote_->facts();
-    if (shows_participation()) facts.update(to_json<RoundMishaps>(totals_));
-    Json more{{"clip_norm", result_.stated(plan_).clip_norm.front()},
-              {"federated", std::move(facts)}};
+    Summary summary;
+    summary.clip_norm = result_.stated(plan_).clip_norm.front();
+    FederatedSummary& facts = summary.federated.emplace();
+    facts = {.clients = clients_.size(),
+             .rounds = totals_.rounds,
+             .planned_rounds = wish_.rounds,
+             .most_local_iterations = totals_.most_iterations,
+             .aggregation = Text(to_text(wish_.aggregation)),
+             .partition = wish_.partition.name(),
+             .charged_epsilon = spent};
+    if (remote_) facts.remote = remote_->facts();
+    if (!shows_participation()) return summary;
+    std::tie(facts.dropped, facts.stragglers, facts.bytes_down, facts.bytes_up, facts.refused) =
+        std::tie(totals_.dropped, totals_.stragglers, totals_.bytes_down, totals_.bytes_up,
+                 totals_.refused);
     // The numbers of steps that clients made reveal who took part.
-    if (shows_participation()) more["checks"] = checks_json(checks(), manifest_.mode);
-    return more;
+    summary.checks = facts_of(checks(), manifest_.mode);
+    return summary;
   }
 
   void close_ledgers(const Json& files) override {

@@ -140,8 +140,7 @@ class EvaluationSection {
 
 }  // namespace
 
-std::string evaluation_section(const Json& summary, const std::string& source, Charts& charts) {
-  const Json& evaluation = members(summary, "test_evaluation", source);
+std::string evaluation_section(const Json& evaluation, const std::string& source, Charts& charts) {
   if (evaluation.empty()) return "";
   return EvaluationSection(evaluation, source, charts).html();
 }

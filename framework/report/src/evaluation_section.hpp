@@ -9,10 +9,10 @@
 namespace privgrad::report {
 
 /// The final model's quality on the test rows: the confusion matrix, the measures of each class,
-/// and for two classes the ROC curve. "" if the summary has no evaluation.
+/// and for two classes the ROC curve. "" if `evaluation` is null.
 /// \param source  the summary's name, for errors.
 /// \throws IoError naming a malformed part.
-std::string evaluation_section(const nlohmann::json& summary, const std::string& source,
+std::string evaluation_section(const nlohmann::json& evaluation, const std::string& source,
                                Charts& charts);
 
 }  // namespace privgrad::report

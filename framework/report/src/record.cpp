@@ -247,7 +247,8 @@ RunRecord read_run(const fs::path& directory) {
   if (is_there(directory / "privgrad.lock")) {
     record.lock = read_text(directory / "privgrad.lock", kMostDocumentBytes);
   }
-  record.summary = optional_object(directory / "summary.json");
+  if (is_there(directory / "summary.json"))
+    record.summary = read_facts<core::Summary>(directory / "summary.json");
   if (is_there(directory / "statement.json"))
     record.statement = read_facts<core::Statement>(directory / "statement.json");
   record.schedules = optional_object(directory / "schedules.json");

@@ -11,8 +11,7 @@
 
 #include "chart.hpp"
 #include "privgrad/record/facts.hpp"
-#include "privgrad/record/run_lines.hpp"
-#include "privgrad/record/statement_facts.hpp"
+#include "privgrad/record/summary_facts.hpp"
 
 namespace privgrad::report {
 
@@ -29,7 +28,7 @@ struct RunRecord {
   std::filesystem::path directory;
   std::string manifest;                      ///< The resolved manifest.
   std::string lock;                          ///< "" if there is none.
-  std::optional<nlohmann::json> summary;     ///< Absent for an interrupted run.
+  std::optional<core::Summary> summary;      ///< Absent for an interrupted run.
   std::optional<core::Statement> statement;  ///< Nothing if none was written.
   std::optional<nlohmann::json> schedules;
   std::vector<Measurement> measurements;

@@ -42,14 +42,14 @@ class RunPage {
   RunPage(const RunRecord& record, std::optional<AuditShown> audit)
       : record_(record),
         audit_(std::move(audit)),
-        summary_(record.summary.value_or(Json::object())),
-        statement_(record.statement.value_or(core::Statement{})),
-        summary_file_((record.directory / "summary.json").string()) {}
+        summary_(record.summary.value_or(core::Summary{})),
+        statement_(record.statement.value_or(core::Statement{})) {}
 
   Page page() {
     std::string body = head();
     body += training_section();
-    body += evaluation_section(summary_, summary_file_, charts_);
+    body += evaluation_section(summary_.test_evaluation,
+                               (record_.directory / "summary.json").string(), charts_);
     body += federated_section(record_, charts_);
     body += schedule_section();
     body += privacy_section();
@@ -63,7 +63,7 @@ class RunPage {
 
  private:
   std::string name() const {
-    if (const auto known = text(summary_, "name", summary_file_)) return *known;
+    if (!summary_.name.empty()) return summary_.name;
     return statement_.name.empty() ? "run" : statement_.name;
   }
 
@@ -75,25 +75,25 @@ class RunPage {
 
   /// The spent epsilon: from the summary if the run has ended, otherwise from its ledger.
   std::optional<double> epsilon() const {
-    return ended() ? number(summary_, "epsilon", summary_file_) : record_.last_epsilon;
+    return ended() ? summary_.epsilon.plain() : record_.last_epsilon;
   }
 
-  std::optional<double> planned_steps() const {
-    if (const auto known = number(summary_, "planned_steps", summary_file_)) return known;
+  std::optional<core::Count> planned_steps() const {
+    if (ended()) return summary_.planned_steps;
     if (!record_.statement) return std::nullopt;
-    return static_cast<double>(statement_.planned_steps);
+    return statement_.planned_steps;
   }
 
   std::string what_happened() const {
-    const std::string planned = planned_steps() ? whole(*planned_steps()) : "unknown";
+    const std::string planned = planned_steps() ? std::to_string(*planned_steps()) : "unknown";
     if (!ended()) {
       return "This run was interrupted, or it is still running: it has no summary. " +
-             (record_.has_ledger ? whole(static_cast<double>(record_.charged_steps)) + " of " +
-                                       planned + " planned steps had been paid for by then."
+             (record_.has_ledger ? std::to_string(record_.charged_steps) + " of " + planned +
+                                       " planned steps had been paid for by then."
                                  : "It was planned to make " + planned + " steps.");
     }
-    const std::string status = text(summary_, "status", summary_file_).value_or("unknown");
-    const std::string steps = digits(number(summary_, "steps", summary_file_), 15);
+    const std::string& status = summary_.status;
+    const std::string steps = std::to_string(summary_.steps);
     if (status == "completed") return "Completed all " + steps + " steps.";
     const std::string after = " after step " + steps + " of " + planned;
     if (status == "budget_exhausted") {
@@ -118,11 +118,10 @@ class RunPage {
   std::string head() const {
     std::string html = unverified_banner(record_.problems) + "<h1>" + escaped(name()) +
                        "</h1>\n<p class=\"lead\">A training run by PrivGrad";
-    if (const auto mode = text(summary_, "mode", summary_file_))
-      html += ", " + escaped(*mode) + " mode";
+    if (!summary_.mode.empty()) html += ", " + escaped(summary_.mode) + " mode";
     if (!statement_.date.empty()) html += ", begun " + escaped(statement_.date);
     html += "</p>\n";
-    const bool completed = ended() && summary_.value("status", Json()) == "completed";
+    const bool completed = summary_.status == "completed";
     html += (completed ? "<p>" : "<p class=\"warning\" role=\"note\">") + escaped(what_happened()) +
             "</p>\n";
     if (!statement_.stain.empty())
@@ -164,8 +163,7 @@ class RunPage {
     if (!has_noise()) {
       html += tile("epsilon", "infinite", "no noise was added");
     } else if (const auto spent = epsilon()) {
-      const std::string bound =
-          text(summary_, "bound", summary_file_).value_or(recorded(statement_.bound));
+      const std::string bound = ended() ? summary_.bound : recorded(statement_.bound);
       html +=
           tile("epsilon", (bound == "exact" ? "" : "\u2264 ") + short_bound(*spent, kBoundDigits),
                bound_words(bound) + " by " + prover() +
@@ -183,15 +181,10 @@ class RunPage {
       html += tile("delta", record_.statement ? short_number(statement_.delta, 6) : "-",
                    "per " + recorded(statement_.unit) + ", " + recorded(statement_.adjacency));
     }
-    const Json& metrics = members(summary_, "metrics", summary_file_);
-    for (const auto& [key, what] :
-         {std::pair{"test_accuracy", "test accuracy"}, std::pair{"test_loss", "test loss"}}) {
-      const auto value = number(metrics, key, summary_file_);
+    for (const auto& [value, what] : {std::pair{summary_.metrics.test_accuracy, "test accuracy"},
+                                      std::pair{summary_.metrics.test_loss, "test loss"}})
       if (value) html += tile(what, digits(value), "of the final model");
-    }
-    if (const auto parameters = number(summary_, "parameters", summary_file_)) {
-      html += tile("parameters", whole(*parameters), "");
-    }
+    if (ended()) html += tile("parameters", std::to_string(summary_.parameters), "");
     return html + "</div>\n";
   }
 
@@ -311,7 +304,7 @@ class RunPage {
                      paragraph("No loss and no accuracy: nothing was measured, because release "
                                "mode shows no exact values of private rows."));
     }
-    const auto seconds = number(summary_, "seconds", summary_file_);
+    const auto& seconds = summary_.seconds;
     return section(
         "training", "Training",
         "<div class=\"charts\">\n" + html + "</div>\n" +
@@ -392,8 +385,7 @@ class RunPage {
       html +=
           paragraph("Schedules with many changes are drawn from values at steps spread evenly.");
     }
-    const auto steps = number(summary_, "steps", summary_file_);
-    if (!ended() || steps != planned_steps()) {
+    if (!ended() || summary_.steps != summary_.planned_steps) {
       html +=
           paragraph("These are the schedules as planned, also for the steps that were not made.");
     }
@@ -403,7 +395,7 @@ class RunPage {
   std::string unaccounted_section() const {
     std::string html;
     if (!record_.statement) {
-      for (const std::string& what : texts(summary_, "unaccounted", summary_file_)) {
+      for (const std::string& what : summary_.unaccounted) {
         html += "<li>" + escaped(what) + "</li>\n";
       }
     } else {
@@ -484,9 +476,8 @@ class RunPage {
 
   const RunRecord& record_;
   const std::optional<AuditShown> audit_;
-  const Json summary_;
+  const core::Summary summary_;
   const core::Statement statement_;
-  const std::string summary_file_;
   Charts charts_;
 };
 

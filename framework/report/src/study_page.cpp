@@ -158,8 +158,7 @@ class StudyPage {
     if (arm.same_as) return "those of " + *arm.same_as;
     std::map<std::string, int> statuses;
     for (const RunRecord& run : arm.runs) {
-      ++statuses[text(*run.summary, "status", (run.directory / "summary.json").string())
-                     .value_or("unknown")];
+      ++statuses[run.summary->status];
     }
     std::string words;
     for (const auto& [status, count] : statuses) {
@@ -172,8 +171,7 @@ class StudyPage {
   std::string steps_of(const Arm& arm) const {
     std::vector<double> made;
     for (const RunRecord& run : arm.runs) {
-      const auto steps = number(*run.summary, "steps", (run.directory / "summary.json").string());
-      if (steps) made.push_back(*steps);
+      made.push_back(static_cast<double>(run.summary->steps));
     }
     return made.empty() ? std::to_string(arm.steps) + " planned" : range_of(made);
   }
@@ -475,10 +473,11 @@ class StudyPage {
 
   /// A run's value of the first metric; if it has none, how the run ended.
   std::string outcome_of(const RunRecord& run) const {
-    const std::string file = (run.directory / "summary.json").string();
-    const Json& last = members(*run.summary, "metrics", file);
-    if (const auto value = number(last, metrics_.front().c_str(), file)) return digits(value);
-    return spoken(text(*run.summary, "status", file).value_or("unknown"));
+    std::string outcome = spoken(run.summary->status);
+    core::Metrics::members(run.summary->metrics, [&](std::string_view name, const auto& value) {
+      if (value && name == metrics_.front()) outcome = digits(value);
+    });
+    return outcome;
   }
 
   std::string unaccounted_section() const {

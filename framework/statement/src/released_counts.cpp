@@ -43,28 +43,26 @@ std::uint64_t count_of_rows(float noised) {
       std::clamp(std::round(static_cast<double>(noised)), 1.0, kMostRows));
 }
 
-Json to_json(const Plan& plan, const ReleasedCounts& counts) {
-  Json json = Json::object();
+std::optional<ReportedFacts> reported_facts(const Plan& plan, const ReleasedCounts& counts) {
+  ReportedFacts facts;
   for (const PlannedStatistic& one : plan.statistics) {
     if (one.of == StatisticOf::transform) continue;
     // With a bound of 1 the noise multiplier is the standard deviation, in rows.
-    Json count{{"noise_stddev", one.noise_multiplier},
-               {"share", one.share > 0.0 ? Json(one.share) : Json(nullptr)}};
+    ReleasedCount count{.noise_stddev = one.noise_multiplier};
+    if (one.share > 0.0) count.share = one.share;
     if (one.of == StatisticOf::rows) {
-      if (counts.rows) count["value"] = *counts.rows;
-      json["rows"] = std::move(count);
+      if (counts.rows) count.value = *counts.rows;
+      facts.rows = std::move(count);
     } else {
-      if (!counts.classes.empty()) count["value"] = counts.classes;
-      if (const auto weights = class_weights_of(plan, counts); !weights.empty())
-        count["weights"] = weights;
-      json["class_counts"] = std::move(count);
+      if (!counts.classes.empty()) count.value = counts.classes;
+      count.weights = class_weights_of(plan, counts);
+      facts.class_counts = std::move(count);
     }
   }
-  for (const ReleasedStatistic& one : counts.statistics) {
-    json["statistics"].push_back(
-        {{"transform", one.transform}, {"value", one.values}, {"noise_stddev", one.noise_stddev}});
-  }
-  return json;
+  for (const ReleasedStatistic& one : counts.statistics)
+    facts.statistics.push_back({one.transform, one.values, one.noise_stddev});
+  const bool has_any = facts.rows || facts.class_counts || !facts.statistics.empty();
+  return has_any ? std::optional(std::move(facts)) : std::nullopt;
 }
 
 namespace {

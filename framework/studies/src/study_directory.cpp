@@ -11,6 +11,8 @@
 #include <thread>
 
 #include "privgrad/error.hpp"
+#include "privgrad/record/facts.hpp"
+#include "privgrad/record/summary_facts.hpp"
 #include "privgrad/trust/files.hpp"
 
 namespace privgrad::core {
@@ -45,36 +47,28 @@ void check_is_study(const fs::path& path) {
                 ": exists and holds something else than a study; choose another one with --out");
 }
 
-std::optional<double> number_at(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
-}
-
 }  // namespace
 
-std::optional<RunRecord> record_of(const Json& summary) {
+std::optional<RunRecord> record_of(const Json& json) {
+  const auto summary = facts_in<Summary>(json, "summary.json");
   RunRecord record;
-  record.status = summary.at("status").get<std::string>();
+  record.status = summary.status;
   if (record.status != "completed" && record.status != "budget_exhausted" &&
       record.status != "stopped_early" && record.status != "diverged") {
     return std::nullopt;
   }
-  record.steps = summary.at("steps").get<std::uint64_t>();
-  record.epsilon = number_at(summary, "epsilon");
-  record.delta = summary.at("delta").get<double>();
-  record.seconds = number_at(summary, "seconds").value_or(0.0);
-  const Json& commitment = summary.at("statement").at("data_commitment");
+  record.steps = summary.steps;
+  record.epsilon = summary.epsilon;
+  record.delta = summary.delta;
+  record.seconds = summary.seconds.value_or(0.0);
+  const Json& commitment = summary.statement.at("data_commitment");
   if (commitment.is_string()) record.data_commitment = commitment.get<std::string>();
   // The score of a diverged run's last finite model must not be averaged.
-  const auto measured = [&](const char* metric) {
-    return record.status == "diverged" ? std::nullopt : number_at(summary.at("metrics"), metric);
-  };
-  for (const char* metric : {"train_loss", "train_accuracy", "test_loss", "test_accuracy"})
-    record.metrics[metric] = measured(metric);
-  for (const char* metric : {"gradient_norm", "mean_gradient_norm"}) {
-    if (summary.at("metrics").contains(metric)) record.metrics[metric] = measured(metric);
-  }
+  Metrics::members(summary.metrics, [&](std::string_view name, const std::optional<double>& value) {
+    const bool is_there = value || !name.ends_with("gradient_norm");
+    if (is_there)
+      record.metrics[std::string(name)] = record.status == "diverged" ? std::nullopt : value;
+  });
   return record;
 }
 

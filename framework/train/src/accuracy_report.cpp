@@ -89,13 +89,14 @@ void AccuracyReports::add_to_metrics(MetricsLine& line, std::uint64_t steps,
   if (!steps_.empty() && steps_.back() == steps) line.reported_accuracy = between_.back();
 }
 
-void AccuracyReports::add_to_summary(nlohmann::json& summary) const {
-  nlohmann::json& json = summary["reported"]["train_accuracy"];
-  json = to_json(facts_of(planned_));
-  if (planned_.every > 0) json["between"] = {{"step", steps_}, {"value", between_}};
+void AccuracyReports::add_to_summary(Summary& summary) const {
+  if (!summary.reported) summary.reported.emplace();
+  AccuracySummary& reported = summary.reported->train_accuracy.emplace();
+  static_cast<ReportFacts&>(reported) = facts_of(planned_);
+  if (planned_.every > 0) reported.between = AccuraciesBetween{steps_, between_};
   if (!kept_) return;
-  json["value"] = kept_->value;
-  json["noise_stddev"] = kept_->noise_stddev;
+  reported.value = kept_->value;
+  reported.noise_stddev = kept_->noise_stddev;
 }
 
 }  // namespace privgrad::core

@@ -52,9 +52,9 @@ void MovingAverage::add_to_metrics(MetricsLine& line, std::uint64_t /*steps*/,
   model.load(std::move(last));
 }
 
-void MovingAverage::add_to_summary(nlohmann::json& summary) const {
-  summary["ema_decay"] = decay_;
-  if (is_kept_ || !summary.contains("output")) summary["output"] = is_kept_ ? "ema" : "last";
+void MovingAverage::add_to_summary(Summary& summary) const {
+  summary.ema_decay = decay_;
+  if (is_kept_) summary.output = "ema";
 }
 
 }  // namespace privgrad::core

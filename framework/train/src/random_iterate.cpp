@@ -29,8 +29,8 @@ void RandomIterate::restore(StateReader& in) {
   if (!kept_.empty() && kept_.size() != parameters_) in.fail("its kept model has another size");
 }
 
-void RandomIterate::add_to_summary(nlohmann::json& summary) const {
-  if (is_reached_) summary["output"] = "random_iterate";
+void RandomIterate::add_to_summary(Summary& summary) const {
+  if (is_reached_) summary.output = "random_iterate";
 }
 
 }  // namespace privgrad::core

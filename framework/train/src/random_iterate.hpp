@@ -20,7 +20,7 @@ class RandomIterate final : public RunFeature {
   void choose_model(RunModel& model) override;
   void save(StateWriter& out) const override;
   void restore(StateReader& in) override;
-  void add_to_summary(nlohmann::json& summary) const override;
+  void add_to_summary(Summary& summary) const override;
 
  private:
   std::uint64_t chosen_;     // the step

@@ -416,12 +416,11 @@ void ResumableRun::close() {
   if (!(options_.finish && result_.status == RunStatus::interrupted)) {
     for (const auto& feature : features_) feature->model_is_final(*this);
   }
-  Json more = summary_facts();
-  for (const auto& feature : features_) feature->add_to_summary(more);
-  if (!result_.no_checkpoints.empty()) more["no_checkpoints"] = result_.no_checkpoints;
-  more["test_evaluation"] = output_.test_evaluation(data_, bench(), *executor_);
+  Summary summary = summary_facts();
+  for (const auto& feature : features_) feature->add_to_summary(summary);
+  summary.test_evaluation = output_.test_evaluation(data_, bench(), *executor_);
   output_.close(
-      result_, parameters(), data_.preprocessing, more,
+      result_, parameters(), data_.preprocessing, std::move(summary),
       [&](const Json& files) { close_ledgers(files); },
       [&](const std::string& text) {
         return checkpoints_ ? checkpoints_->settle_summary(text) : text;

@@ -228,14 +228,13 @@ class Training final : public ResumableRun {
     return facts;
   }
 
-  Json summary_facts() override {
+  Summary summary_facts() override {
     if (reports_ != nullptr && reports_->kept())
       show("train accuracy", parameters(), Json(reports_->kept()->value).dump());
-    Json facts{{"clip_norm", trainer_->clip_norm()},
-               {"output", "last"},
-               {"checks", checks_json(trainer_->checks(), manifest_.mode)}};
-    if (Json reported = to_json(plan_, result_.counts); !reported.empty())
-      facts["reported"] = std::move(reported);
+    Summary facts;
+    facts.clip_norm = trainer_->clip_norm();
+    facts.checks = facts_of(trainer_->checks(), manifest_.mode);
+    facts.reported = reported_facts(plan_, result_.counts);
     ChargedSteps& paid = result_.paid;
     if (ledger() != nullptr) {
       paid.charged = paid.accounted = steps_paid();
@@ -243,8 +242,8 @@ class Training final : public ResumableRun {
     }
     if (plan_.noise_adapts) {
       record_noise();
-      facts["epsilon_spent"] = result_.noise->spent_epsilon;
-      facts["adaptive_noise"] = to_json(*plan_.noise_adapts, &*result_.noise);
+      facts.epsilon_spent = result_.noise->spent_epsilon;
+      facts.adaptive_noise = to_json(*plan_.noise_adapts, &*result_.noise);
     } else if (is_accounted_in_full(plan_, result_.status) && ledger() != nullptr) {
       // Releases decide which step is the last, so the proof covers all planned steps.
       paid.accounted = plan_.affordable_steps;

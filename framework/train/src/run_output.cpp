@@ -42,11 +42,12 @@ std::string facts_text(const Plan& plan) { return to_json(facts_of(plan)).dump()
 
 }  // namespace
 
-Json checks_json(const RunChecks& checks, Mode mode) {
-  Json json{{"contributions", checks.contributions}, {"batches", checks.batches}};
-  if (mode == Mode::research) json["reported_differences"] = checks.reported_differences;
-  if (!checks.noise_by.empty()) json["noise_by"] = checks.noise_by;
-  return json;
+ChecksFacts facts_of(const RunChecks& checks, Mode mode) {
+  ChecksFacts facts{.contributions = checks.contributions,
+                    .batches = checks.batches,
+                    .noise_by = checks.noise_by};
+  if (mode == Mode::research) facts.reported_differences = checks.reported_differences;
+  return facts;
 }
 
 double mean_gradient_norm_along(const std::string& lines) {
@@ -241,7 +242,7 @@ void RunOutput::measure_split(Split split, const RunData& data, Workbench& bench
 }
 
 void RunOutput::close(RunResult& result, const std::vector<float>& parameters,
-                      const std::vector<FittedTransform>& preprocessing, const Json& more,
+                      const std::vector<FittedTransform>& preprocessing, Summary summary,
                       const std::function<void(const Json&)>& close_ledgers,
                       const std::function<std::string(const std::string&)>& settled) {
   result.metrics = last_metrics_;
@@ -259,8 +260,8 @@ void RunOutput::close(RunResult& result, const std::vector<float>& parameters,
       options_.directory / "model.safetensors",
       to_safetensors(plan_.setting->whole, whole_parameters(*plan_.setting, parameters),
                      preprocessing, model_metadata(plan_, result, statement, ledger_opening_)));
-  result.summary = summary(result);
-  result.summary.update(more);
+  complete(summary, result);
+  result.summary = to_json(summary);
   std::string text = result.summary.dump(2) + "\n";
   if (settled) {
     text = settled(text);
@@ -287,17 +288,17 @@ Json RunOutput::left_files(const std::string& summary) const {
   return files;
 }
 
-Json RunOutput::summary(const RunResult& result) const {
-  const Manifest& manifest = *plan_.manifest;
-  Json json = summary_of(plan_, result, result.statement);
-  json["output"] = "last";
-  json["metrics"] = to_json(result.metrics);
-  json["threads"] = options_.threads;
-  json["processes"] = options_.cluster == nullptr ? 1 : options_.cluster->size();
+void RunOutput::complete(Summary& summary, const RunResult& result) const {
+  static_cast<OutcomeFacts&>(summary) = outcome_facts(plan_, result, result.statement);
+  if (summary.output.empty()) summary.output = "last";
+  summary.metrics = result.metrics;
+  summary.no_checkpoints = result.no_checkpoints;
+  summary.threads = static_cast<Count>(options_.threads);
+  summary.processes =
+      options_.cluster == nullptr ? 1 : static_cast<Count>(options_.cluster->size());
   // The time of a step depends on the number of its examples, which is private.
-  json["seconds"] = manifest.mode == Mode::release ? Json(nullptr) : Json(result.seconds);
-  json["run_dir"] = options_.directory.string();
-  return json;
+  if (plan_.manifest->mode != Mode::release) summary.seconds = result.seconds;
+  summary.run_dir = options_.directory.string();
 }
 
 DataCommitment read_committed_data(const Plan& plan, const RunOptions& options, RunData& data) {
@@ -362,33 +363,33 @@ std::map<std::string, std::string> model_metadata(const Plan& plan, const Outcom
   return metadata;
 }
 
-Json summary_of(const Plan& plan, const Outcome& outcome, const Json& statement) {
+OutcomeFacts outcome_facts(const Plan& plan, const Outcome& outcome, Json statement) {
   const Manifest& manifest = *plan.manifest;
-  Json json{{"status", to_text(outcome.status)},
-            {"name", manifest.name},
-            {"steps", outcome.steps},
-            {"planned_steps", plan.steps()},
-            {"epsilon", json_number(outcome.epsilon.value)},
-            {"delta", manifest.target_delta},
-            {"bound", to_text(outcome.epsilon.bound)},
-            {"note", outcome.epsilon.note},
-            {"accountant", plan.accountants.front().name},
-            {"adjacency", to_text(manifest.adjacency)},
-            {"unit", to_text(plan.unit)},
-            {"sampler", manifest.sampler.name()},
-            {"clipping", manifest.clipping.name()},
-            {"aggregator", manifest.aggregator.name()},
-            {"parameters", plan.parameters},
-            {"floating_point", floating_point_json(plan)},
-            {"unaccounted", unaccounted_names(plan)},
-            {"mode", mode_name(manifest)},
-            {"reproducible", manifest.seed.has_value()},
-            {"privgrad", version()},
-            {"statement", statement}};
-  const std::optional<Event> accounted = outcome.accounted_event(plan);
-  json["accounted_event"] = accounted ? to_json(*accounted) : Json(nullptr);
-  if (!outcome.date.empty()) json["date"] = outcome.date;
-  return json;
+  OutcomeFacts facts{.status = Text(to_text(outcome.status)),
+                     .name = manifest.name,
+                     .bound = Text(to_text(outcome.epsilon.bound)),
+                     .note = outcome.epsilon.note,
+                     .accountant = plan.accountants.front().name,
+                     .adjacency = Text(to_text(manifest.adjacency)),
+                     .unit = Text(to_text(plan.unit)),
+                     .sampler = manifest.sampler.name(),
+                     .clipping = manifest.clipping.name(),
+                     .aggregator = manifest.aggregator.name(),
+                     .mode = Text(mode_name(manifest)),
+                     .privgrad = Text(version()),
+                     .steps = outcome.steps,
+                     .planned_steps = plan.steps(),
+                     .parameters = plan.parameters,
+                     .epsilon = finite(outcome.epsilon.value),
+                     .delta = manifest.target_delta,
+                     .floating_point = floating_point_json(plan),
+                     .statement = std::move(statement),
+                     .unaccounted = unaccounted_names(plan),
+                     .reproducible = manifest.seed.has_value(),
+                     .date = outcome.date};
+  if (const auto accounted = outcome.accounted_event(plan))
+    facts.accounted_event = to_json(*accounted);
+  return facts;
 }
 
 }  // namespace privgrad::core

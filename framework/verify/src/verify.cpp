@@ -414,7 +414,7 @@ class Verifier {
 
   void check_summary(const Outcome& made) {
     const Json said = object_of(directory_, "summary.json");
-    Json derived = summary_of(*plan_, made, to_json(statement_));
+    Json derived = to_json(outcome_facts(*plan_, made, to_json(statement_)));
     if (said.value("statement", Json()) != object_of(directory_, "statement.json"))
       problem("summary.json: holds another statement than statement.json");
     derived.erase("statement");
@@ -428,7 +428,7 @@ class Verifier {
     if (const std::string key = first_difference(said, derived); !key.empty())
       return problem_of("summary.json: has another '" + key);
     const Json reported = said.value("reported", Json::object());
-    const Json counts = to_json(*plan_, made.counts);
+    const Json counts = to_json(reported_facts(*plan_, made.counts).value_or(ReportedFacts()));
     for (const auto& [key, value] : counts.items()) {
       if (!reported.contains(key) || !nearly_equal(reported.at(key), value))
         problem("summary.json: has another 'reported." + key + "' than the plan");

@@ -4,6 +4,7 @@
 
 #include "counted_manifest.hpp"
 #include "privgrad/plan/plan.hpp"
+#include "privgrad/record/facts.hpp"
 
 using namespace privgrad;
 using core::PlannedStatistic;
@@ -39,10 +40,14 @@ struct Counting3 {
 const ReleasedCounts kReleased{
     .rows = 97, .classes = {-3.5, 99.0}, .statistics = {{1, {0.5f, -0.25f}, 0.125}}};
 
+Json recorded(const core::Plan& plan, const ReleasedCounts& counts) {
+  return core::to_json(core::reported_facts(plan, counts).value());
+}
+
 /// Reads the recorded releases after a change, given as a JSON pointer and a value.
 ReleasedCounts read_with(const std::string& place, const Json& value) {
   const Counting3 counting;
-  Json json = to_json(counting.plan, kReleased);
+  Json json = recorded(counting.plan, kReleased);
   json[Json::json_pointer(place)] = value;
   return core::counts_from_json(counting.plan, json);
 }
@@ -69,12 +74,12 @@ TEST_CASE("a noisy number of rows is rounded to a whole number above 0", "[count
 
 TEST_CASE("recorded releases state their noise, and are read as they were", "[counts]") {
   const Counting3 counting;
-  const Json json = to_json(counting.plan, kReleased);
+  const Json json = recorded(counting.plan, kReleased);
   CHECK(json.at("rows") == Json({{"noise_stddev", 2.0}, {"share", 0.25}, {"value", 97}}));
   CHECK(json.at("class_counts").at("share").is_null());
   CHECK(core::counts_from_json(counting.plan, json) == kReleased);
   // Before the end of the run, only the planned facts are known.
-  CHECK_FALSE(to_json(counting.plan, {}).at("rows").contains("value"));
+  CHECK_FALSE(recorded(counting.plan, {}).at("rows").contains("value"));
 }
 
 TEST_CASE("a statistic that is too long is not recorded, and not looked for", "[counts]") {

@@ -133,27 +133,27 @@ struct Reports {
 TEST_CASE("reports are released when they are due, and recorded with their noise", "[report]") {
   Reports run({.noise_multiplier = 2.0, .share = 0.5, .every = 2}, {0.5, 0.75});
   core::AccuracyReports reports = run.made();
-  nlohmann::json summary;
+  core::Summary summary;
   reports.add_to_summary(summary);
-  CHECK_FALSE(summary.at("reported").at("train_accuracy").contains("value"));
+  CHECK_FALSE(summary.reported->train_accuracy->value);
 
   CHECK_FALSE(reports.after_step(1, run.model));
   CHECK(reports.after_step(2, run.model));
-  nlohmann::json line;
+  core::MetricsLine line;
   reports.add_to_metrics(line, 2, run.model);
-  CHECK(line.at("reported_accuracy") == 0.5);
-  nlohmann::json later;
+  CHECK(line.reported_accuracy == 0.5);
+  core::MetricsLine later;
   reports.add_to_metrics(later, 3, run.model);
-  CHECK(later.is_null());
+  CHECK_FALSE(later.reported_accuracy);
   reports.model_is_final(run.model);
   CHECK(reports.made() == 2);
   CHECK(run.charges ==
         std::vector<Charge>{run.plan.report->charge_behind(2), run.plan.report->charge()});
   reports.add_to_summary(summary);
-  const nlohmann::json& json = summary.at("reported").at("train_accuracy");
-  CHECK(json.at("value") == 0.75);
-  CHECK(json.at("share") == 0.5);
-  CHECK(json.at("between").at("step") == std::vector<int>{2});
+  const core::AccuracySummary& facts = *summary.reported->train_accuracy;
+  CHECK(facts.value == 0.75);
+  CHECK(facts.share.value() == 0.5);
+  CHECK(facts.between->step == std::vector<core::Count>{2});
 }
 
 TEST_CASE("reports that no longer get better end the run, also when it is taken up", "[report]") {

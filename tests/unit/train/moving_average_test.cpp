@@ -55,9 +55,9 @@ TEST_CASE("a moving average replaces the model once the last parameters are repo
   MovingAverage average = beginning_at({8.0f}, 0.125);
   HeldModel model({0.0f});
   average.after_step(1, model);
-  nlohmann::json line;
+  core::MetricsLine line;
   average.add_to_metrics(line, 1, model);
-  CHECK(line.at("ema").at("train_loss") == 1.0);
+  CHECK(line.ema->train_loss.value() == 1.0);
   CHECK(model.held == std::vector<float>{0.0f});
   average.choose_model(model);
   CHECK(model.reported == std::vector<std::vector<float>>{{0.0f}});
@@ -71,9 +71,9 @@ TEST_CASE("a moving average that is only measured leaves the model", "[average]"
   average.choose_model(model);
   CHECK(model.held == std::vector<float>{8.0f});
   CHECK(model.reported.empty());
-  nlohmann::json summary;
+  core::Summary summary;
   average.add_to_summary(summary);
-  CHECK(summary.at("output") == "last");
+  CHECK(summary.output.empty());
 }
 
 TEST_CASE("a moving average that is taken up goes on as if it had not stopped",

@@ -91,7 +91,8 @@ void read_fact(const nlohmann::json& json, const FactPlace& at, T& fact) {
     fact = json.get<bool>();
   } else if constexpr (std::integral<T>) {
     at.expect(json.is_number(), "a number");
-    at.expect(json.is_number_unsigned(), "a whole number of at least 0");
+    const bool is_count = json.is_number_unsigned() || (json.is_number_integer() && json >= 0);
+    at.expect(is_count, "a whole number of at least 0");
     fact = json.get<T>();
   } else if constexpr (std::floating_point<T>) {
     at.expect(json.is_number(), "a number");

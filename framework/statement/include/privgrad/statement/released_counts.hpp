@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "privgrad/plan/plan.hpp"
+#include "privgrad/record/summary_facts.hpp"
 
 namespace privgrad::core {
 
@@ -57,10 +58,9 @@ std::vector<double> class_weights_of(const Plan& plan, const ReleasedCounts& cou
 /// \returns the nearest integer from 1 to 2^53.
 std::uint64_t count_of_rows(float noised);
 
-/// {"rows", "class_counts", "statistics"} for the member `reported` of summaries, with the standard
-/// deviations of the noise; {} if the plan releases none of them.
-nlohmann::json to_json(const Plan& plan, const ReleasedCounts& counts);
-/// Reads the output of to_json().
+/// The member `reported` of summaries, without accuracies; nothing if the plan releases nothing.
+std::optional<ReportedFacts> reported_facts(const Plan& plan, const ReleasedCounts& counts);
+/// Reads what reported_facts() returned.
 /// \param reported  from a summary of unknown origin.
 /// \throws IoError if the counts do not match the releases of the plan.
 ReleasedCounts counts_from_json(const Plan& plan, const nlohmann::json& reported);

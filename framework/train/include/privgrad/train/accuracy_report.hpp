@@ -77,7 +77,7 @@ class AccuracyReports final : public RunFeature {
   void save(StateWriter& out) const override;
   void restore(StateReader& in) override;
   void add_to_metrics(MetricsLine& line, std::uint64_t steps, RunModel& model) const override;
-  void add_to_summary(nlohmann::json& summary) const override;
+  void add_to_summary(Summary& summary) const override;
 
   /// The number of accuracies that were released.
   std::uint64_t made() const { return between_.size() + (kept_ ? 1 : 0); }

@@ -35,7 +35,7 @@ class MovingAverage final : public RunFeature {
   void restore(StateReader& in) override;
   /// Adds the metrics of the average. Loads it for that, and then the last parameters again.
   void add_to_metrics(MetricsLine& line, std::uint64_t steps, RunModel& model) const override;
-  void add_to_summary(nlohmann::json& summary) const override;
+  void add_to_summary(Summary& summary) const override;
 
  private:
   std::vector<float> parameters() const;

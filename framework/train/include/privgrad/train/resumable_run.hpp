@@ -87,7 +87,7 @@ class ResumableRun : RunModel {
   virtual MetricsLine metrics_facts() = 0;
   /// The members of the summary that only this kind of run has. Sets RunResult::paid, ::epsilon and
   /// whatever else the statement needs.
-  virtual nlohmann::json summary_facts() = 0;
+  virtual Summary summary_facts() = 0;
   /// \param files  the hashes for the ledgers' last lines.
   virtual void close_ledgers(const nlohmann::json& files) = 0;
   /// All paid charges as one event, for the account; nothing if it is unknown, or if each client

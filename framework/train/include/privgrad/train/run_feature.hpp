@@ -63,7 +63,7 @@ class RunFeature {
   /// Adds members to a line of metrics.
   virtual void add_to_metrics(MetricsLine& /*line*/, std::uint64_t /*steps*/, RunModel&) const {}
   /// Adds members to the summary.
-  virtual void add_to_summary(nlohmann::json& /*summary*/) const {}
+  virtual void add_to_summary(Summary& /*summary*/) const {}
 };
 
 }  // namespace privgrad::core

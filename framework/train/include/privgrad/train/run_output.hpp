@@ -13,6 +13,7 @@
 
 #include "privgrad/data/run_data.hpp"
 #include "privgrad/record/date.hpp"
+#include "privgrad/record/summary_facts.hpp"
 #include "privgrad/statement/statement.hpp"
 #include "privgrad/train/run.hpp"
 #include "privgrad/train/trainer.hpp"
@@ -23,7 +24,7 @@ namespace privgrad::core {
 
 /// The checks for summary.json. Whether a contribution differed depends on private rows, so it is
 /// shown only in research mode.
-nlohmann::json checks_json(const RunChecks& checks, Mode mode);
+ChecksFacts facts_of(const RunChecks& checks, Mode mode);
 
 /// The mean of the gradient norms that a run measured after its steps, that is, the expected norm
 /// after a uniformly drawn step. The initial parameters do not count.
@@ -126,13 +127,13 @@ class RunOutput {
 
   /// Writes statement, model and summary, and stores them in the result.
   /// \param preprocessing  the values that the transforms have learnt.
-  /// \param more  further members of the summary.
+  /// \param summary  what only this kind of run and its features say.
   /// \param close_ledgers  receives the hashes of all files for the ledgers' last lines. The
   ///   summary is written afterwards, so if there is a summary, the ledgers are closed.
   /// \param settled  may be empty; receives the summary before any hash depends on it, and returns
   ///   the summary to write: the recorded one, if the run was interrupted after recording it.
   void close(RunResult& result, const std::vector<float>& parameters,
-             const std::vector<FittedTransform>& preprocessing, const nlohmann::json& more,
+             const std::vector<FittedTransform>& preprocessing, Summary summary,
              const std::function<void(const nlohmann::json& files)>& close_ledgers,
              const std::function<std::string(const std::string&)>& settled = {});
 
@@ -145,7 +146,7 @@ class RunOutput {
   const Program& program_for(Split split, Workbench& bench, Executor& executor) const;
   void measure_split(Split split, const RunData& data, Workbench& bench, Executor& executor,
                      std::optional<double>& loss, std::optional<double>& accuracy) const;
-  nlohmann::json summary(const RunResult& result) const;
+  void complete(Summary& summary, const RunResult& result) const;
   nlohmann::json left_files(const std::string& summary) const;
 
   const Plan& plan_;
@@ -175,7 +176,6 @@ std::map<std::string, std::string> model_metadata(const Plan& plan, const Outcom
                                                   const std::string& ledger_opening);
 
 /// The members of a summary that follow from the plan and its outcome.
-nlohmann::json summary_of(const Plan& plan, const Outcome& outcome,
-                          const nlohmann::json& statement);
+OutcomeFacts outcome_facts(const Plan& plan, const Outcome& outcome, nlohmann::json statement);
 
 }  // namespace privgrad::core
