@@ -32,6 +32,7 @@ bool is_allowed_by_hash(const std::vector<std::string>& allowed, const PluginIde
 std::vector<std::string> allowed_for_nothing(const Manifest& manifest) {
   std::vector<std::string> unused = manifest.allowed_plugins;
   for (const UsedPlugin& used : plugins_of(manifest)) std::erase(unused, used.plugin->sha256);
+  if (manifest.cluster.is_given()) std::erase(unused, manifest.cluster.component->plugin->sha256);
   return unused;
 }
 

@@ -217,8 +217,8 @@ std::optional<std::string> refuses_audit(const Plan& plan) {
   }
   if (start_components(plan).differences != nullptr) {
     return "aggregator." + plan.manifest->aggregator.name() +
-           ": releases differences of gradients, in which canaries cancel; audits are of gaussian, "
-           "discrete_gaussian and tree";
+           ": releases differences of gradients, in which canaries cancel; audit an aggregator "
+           "that releases sums, such as gaussian, tree or matrix";
   }
   return std::nullopt;
 }

@@ -81,6 +81,18 @@ Manifest of_tested_plugins(const std::filesystem::path& file, std::vector<std::s
 
 }  // namespace
 
+TEST_CASE("a hash that only the manifest's cluster needs is not for nothing",
+          "[manifest_examples]") {
+  const std::filesystem::path file = kSource / "examples/manifests/shapes.yaml";
+  const auto load = [&](const std::vector<std::string>& changes) {
+    return parse_manifest(read_file(file), file, changes, house());
+  };
+  const std::string hash = load({}).cluster.component->plugin->sha256;
+  CHECK(allowed_for_nothing(load({"allow.plugins=[" + hash + "]"})).empty());
+  CHECK(allowed_for_nothing(load({"allow.plugins=[" + hash + "]", "cluster=null"})) ==
+        std::vector{hash});
+}
+
 TEST_CASE("the recipes fit the built-in plugins, and are for release", "[manifest_examples]") {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(kSource / "examples/recipes")) {
