@@ -88,7 +88,7 @@ std::string refusal_of(const std::vector<std::string>& overrides,
 }
 
 std::vector<std::string> unaccounted(const core::Plan& plan) {
-  return core::unaccounted_names(plan);
+  return core::unaccounted_names(plan.unaccounted);
 }
 
 bool has(const std::vector<std::string>& names, const std::string& name) {

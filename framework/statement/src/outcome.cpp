@@ -8,7 +8,7 @@ namespace {
 /// The statement describes the sampling and releases of the client that was charged most, even if
 /// another client was planned to cost more but took part less. The other accountants' answers about
 /// the plan are kept, because each already concerns the client that costs most by that accountant.
-PlanNumbers with_charges_of(const Plan& client, PlanNumbers numbers) {
+PlanNumbers with_charges_of(const PlanNumbers& client, PlanNumbers numbers) {
   numbers.charges = client.charges;
   numbers.beside = client.beside;
   numbers.event = client.event;
@@ -43,7 +43,7 @@ std::string_view to_text(RunStatus status) {
   return "?";
 }
 
-bool is_accounted_in_full(const Plan& plan, RunStatus status) {
+bool is_accounted_in_full(const PlanNumbers& plan, RunStatus status) {
   return plan.is_accounted_in_full || status == RunStatus::diverged;
 }
 
@@ -68,7 +68,7 @@ std::optional<Event> Outcome::accounted_event(const Plan& plan) const {
   return plan.event;
 }
 
-Outcome outcome_of_all(const Plan& plan) {
+Outcome outcome_of_all(const PlanNumbers& plan) {
   // Adaptive noise may make later steps cheaper, so the budget may pay for all planned steps.
   const std::uint64_t steps = plan.noise_adapts ? plan.steps() : plan.affordable_steps;
   return {.status = RunStatus::unfinished,

@@ -16,21 +16,19 @@
 namespace privgrad::core {
 using Json = nlohmann::json;
 
-std::string_view mode_name(const Manifest& manifest) {
-  return manifest.mode == Mode::release ? "release" : "research";
-}
+std::string_view mode_name(Mode mode) { return mode == Mode::release ? "release" : "research"; }
 
-std::vector<std::string> unaccounted_names(const Plan& plan) {
+std::vector<std::string> unaccounted_names(const std::vector<Unaccounted>& items) {
   std::vector<std::string> names;
-  for (const Unaccounted& item : plan.unaccounted) {
+  for (const Unaccounted& item : items) {
     // Several causes of an item are listed as one item.
     if (std::ranges::find(names, item.what) == names.end()) names.push_back(item.what);
   }
   return names;
 }
 
-nlohmann::json floating_point_json(const Plan& plan) {
-  return plan.covers_bits() ? Json("exact") : Json(nullptr);
+nlohmann::json floating_point_json(bool covers_bits) {
+  return covers_bits ? Json("exact") : Json(nullptr);
 }
 
 nlohmann::json optional_json(const std::optional<double>& value) {
@@ -95,11 +93,11 @@ nlohmann::json to_json(const Plan& plan) {
             {"dataset_size", plan.dataset_size},
             {"batch_size", plan.batch_size},
             {"arithmetic", to_text(plan.arithmetic)},
-            {"floating_point", floating_point_json(plan)},
-            {"unaccounted", unaccounted_names(plan)},
+            {"floating_point", floating_point_json(plan.covers_bits())},
+            {"unaccounted", unaccounted_names(plan.unaccounted)},
             {"declared", fact_json(declared_facts(plan))},
             {"remarks", remarks(plan, plan.epsilon().value)},
-            {"mode", mode_name(manifest)},
+            {"mode", mode_name(manifest.mode)},
             {"reproducible", manifest.seed.has_value()},
             {"event", to_json(plan.event)}};
   if (const auto price = price_of_allocation(plan)) json["with_allocation"] = to_json(*price);

@@ -98,7 +98,7 @@ ReleasedStatistic statistic_from(const Json& reported, const PlannedStatistic& p
 
 }  // namespace
 
-ReleasedCounts counts_from_json(const Plan& plan, const Json& reported) {
+ReleasedCounts counts_from_json(const PlanNumbers& plan, const Json& reported) {
   ReleasedCounts counts;
   for (const PlannedStatistic& one : plan.statistics) {
     if (one.of == StatisticOf::rows) {

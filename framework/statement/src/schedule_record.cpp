@@ -47,7 +47,7 @@ double number_of(const Value& object, const char* key) {
 
 /// The bounds after 0, 1, ... T steps that follow from the manifest's `utility` before any data is
 /// read.
-Json predicted_excess(const Plan& plan, const Value& utility) {
+Json predicted_excess(const PlanNumbers& plan, const Value& utility) {
   const Descent descent{.kappa = number_of(utility, "kappa"), .alpha = number_of(utility, "alpha")};
   const std::vector<double> bounds = descent.bounds(plan.noise_multiplier);
   std::vector<std::size_t> steps(bounds.size());

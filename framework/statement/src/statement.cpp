@@ -150,9 +150,9 @@ std::optional<double> gaussian_mu(const Plan& plan, const PlanNumbers& stated,
 }
 
 /// The event for which the steps were charged, in the vocabulary of the accountants.
-std::string charged_as(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps) {
+std::string charged_as(const DrawnOrder* order, const PlanNumbers& stated, std::uint64_t steps) {
   std::vector<Event> costs;
-  const bool is_one = plan.public_order() != nullptr;
+  const bool is_one = order != nullptr;
   if (is_one && stated.beside.empty()) return describe(correlated_event(stated, steps));
   for (const Charge& charge : stated.beside) costs.push_back(charge.cost);
   if (is_one) {
@@ -186,7 +186,7 @@ MechanismFacts mechanism(const Plan& plan, const Outcome& outcome, const PlanNum
   const Manifest& manifest = *plan.manifest;
   MechanismFacts facts{.aggregator = manifest.aggregator.component->full_name(),
                        .clipping = manifest.clipping.component->full_name(),
-                       .charged_as = charged_as(plan, stated, steps),
+                       .charged_as = charged_as(plan.public_order(), stated, steps),
                        .noise_multiplier = range(std::span(stated.noise_multiplier).first(steps)),
                        .adaptive_clip_norm = plan.clip_norm_adapts()};
   if (plan.setting->scales_coordinates) facts.scales_coordinates = true;
@@ -216,9 +216,9 @@ std::vector<AnswerOfOther> also(const PlanNumbers& stated) {
   return list;
 }
 
-std::vector<UnaccountedFacts> unaccounted(const Plan& plan) {
+std::vector<UnaccountedFacts> unaccounted(const std::vector<Unaccounted>& items) {
   std::vector<UnaccountedFacts> list;
-  for (const Unaccounted& item : plan.unaccounted)
+  for (const Unaccounted& item : items)
     list.push_back(
         {item.what, item.reach == Reach::shown_values ? "shown_values" : "model", item.why});
   return list;
@@ -250,18 +250,18 @@ AdaptersFacts adapters(const Setting& setting, const Lora& wish) {
   return facts;
 }
 
-FederationFacts federated(const Plan& plan, const PlanNumbers& stated) {
-  const Federated& wish = *plan.manifest->federated;
+FederationFacts federated(const Federated& wish, const FederatedPlan& plan,
+                          const PlanNumbers& stated) {
   return {.clients = wish.clients,
           .rounds = wish.rounds,
           .charged_estimates = stated.beside.size(),
           .aggregation = std::string(to_text(wish.aggregation)),
-          .noise_is_added_by = plan.federated->at_server ? "server" : "clients",
+          .noise_is_added_by = plan.at_server ? "server" : "clients",
           .partition = wish.partition.component->full_name(),
           .participation = wish.participation.component->full_name(),
           .local_iterations = wish.local_iterations.component->full_name(),
-          .estimates = std::string(plan.federated->estimates ? to_text(wish.estimates) : "none"),
-          .adaptive = plan.federated->is_adaptive()};
+          .estimates = std::string(plan.estimates ? to_text(wish.estimates) : "none"),
+          .adaptive = plan.is_adaptive()};
 }
 
 /// The kind of numbers in contributions, sums and noise, which matters because attacks on low-order
@@ -282,8 +282,8 @@ bool is_built_in(const PluginIdentity& plugin) {
   return plugin.file.starts_with(own.string());
 }
 
-Tested tested(const Manifest& manifest, const PluginIdentity& plugin) {
-  if (is_allowed_by_hash(manifest.allowed_plugins, plugin)) return "allowed";
+Tested tested(const std::vector<std::string>& allowed, const PluginIdentity& plugin) {
+  if (is_allowed_by_hash(allowed, plugin)) return "allowed";
   if (!plugin.is_tested() && plugin.record_problem.empty() && is_built_in(plugin))
     return "built_in";
   return plugin.is_tested();
@@ -295,8 +295,8 @@ std::vector<PluginFacts> plugins(const Plan& plan) {
   const auto add_all = [&](const Manifest& manifest) {
     for (const auto& [plugin, use] : plugins_of(manifest)) {
       if (!seen.insert(plugin->name).second) continue;
-      list.push_back(
-          {plugin->name, plugin->version, plugin->sha256, tested(*plan.manifest, *plugin)});
+      list.push_back({plugin->name, plugin->version, plugin->sha256,
+                      tested(plan.manifest->allowed_plugins, *plugin)});
     }
   };
   add_all(*plan.manifest);
@@ -333,7 +333,7 @@ Statement privacy_statement(const Plan& plan, const Outcome& outcome) {
   if (const Value* deployment = manifest.resolved.find("deployment"))
     facts.deployment = facts_in<Deployment>(value_to_json(*deployment), "deployment");
   facts.setting = plan.federated ? "federated" : "central";
-  if (plan.federated) facts.federated = federated(plan, stated);
+  if (plan.federated) facts.federated = federated(*manifest.federated, *plan.federated, stated);
   facts.unit = to_text(plan.unit);
   facts.adjacency = to_text(manifest.adjacency);
   facts.adjacency_means = adjacency_means(
@@ -355,7 +355,7 @@ Statement privacy_statement(const Plan& plan, const Outcome& outcome) {
   }
   if (plan.setting->weights) facts.initial_weights = initial_weights(plan);
   if (manifest.lora) facts.lora = adapters(*plan.setting, *manifest.lora);
-  facts.unaccounted = unaccounted(plan);
+  facts.unaccounted = unaccounted(plan.unaccounted);
   facts.declared = declared_facts(plan);
   facts.remarks = remarks(plan, outcome.epsilon.value);
   facts.test_rows = !plan.setting->info.has_test_split ? "none"
@@ -367,7 +367,7 @@ Statement privacy_statement(const Plan& plan, const Outcome& outcome) {
   if (plan.covers_bits()) facts.floating_point = "exact";
   facts.data_commitment = outcome.data.value;
   facts.no_data_commitment = outcome.data.why_not;
-  facts.mode = mode_name(manifest);
+  facts.mode = mode_name(manifest.mode);
   facts.versions = {PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
                         PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH),
                     plugins(plan)};

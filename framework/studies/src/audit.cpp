@@ -55,7 +55,7 @@ class Audit {
   Audit(const Plan& plan, const AuditOptions& options)
       : original_(plan),
         options_(options),
-        layout_(plan.setting->groups, canaries_of(plan, options)),
+        layout_(plan.setting->groups, canaries_of(plan.setting->info.train_rows, options)),
         plan_(with_spares(plan, layout_)),
         key_((options.key ? *options.key : run_key(plan.manifest->seed)).derive("audit")),
         executor_(make_executor(options.threads)),
@@ -103,8 +103,7 @@ class Audit {
   }
 
  private:
-  static std::size_t canaries_of(const Plan& plan, const AuditOptions& options) {
-    const std::uint64_t rows = plan.setting->info.train_rows;
+  static std::size_t canaries_of(std::uint64_t rows, const AuditOptions& options) {
     if (options.canaries == 0)
       return options.kind == AuditKind::repeated ? 1 : std::min<std::uint64_t>(rows, 1000);
     if (options.canaries > std::min(rows, kMostCanaries)) {

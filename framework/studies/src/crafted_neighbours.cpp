@@ -68,21 +68,21 @@ Dataset without_first(const Dataset& data) {
 /// Each of the following rows contributes, in the opposite direction, a little less than half of
 /// the larger step: this changes nothing while the sum is above 2^k, but subtracts a whole smaller
 /// step if the sum lacks one row.
-Dataset rounding_rows(const Plan& plan) {
-  const std::size_t count = plan.setting->info.train_rows;
+Dataset rounding_rows(const Setting& setting, double clip_norm) {
+  const std::size_t count = setting.info.train_rows;
   const int k = std::ilogb(static_cast<double>(count) / 2.0);
-  const double unit = plan.clip_norm.front() * std::exp2(k - kFloatDigits);
+  const double unit = clip_norm * std::exp2(k - kFloatDigits);
   std::vector<float> targets(count, static_cast<float>(0.98 * unit / 2.0));
   std::fill_n(targets.begin(), (std::size_t{1} << static_cast<unsigned>(k)) + 1, kFar);
-  const ExampleShape& shape = plan.setting->network.input;
+  const ExampleShape& shape = setting.network.input;
   return {shape, std::vector<float>(count * element_count(shape.features)), std::move(targets)};
 }
 
 /// One row has the same gradient in all coordinates: a release is this gradient plus noise, or only
 /// noise, whose rounding steps are then visible.
-Dataset lattice_rows(const Plan& plan) {
-  const ExampleShape& shape = plan.setting->network.input;
-  const std::size_t width = element_count(shape.features), count = plan.setting->info.train_rows;
+Dataset lattice_rows(const Setting& setting) {
+  const ExampleShape& shape = setting.network.input;
+  const std::size_t width = element_count(shape.features), count = setting.info.train_rows;
   std::vector<float> features(count * width), targets(count);
   std::fill_n(features.begin(), width, 1.0f);
   targets.front() = kFar;
@@ -97,8 +97,9 @@ class CraftedAudit {
         key_((options.key ? *options.key : run_key(plan.manifest->seed)).derive("audit")),
         executor_(make_executor(options.threads)),
         bench_(make_workbench(plan, *executor_)),
-        with_(options.neighbours == AuditNeighbours::rounding ? rounding_rows(plan)
-                                                              : lattice_rows(plan)),
+        with_(options.neighbours == AuditNeighbours::rounding
+                  ? rounding_rows(*plan.setting, plan.clip_norm.front())
+                  : lattice_rows(*plan.setting)),
         without_(without_first(with_)) {
     for (std::uint32_t row = 1; row < with_.rows(); ++row) others_.push_back(row);
   }

@@ -28,8 +28,8 @@ constexpr std::array<std::string_view, 4> kAfterReading{"size", "sample", "test_
                                                         "transforms"};
 
 /// The section `data` without some of its keys, as YAML; "" if there is no section.
-std::string data_without(const Manifest& manifest, std::span<const std::string_view> keys) {
-  const Value* data = manifest.resolved.find("data");
+std::string data_without(const Value& manifest, std::span<const std::string_view> keys) {
+  const Value* data = manifest.find("data");
   if (data == nullptr) return "";
   Value::Object members = std::get<Value::Object>(data->data());
   std::erase_if(members, [&](const Value::Member& member) {
@@ -38,7 +38,7 @@ std::string data_without(const Manifest& manifest, std::span<const std::string_v
   return to_yaml(Value(std::move(members)));
 }
 
-std::string data_of(const PlannedArm& arm) { return data_without(*arm.manifest, {}); }
+std::string data_of(const PlannedArm& arm) { return data_without(arm.manifest->resolved, {}); }
 
 /// The SHA-256 of each row's features.
 std::vector<std::string> hashes_of(const Dataset& rows) {
@@ -68,7 +68,7 @@ bool read_alike(const Manifest& one, const Manifest& other) {
   const bool is_known = one.data.component->plugin->name.starts_with("privgrad.");
   const std::span<const std::string_view> keys =
       is_known ? std::span<const std::string_view>(kWhichRows) : kAfterReading;
-  return data_without(one, keys) == data_without(other, keys);
+  return data_without(one.resolved, keys) == data_without(other.resolved, keys);
 }
 
 ScoredRows scored_rows(const StudyPlan& search, const StudyPlan& comparison) {
@@ -99,7 +99,7 @@ std::string trained_on_different_rows(const StudyPlan& plan, const StudyRuns& ru
   // For each data and seed: the commitment, and a run that has it.
   std::map<std::pair<std::string, std::uint64_t>, std::pair<std::string, std::string>> known;
   for (std::size_t a = 0; a < runs.size(); ++a) {
-    const std::string data = data_without(*plan.arms[a].manifest, kAfterReading);
+    const std::string data = data_without(plan.arms[a].manifest->resolved, kAfterReading);
     for (std::size_t s = 0; s < runs[a].size(); ++s) {
       const std::string& commitment = runs[a][s].data_commitment;
       if (commitment.empty()) continue;

@@ -258,8 +258,8 @@ PlannedArmFacts planned_facts(const StudyPlan& all, std::size_t index) {
   arm.noise_factor = plan.noise_factor;
   arm.noise_adapts = plan.noise_adapts.has_value();
   arm.noise_multiplier = {finite(*least), finite(*most)};
-  arm.floating_point = floating_point_json(plan);
-  arm.unaccounted = unaccounted_names(plan);
+  arm.floating_point = floating_point_json(plan.covers_bits());
+  arm.unaccounted = unaccounted_names(plan.unaccounted);
   return arm;
 }
 
@@ -268,8 +268,7 @@ constexpr std::array kProofKeys{"accountant",   "also",    "target_epsilon",
                                 "target_delta", "account", "calibrate"};
 
 /// An arm's manifest without kProofKeys and noise_multiplier; train_alike() compares the noise.
-Value trained_by(const Manifest& manifest) {
-  Value trained = manifest.resolved;
+Value trained_by(Value trained) {
   const auto drop = [](Value* section, auto is_dropped) {
     if (section != nullptr) std::erase_if(std::get<Value::Object>(section->data()), is_dropped);
   };
@@ -332,13 +331,13 @@ std::size_t StudyPlan::run_count() const {
 
 bool train_alike(const Plan& a, const Plan& b) {
   // If the budget ends a run, the last step depends on the accountant.
-  const auto is_whole = [](const Plan& plan) { return plan.affordable_steps == plan.steps(); };
-  const auto values = [](const Plan& plan) {
+  const auto is_whole = [](const PlanNumbers& p) { return p.affordable_steps == p.steps(); };
+  const auto values = [](const PlanNumbers& plan) {
     return std::tie(plan.noise_multiplier, plan.clip_norm, plan.learning_rate, plan.batch_size,
                     plan.sampler_batch_size, plan.count_noise, plan.count_share, plan.optimized,
                     plan.auto_values);
   };
-  const auto releases = [](const Plan& plan) {
+  const auto releases = [](const PlanNumbers& plan) {
     std::vector<Event> events;
     for (const auto* charges : {&plan.charges, &plan.beside})
       for (const Charge& charge : *charges) events.push_back(charge.release);
@@ -346,7 +345,7 @@ bool train_alike(const Plan& a, const Plan& b) {
   };
   return is_whole(a) && is_whole(b) && !a.noise_adapts && !b.noise_adapts && !a.federated &&
          !b.federated && values(a) == values(b) && releases(a) == releases(b) &&
-         same_value(trained_by(*a.manifest), trained_by(*b.manifest));
+         same_value(trained_by(a.manifest->resolved), trained_by(b.manifest->resolved));
 }
 
 std::unique_ptr<Manifest> arm_manifest(const Study& study, const Arm& arm,
@@ -413,7 +412,7 @@ std::vector<std::string> stains_of(const StudyPlan& plan) {
   if (any([](const Plan& p) { return p.manifest->noise_off; })) {
     stains.push_back("some arms are without privacy");
   }
-  if (any([&](const Plan& p) { return p.epsilon().value != first.epsilon().value; })) {
+  if (any([&](const PlanNumbers& p) { return p.epsilon().value != first.epsilon().value; })) {
     stains.push_back("arms spend different epsilons");
   }
   if (any([&](const Plan& p) {

@@ -24,18 +24,17 @@ namespace {
 constexpr std::size_t kReferences = 1023;
 constexpr std::uint64_t kDefaultCanaries = 1000;
 
-std::string exposure_refusal(const Plan& plan, const AuditOptions& options) {
-  if (plan.setting->network.loss != Loss::next_token)
+std::string exposure_refusal(const Setting& setting, const AuditOptions& options) {
+  if (setting.network.loss != Loss::next_token)
     return "needs the loss next_token; this model's is " +
-           std::string(to_text(plan.setting->network.loss));
-  if (plan.setting->frozen_layers > 0)
+           std::string(to_text(setting.network.loss));
+  if (setting.frozen_layers > 0)
     return "compares losses of rows of tokens, and here they pass frozen layers first; train all "
            "layers";
   if (options.kind != AuditKind::one_run) return "is measured in one run";
-  if (options.canaries > plan.setting->info.train_rows)
-    return "replaces training rows, of which there are " +
-           std::to_string(plan.setting->info.train_rows) + ", by " +
-           std::to_string(options.canaries) + " canaries";
+  if (options.canaries > setting.info.train_rows)
+    return "replaces training rows, of which there are " + std::to_string(setting.info.train_rows) +
+           ", by " + std::to_string(options.canaries) + " canaries";
   return "";
 }
 
@@ -187,7 +186,7 @@ class TokenAudit {
 }  // namespace
 
 AuditResult audit_exposure(const Plan& plan, const AuditOptions& options) {
-  if (const std::string why = exposure_refusal(plan, options); !why.empty())
+  if (const std::string why = exposure_refusal(*plan.setting, options); !why.empty())
     throw ConfigError("exposure: " + why);
   return TokenAudit(plan, options).result();
 }

@@ -174,9 +174,8 @@ bool steps_are_repeatable(const Plan& plan) {
   return plan.arithmetic == Arithmetic::exact && (can.rows || (can.clipping && !needs_rows));
 }
 
-std::string transformed_hash(const Plan& plan, const Dataset& train) {
-  const std::vector<bool>& by_row = plan.setting->by_row;
-  const bool promised = std::ranges::all_of(by_row, [](bool one) { return one; });
+std::string transformed_hash(const Setting& setting, const Dataset& train) {
+  const bool promised = std::ranges::all_of(setting.by_row, [](bool one) { return one; });
   return promised ? "" : commitment_to({}, train);
 }
 

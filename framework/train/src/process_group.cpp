@@ -22,16 +22,16 @@ std::string text_of(Wish wish, const StepOrder& order, bool parameters_follow) {
   return out.text();
 }
 
-std::vector<CommonPart> common_before_plan(const Manifest& manifest, const RunOptions& options) {
+std::vector<CommonPart> common_before_plan(const Value& manifest, const RunOptions& options) {
   return {common_program(),
           {"other plugins", sha256_hex(options.lock)},
-          {"another manifest", sha256_hex(to_yaml(manifest.resolved))}};
+          {"another manifest", sha256_hex(to_yaml(manifest))}};
 }
 
 }  // namespace
 
 void share_plan(Cluster& cluster, const Plan& plan, const RunOptions& options) {
-  compare_common_parts(cluster, common_before_plan(*plan.manifest, options));
+  compare_common_parts(cluster, common_before_plan(plan.manifest->resolved, options));
   StateWriter planned;
   planned.put(*plan.setting->plan_key, plan.setting->kept->scales(),
               plan.setting->kept->optimized(), plan.setting->kept->schedules_text());
@@ -39,7 +39,7 @@ void share_plan(Cluster& cluster, const Plan& plan, const RunOptions& options) {
 }
 
 Plan shared_plan(const Manifest& manifest, const RunOptions& options) {
-  compare_common_parts(*options.cluster, common_before_plan(manifest, options));
+  compare_common_parts(*options.cluster, common_before_plan(manifest.resolved, options));
   const std::string text = broadcast_text(*options.cluster, "");
   StateReader in(text, "what process 0 planned with");
   const RandomKey key = in.key();
@@ -58,7 +58,7 @@ std::vector<CommonPart> common_ground(const RunData& data) {
   return {{"other examples", hash_of_examples(data)}};
 }
 
-ProcessGroup::ProcessGroup(Cluster& cluster, const Plan& plan, const Program& program)
+ProcessGroup::ProcessGroup(Cluster& cluster, const PlanNumbers& plan, const Program& program)
     : cluster_(cluster),
       slices_(program, cluster.size(), plan.releases_count()),
       parameter_count_(program.parameter_count()) {}

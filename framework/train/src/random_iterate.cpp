@@ -6,7 +6,7 @@
 
 namespace privgrad::core {
 
-RandomIterate::RandomIterate(const Plan& plan, const RandomKey& key)
+RandomIterate::RandomIterate(const PlanNumbers& plan, const RandomKey& key)
     : chosen_(make_random_source(key.derive("output"))
                   ->stream(0)
                   ->uniform_below(std::max<std::uint64_t>(1, plan.affordable_steps))),

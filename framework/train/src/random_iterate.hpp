@@ -14,7 +14,7 @@ namespace privgrad::core {
 /// the choice reveals nothing. A run that ends before this step keeps its last model.
 class RandomIterate final : public RunFeature {
  public:
-  RandomIterate(const Plan& plan, const RandomKey& key);
+  RandomIterate(const PlanNumbers& plan, const RandomKey& key);
 
   std::optional<RunStatus> before_step(std::uint64_t step, RunModel& model) override;
   void choose_model(RunModel& model) override;

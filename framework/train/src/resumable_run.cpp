@@ -140,7 +140,7 @@ std::string ResumableRun::bound_with_rows() const {
 }
 
 void ResumableRun::know_rows_made() {
-  rows_made_ = is_transformed_ ? transformed_hash(plan_, data_.train) : "";
+  rows_made_ = is_transformed_ ? transformed_hash(*plan_.setting, data_.train) : "";
 }
 
 /// The hash for the account. The account is less private than the folder, so the hash must not

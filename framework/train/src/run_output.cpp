@@ -316,7 +316,7 @@ Json ledger_facts(const Plan& plan, std::optional<std::size_t> client) {
   const Manifest& manifest = *plan.manifest;
   Json facts{{"privgrad", version()},
              {"name", manifest.name},
-             {"mode", mode_name(manifest)},
+             {"mode", mode_name(manifest.mode)},
              {"reproducible", manifest.seed.has_value()},
              {"adjacency", to_text(manifest.adjacency)},
              {"unit", to_text(plan.unit)},
@@ -342,7 +342,7 @@ std::map<std::string, std::string> model_metadata(const Plan& plan, const Outcom
       {"format", "privgrad"},
       {"privgrad", version()},
       {"name", manifest.name},
-      {"mode", std::string(mode_name(manifest))},
+      {"mode", std::string(mode_name(manifest.mode))},
       {"reproducible", manifest.seed ? "true: not for release" : "false"},
       {"epsilon", format_number(outcome.epsilon.value)},
       {"delta", format_number(manifest.target_delta)},
@@ -350,7 +350,7 @@ std::map<std::string, std::string> model_metadata(const Plan& plan, const Outcom
       {"accountant", manifest.accountant.component->full_name()},
       {"unit", std::string(to_text(plan.unit))},
       {"adjacency", std::string(to_text(manifest.adjacency))},
-      {"unaccounted", Json(unaccounted_names(plan)).dump()},
+      {"unaccounted", Json(unaccounted_names(plan.unaccounted)).dump()},
       {"statement", statement.short_}};
   if (!outcome.date.empty()) metadata["date"] = outcome.date;
   metadata.merge(model_description(plan, outcome.counts));
@@ -375,16 +375,16 @@ OutcomeFacts outcome_facts(const Plan& plan, const Outcome& outcome, Json statem
                      .sampler = manifest.sampler.name(),
                      .clipping = manifest.clipping.name(),
                      .aggregator = manifest.aggregator.name(),
-                     .mode = Text(mode_name(manifest)),
+                     .mode = Text(mode_name(manifest.mode)),
                      .privgrad = Text(version()),
                      .steps = outcome.steps,
                      .planned_steps = plan.steps(),
                      .parameters = plan.parameters,
                      .epsilon = finite(outcome.epsilon.value),
                      .delta = manifest.target_delta,
-                     .floating_point = floating_point_json(plan),
+                     .floating_point = floating_point_json(plan.covers_bits()),
                      .statement = std::move(statement),
-                     .unaccounted = unaccounted_names(plan),
+                     .unaccounted = unaccounted_names(plan.unaccounted),
                      .reproducible = manifest.seed.has_value(),
                      .date = outcome.date};
   if (const auto accounted = outcome.accounted_event(plan))

@@ -12,7 +12,7 @@
 namespace privgrad::core {
 namespace {
 
-const PlannedStatistic& planned_for(const Plan& plan, std::size_t number) {
+const PlannedStatistic& planned_for(const PlanNumbers& plan, std::size_t number) {
   const auto found = std::ranges::find_if(plan.statistics, [&](const auto& one) {
     return one.of == StatisticOf::transform && one.transform == number;
   });
@@ -187,7 +187,7 @@ void StatisticReleases::teach(std::size_t number, Transform& transform, const Da
   counts_.statistics.push_back({number, {values.begin(), values.end()}, released.noise_stddev()});
 }
 
-void save_statistics(StateWriter& out, const Plan& plan, const ReleasedCounts& counts,
+void save_statistics(StateWriter& out, const PlanNumbers& plan, const ReleasedCounts& counts,
                      const std::vector<FittedTransform>& learnt) {
   std::size_t recorded = 0;
   for (const PlannedStatistic& one : plan.statistics) {

@@ -316,7 +316,7 @@ class Verifier {
 
   /// A run that is accounted for in full states the cost of all planned charges. So do a client
   /// that is a separate program and its server, which had seen releases when it ended the rounds.
-  Charged charged_of(const LedgerAccount& account, const Plan& plan) const {
+  Charged charged_of(const LedgerAccount& account, const PlanNumbers& plan) const {
     const bool in_full = is_accounted_in_full() || is_client_alone_ || is_server_;
     Charged charged{in_full ? of_all_steps(plan) : account.spent, account.costs,
                     plan.charges_are_bounds || plan_->noise_adapts};

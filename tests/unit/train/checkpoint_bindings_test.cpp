@@ -177,7 +177,7 @@ TEST_CASE("rows whose bits a transform does not promise are compared by their ha
     setting->by_row = std::move(by_row);
     Plan plan;
     plan.setting = setting;
-    return core::transformed_hash(plan, train);
+    return core::transformed_hash(*plan.setting, train);
   };
   CHECK(hash({}, rows).empty());
   CHECK(hash({true, true}, rows).empty());

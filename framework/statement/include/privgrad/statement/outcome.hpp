@@ -31,7 +31,7 @@ std::string_view to_text(RunStatus status);
 /// Everything that such a run shows follows from the releases of all these steps, so their cost
 /// bounds the run's cost. The cost of only the steps made is not a bound, because their number was
 /// chosen by looking at the releases.
-bool is_accounted_in_full(const Plan& plan, RunStatus status);
+bool is_accounted_in_full(const PlanNumbers& plan, RunStatus status);
 
 /// The numbers of steps that were paid for.
 struct ChargedSteps {
@@ -83,6 +83,6 @@ struct Outcome {
 };
 
 /// The outcome of an unfinished run, with the largest possible cost of its plan.
-Outcome outcome_of_all(const Plan& plan);
+Outcome outcome_of_all(const PlanNumbers& plan);
 
 }  // namespace privgrad::core

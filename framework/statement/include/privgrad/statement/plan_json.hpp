@@ -31,13 +31,13 @@ std::vector<StatisticFacts> facts_of(const std::vector<PlannedStatistic>& statis
 Answer facts_of(const PrivacyAnswer& answer);
 
 /// \returns "research" or "release".
-std::string_view mode_name(const Manifest& manifest);
+std::string_view mode_name(Mode mode);
 
 /// The names of the unaccounted uses of private rows, each once.
-std::vector<std::string> unaccounted_names(const Plan& plan);
+std::vector<std::string> unaccounted_names(const std::vector<Unaccounted>& items);
 
 /// \returns "exact" if the proof covers the released bits, otherwise null.
-nlohmann::json floating_point_json(const Plan& plan);
+nlohmann::json floating_point_json(bool covers_bits);
 
 nlohmann::json optional_json(const std::optional<double>& value);
 

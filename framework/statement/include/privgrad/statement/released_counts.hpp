@@ -63,6 +63,6 @@ std::optional<ReportedFacts> reported_facts(const Plan& plan, const ReleasedCoun
 /// Reads what reported_facts() returned.
 /// \param reported  from a summary of unknown origin.
 /// \throws IoError if the counts do not match the releases of the plan.
-ReleasedCounts counts_from_json(const Plan& plan, const nlohmann::json& reported);
+ReleasedCounts counts_from_json(const PlanNumbers& plan, const nlohmann::json& reported);
 
 }  // namespace privgrad::core

@@ -60,7 +60,7 @@ class AccuracyReports final : public RunFeature {
   using Release = std::function<std::optional<ReportedAccuracy>(const Charge&)>;
 
   /// \param plan  a plan with a report; outlives this.
-  AccuracyReports(const Plan& plan, Release release)
+  AccuracyReports(const PlanNumbers& plan, Release release)
       : planned_(*plan.report), affordable_(plan.affordable_steps), release_(std::move(release)) {}
 
   std::optional<RunStatus> ends_run() const override;

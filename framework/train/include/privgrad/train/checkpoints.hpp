@@ -27,7 +27,7 @@ bool steps_are_repeatable(const Plan& plan);
 
 /// The hash of the transformed training examples if some transform does not promise to reproduce
 /// its rows; otherwise "". The hash is private, and is compared when a run is resumed.
-std::string transformed_hash(const Plan& plan, const Dataset& train);
+std::string transformed_hash(const Setting& setting, const Dataset& train);
 
 /// The hash of the assignment of examples to clients. Like transformed_hash(), it is private and is
 /// compared when a run is resumed.

@@ -75,7 +75,7 @@ class ProcessGroup {
  public:
   /// \param cluster  outlives this.
   /// \param program  the program of the run.
-  ProcessGroup(Cluster& cluster, const Plan& plan, const Program& program);
+  ProcessGroup(Cluster& cluster, const PlanNumbers& plan, const Program& program);
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
   ~ProcessGroup() = default;

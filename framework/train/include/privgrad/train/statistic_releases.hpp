@@ -101,7 +101,7 @@ class StatisticReleases final : public Teacher {
 /// Writes the values that were released and learnt before the first step, for KeptStatistics. They
 /// are as private as the releases, and thus as the run's models.
 /// \param learnt  one per transform of the manifest (RunData::preprocessing).
-void save_statistics(StateWriter& out, const Plan& plan, const ReleasedCounts& counts,
+void save_statistics(StateWriter& out, const PlanNumbers& plan, const ReleasedCounts& counts,
                      const std::vector<FittedTransform>& learnt);
 
 /// Gives transforms the values that they have learnt in an earlier process, or in another process
