@@ -67,8 +67,8 @@ class StudyRecord {
   std::vector<Factor> factors() const;
   std::string title_of(const std::string& key) const;
 
-  /// The arms that charts over the steps show: all arms if there are few; otherwise the baseline,
-  /// the references, the arms that the study names, and the best arms.
+  /// The arms that charts over the steps show: all arms with own runs if there are few; otherwise
+  /// the baseline, the references, the arms that the study names, and the best arms.
   std::vector<const Arm*> curves() const;
 
   const std::string study_file;

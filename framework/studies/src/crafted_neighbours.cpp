@@ -63,11 +63,11 @@ Dataset without_first(const Dataset& data) {
   return {data.shape(), std::move(features), std::move(targets)};
 }
 
-/// The features are 0, so only the bias has a gradient. 2^k + 1 rows are clipped to the clip norm.
-/// In clip norms, their float32 sum has steps of 2^(k - 23) above 2^k, and half as large below it.
-/// Each of the following rows contributes, in the opposite direction, a little less than half of
-/// the larger step: this changes nothing while the sum is above 2^k, but subtracts a whole smaller
-/// step if the sum lacks one row.
+/// The features are 0, so only the bias has a gradient. 2^k + 1 rows are clipped to the clip norm C
+/// and add up to (2^k + 1) C. Above 2^k C, float32 has steps of 2^(k - 23) C; below, half as large.
+/// Each of the following rows subtracts a little less than half of the larger step. This changes
+/// nothing above 2^k C. If a clipped row is missing, the sum is 2^k C, and each row subtracts a
+/// whole smaller step.
 Dataset rounding_rows(const Setting& setting, double clip_norm) {
   const std::size_t count = setting.info.train_rows;
   const int k = std::ilogb(static_cast<double>(count) / 2.0);

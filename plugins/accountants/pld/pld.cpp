@@ -213,7 +213,7 @@ class Pld final : public Accountant {
     return {};
   }
 
-  /// \param of  the sampled event, not a Gaussian.
+  /// \param of  what is sampled, not a Gaussian.
   Reason refuses_sampled(const Event& of) const {
     const std::optional<Event> release = single_release(of);
     const bool is_laplace = release && std::holds_alternative<LaplaceEvent>(release->kind());

@@ -131,10 +131,10 @@ struct RandomAllocationEvent {
             .of = of};
   }
 };
-/// Of a random number K of runs, releases the output and the score of the run with the best score,
-/// but neither K, nor the other runs, nor the candidate of any run. K is drawn in advance without
-/// looking at the data. Each run uses one of `candidates`, drawn uniformly, with fresh randomness;
-/// its score is part of its output. If K = 0, only that fact is released.
+/// K runs, each with fresh randomness and one of `candidates`, drawn uniformly. Releases the output
+/// of the run with the best score, of which the score is a part, but neither K, nor the other runs,
+/// nor the candidate of any run. K is random, and drawn in advance without looking at the data. If
+/// K = 0, only that fact is released.
 ///
 /// K has the truncated negative binomial distribution of Papernot and Steinke 2022, Definition 1,
 /// with eta = `shape`, or is Poisson.

@@ -365,9 +365,9 @@ double LossLaw::epsilon(double delta_allowed) const {
 }
 
 GuessCurve LossLaw::curve() const {
-  // Takes means over the sides of the coin. A guess of one side is right with its probability under
-  // P, and wrong with its probability under Q. A guess of the other side, at the opposite loss, is
-  // right under Q and wrong under P.
+  // Takes means over the sides of the coin. To guess one side at a loss is right with the loss's
+  // probability under P, and wrong with that under Q. The other side is guessed at the opposite
+  // loss: right under Q, wrong under P.
   const std::ptrdiff_t together = std::max<std::ptrdiff_t>(1, 2 * half_ / kCurvePoints);
   Atoms coarse(width_ * static_cast<double>(together), half_ / together + 1);
   for (std::ptrdiff_t k = -half_; k <= half_; ++k) {

@@ -96,7 +96,7 @@ Ledger::Ledger(const std::filesystem::path& file, Budget budget, Accountant& acc
   if (!last_epsilon.is_null()) spent_.value = as_recorded(spent_.value, last_epsilon);
 }
 
-/// Reads and composes the lines after the first one, up to the position.
+/// Reads and composes the lines after the first one, up to the checkpoint.
 /// \returns the last line's epsilon; null if there is none.
 nlohmann::json Ledger::take_up(std::string_view text, const LedgerReopening& again) {
   nlohmann::json last_epsilon;

@@ -13,8 +13,8 @@ namespace privgrad::core {
 /// their names in network.hpp, and what the node has of "from", "name", "frozen" and "shares".
 nlohmann::json to_json(const Network& network);
 
-/// \returns the format of model files that can describe the network: "1" for a chain of layers with
-///   a loss, all known to format 1; otherwise "2".
+/// \returns the format of model files that can describe the network: "1" for an unnamed chain
+///   without class weights whose layers and loss format 1 knows; otherwise "2".
 std::string_view model_format_of(const Network& network);
 
 /// The inverse of to_json(), for networks without frozen nodes. Also reads format 1, in which the

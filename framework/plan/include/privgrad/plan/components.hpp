@@ -39,7 +39,7 @@ Components make_components(const Manifest& manifest, std::span<const ParameterGr
 Components start_components(const Plan& plan);
 
 /// The charges of started components for releases that are independent of each other.
-/// \throws as sampled_charges(), with the place.
+/// \throws as release_events(), with the aggregator's position, and sampled_charges().
 std::vector<Charge> independent_charges(const Manifest& manifest, const Components& made,
                                         std::uint64_t steps);
 

@@ -43,8 +43,8 @@ struct SiteReceipt {
 
 /// The hash on which the server and the clients of a run agree; orders, answers and receipts
 /// contain it.
-/// \param common  "protocol" and the hashes "program", "plugins" and "manifest", the latter of
-///   shared_by_sites().
+/// \param common  "protocol" and the hashes "program", "plugins" and "manifest" (the hash of
+///   shared_by_sites()).
 /// \param facts  PublicFacts without the account of a site.
 std::string hash_of_ground(nlohmann::json common, const nlohmann::json& facts);
 

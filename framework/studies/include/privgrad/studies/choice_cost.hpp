@@ -35,7 +35,7 @@ ChoiceCost composed_cost(const std::vector<CountedPlan>& plans, double delta);
 /// released: K, the other runs and their scores stay secret. This costs far less than the
 /// composition of K runs (Liu and Talwar 2019; Papernot and Steinke 2022).
 ///
-/// The first candidate's gating accountant proves the cost. If that accountant refuses the event,
+/// The first candidate's guarding accountant proves the cost. If that accountant refuses the event,
 /// the result is the smallest epsilon that any loaded accountant proves.
 ///
 /// \param expected_runs  the mean of K, >= 1.

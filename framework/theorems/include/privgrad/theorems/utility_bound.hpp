@@ -24,8 +24,8 @@ enum class BudgetSplit {
   dynamic,      ///< According to each step's influence: Lemma 4.3.
 };
 
-/// alpha = D G^2 / (2 R M N^2 (f(theta_1) - f*)), the paper's Eq. 4: roughly the residual loss of a
-/// non-private descent.
+/// alpha = D G^2 / (2 R M N^2 (f(theta_1) - f*)), the paper's Eq. 4: the factor of the noise in the
+/// bounds below.
 struct AlphaFacts {
   double parameters = 0.0;   ///< D, > 0.
   double clip_norm = 0.0;    ///< G, > 0.
@@ -143,12 +143,12 @@ bool is_possible(const RiskFacts& facts);
 /// lacks the 2.
 double true_risk_by_stability(const RiskFacts& facts, double bound, std::uint64_t steps);
 
-/// The true risk with high probability: sqrt(2 G^2/mu) sqrt(x) + 4 G^2 / (p mu N), with x the
+/// The true risk with high probability: sqrt(2 G^2 / mu) sqrt(x) + 4 G^2 / (p mu N), with x the
 /// excess risk of the best of k = ceil(log2(1/p)) runs, each with a budget of R/k (Shalev-Shwartz,
-/// Shamir, Srebro and Sridharan 2009, for a mean of N strongly convex G-Lipschitz losses; Eq. 15
-/// prints mu N in both places, which is too small by sqrt(N)). By Markov's inequality x <= 2 gap
-/// bound(R/k), except with probability 2^-k <= p; the printed bound lacks the 2. The total failure
-/// probability is 2p, not p, and choosing the best of the k runs is not charged.
+/// Shamir, Srebro and Sridharan 2009, for a mean of N strongly convex G-Lipschitz losses). Eq. 15
+/// prints mu N instead of mu in the first term too, which makes it too small by sqrt(N). By Markov's inequality x <= 2 gap bound(R/k), except with probability 2^-k <= p; the printed
+/// bound lacks the 2. The total failure probability is 2p, not p, and choosing the best of the k
+/// runs is not charged.
 /// \param bound_of_one  the bound of one run with a budget of R/k.
 /// \param p  in (0, 1).
 double true_risk_in_probability(const RiskFacts& facts, double bound_of_one, double p);
