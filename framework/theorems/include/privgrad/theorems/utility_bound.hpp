@@ -146,9 +146,10 @@ double true_risk_by_stability(const RiskFacts& facts, double bound, std::uint64_
 /// The true risk with high probability: sqrt(2 G^2 / mu) sqrt(x) + 4 G^2 / (p mu N), with x the
 /// excess risk of the best of k = ceil(log2(1/p)) runs, each with a budget of R/k (Shalev-Shwartz,
 /// Shamir, Srebro and Sridharan 2009, for a mean of N strongly convex G-Lipschitz losses). Eq. 15
-/// prints mu N instead of mu in the first term too, which makes it too small by sqrt(N). By Markov's inequality x <= 2 gap bound(R/k), except with probability 2^-k <= p; the printed
-/// bound lacks the 2. The total failure probability is 2p, not p, and choosing the best of the k
-/// runs is not charged.
+/// prints mu N instead of mu in the first term too, which makes it too small by sqrt(N). By
+/// Markov's inequality x <= 2 gap bound(R/k), except with probability 2^-k <= p; the printed bound
+/// lacks the 2. The total failure probability is 2p, not p, and choosing the best of the k runs is
+/// not charged.
 /// \param bound_of_one  the bound of one run with a budget of R/k.
 /// \param p  in (0, 1).
 double true_risk_in_probability(const RiskFacts& facts, double bound_of_one, double p);
