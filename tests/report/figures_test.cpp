@@ -39,7 +39,7 @@ Json check_picture(const fs::path& file) {
   return figure;
 }
 
-/// \param grain  the precision of readings of the axis: places are written in tenths of a unit.
+/// \param grain  how far a reading of the axis may be off, because places are written in tenths of a unit.
 void check_near(const Json& read, const Json& expected, const Json& grain) {
   INFO(read << " " << expected << " " << grain);
   CHECK(std::abs(read.get<double>() - expected.get<double>()) <= grain.get<double>());

@@ -3,7 +3,7 @@
 
     read_figure.py FILE
 
-Prints JSON: title, x and y (the names of the axes; null: none), grain (what a tenth of a unit is worth on either axis),
+Prints JSON: title, x and y (the names of the axes; null: none), grain (how far a reading of either axis may be off),
 series (of curves: each name's last point, [x, y]), rows (of intervals: each name's [middle, low, high]).
 """
 
@@ -54,10 +54,15 @@ class Figure:
 
     @staticmethod
     def scale(ticks):
-        """From places to values, by the outermost ticks, and what a unit is worth."""
+        """From places to values, by the outermost ticks, and how far a value may be off.
+
+        Places are written in tenths of a unit, so each of them is off by at most a twentieth. A reading uses three places:
+        its own and those of the two ticks. Beyond the ticks, by at most the distance between them, the reading is off by
+        at most 1 + 2 + 1 twentieths.
+        """
         (p, low), (q, high) = min(ticks), max(ticks)
         worth = (high - low) / (q - p)
-        return (lambda at: low + (at - p) * worth), abs(worth)
+        return (lambda at: low + (at - p) * worth), abs(worth) * 4 / 20
 
     @staticmethod
     def end(group):
@@ -69,8 +74,8 @@ class Figure:
         return tuple(float(n) for n in re.findall(r"-?[\d.]+", path.get("d"))[-2:])
 
     def read(self):
-        x_of, x_worth = self.scale(self.x_ticks)
-        out = dict(self.words, series={}, rows={}, grain=[x_worth / 10, 0.0])
+        x_of, x_grain = self.scale(self.x_ticks)
+        out = dict(self.words, series={}, rows={}, grain=[x_grain, 0.0])
         for group in self.groups:
             name = group.get("data-name")
             if group.get("class") == "row":
@@ -80,8 +85,7 @@ class Figure:
                 places = [float(dot.get("cx"))] + ([float(ends[1]), float(ends[2])] if ends else 2 * [float(dot.get("cx"))])
                 out["rows"][name] = [x_of(place) for place in places]
             else:
-                y_of, y_worth = self.scale(self.y_ticks)
-                out["grain"][1] = y_worth / 10
+                y_of, out["grain"][1] = self.scale(self.y_ticks)
                 x, y = self.end(group)
                 out["series"][name] = [x_of(x), y_of(y)]
         return out
