@@ -170,9 +170,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
                       .noise_adapts = noise_adapts,
                       .noise_is_rescaled = schedules.noise_is_rescaled,
                       .noise_factor = schedules.noise_is_rescaled ? step_plan.scale : 1.0,
-                      .influence = schedules.noise_is_std
-                                       ? std::vector<double>{}
-                                       : std::move(schedules.noise.influence.values),
+                      .influence = schedules.influence(),
                       .influence_is_unaccounted = schedules.noise.influence.is_unaccounted,
                       .costs_inverse_square = step_plan.costs_inverse_square,
                       .uniform_noise = step_plan.uniform_noise,

@@ -100,6 +100,10 @@ StepValues StepSchedules::at(double scale) const {
   return values;
 }
 
+std::vector<double> StepSchedules::influence() const {
+  return noise_is_std ? std::vector<double>{} : noise.influence.values;
+}
+
 StepSchedules plan_schedules(const Manifest& manifest, const OwnerSetting& owner,
                              std::uint64_t steps, bool noise_adapts) {
   const auto values = [&](const ComponentUse& use, const char* slot) {

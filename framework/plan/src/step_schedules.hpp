@@ -38,6 +38,8 @@ struct StepSchedules {
 
   /// The manifest's schedule with an open scale; null if no scale is open.
   const ComponentUse* open(const Manifest& manifest) const;
+  /// The influence behind the noise multipliers; empty with schedules.noise_std, which gives none.
+  std::vector<double> influence() const;
   /// The values with the open scale set to `scale`. A larger scale costs less.
   StepValues at(double scale) const;
 };
