@@ -39,6 +39,15 @@ std::string plain_text(StateReader& in) {
   return text;
 }
 
+/// \returns what a line says without its measurements, which follow.
+Json known_unmeasured(const MetricsLine& line) {
+  Json json = to_json(line);
+  Metrics::members(line,
+                   [&](std::string_view name, const auto&) { json.erase(std::string(name)); });
+  json.erase("epsilon");
+  return json;
+}
+
 }  // namespace
 
 ResumableRun::ResumableRun(const Plan& plan, const RunOptions& options)
@@ -393,7 +402,8 @@ bool ResumableRun::make_next_step() {
 void ResumableRun::report_progress() {
   MetricsLine line = metrics_facts();
   for (const auto& feature : features_) feature->add_to_metrics(line, made(), *this);
-  if (!plan_.federated) show("step " + std::to_string(made()), parameters(), to_json(line).dump());
+  if (!plan_.federated)
+    show("step " + std::to_string(made()), parameters(), known_unmeasured(line).dump());
   output_.report({.step = made(), .steps = planned(), .epsilon = shown_epsilon(), .metrics = {}},
                  line, data_, bench(), *executor_);
   measured_at_ = made();
