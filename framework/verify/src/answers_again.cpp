@@ -34,7 +34,7 @@ bool are_alike(const FittedTensor& a, const FittedTensor& b) {
                             [&](double x, double y) { return is_near(x, y, largest); });
 }
 
-/// The shape of a transform's input examples.
+/// The shape of the examples that transform `number` receives.
 ExampleShape input_of(const Plan& plan, std::size_t number) {
   ExampleShape shape = plan.setting->info.shape;
   for (std::size_t i = 0; i < number; ++i)
@@ -51,7 +51,6 @@ std::vector<FittedTensor> learnt_again(const Plan& plan, const ReleasedStatistic
   return fitted_of(use, *transform).values;
 }
 
-/// A number in a line of metrics.jsonl; nothing if it is missing.
 }  // namespace
 
 std::vector<std::string> learnt_otherwise(const Plan& plan, const ReleasedCounts& released,
@@ -78,7 +77,7 @@ std::vector<std::string> learnt_otherwise(const Plan& plan, const ReleasedCounts
     }
     const std::vector<FittedTensor> again = learnt_again(plan, said);
     const std::vector<FittedTensor>& kept = model.preprocessing.at(one.transform).fitted.values;
-    // Compared by name, because the file may have the learnt values in another order.
+    // Compares tensors by name, because the file may list them in another order.
     const bool is_it =
         again.size() == kept.size() && std::ranges::all_of(again, [&](const FittedTensor& tensor) {
           return std::ranges::any_of(

@@ -46,7 +46,8 @@ std::vector<LedgerAccount> accounts_of(const Evidence& evidence, const Manifest&
   return accounts;
 }
 
-/// Checks that the statement does not promise a smaller epsilon than the ledgers show.
+/// Checks that the statement promises no smaller epsilon than the ledgers show, and no other delta,
+/// and that summary.json contains the same statement.
 void check_statement(const RecordDirectory& directory, double epsilon, double delta,
                      std::vector<std::string>& problems) {
   const Json statement = object_of(directory, "statement.json");

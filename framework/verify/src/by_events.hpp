@@ -11,9 +11,9 @@
 namespace privgrad::core {
 
 /// Replaces verify_run() if the plan cannot be recomputed. Checks the ledgers' chains of hashes and
-/// the files whose hashes they contain. Trusts the charges in the ledgers' lines, and adds a note
-/// about this. After each payment the manifest's accountant recomputes the total of the charges so
-/// far. The total must equal the line's total and stay within the budget; at the end of the run, it
+/// the files whose hashes the ledgers contain. Trusts the charges in the ledgers' lines, and adds a
+/// note about this. After each payment the manifest's accountant recomputes the total of the
+/// charges so far, which must equal the line's total and stay within the budget. The final total
 /// must not exceed the epsilon in the statement.
 /// \param removed  the components of the manifest that no longer exist; not empty.
 Verification verify_by_events(const RecordDirectory& directory, const Catalog& catalog,

@@ -22,8 +22,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// What a plan is made from on both sides: the shared manifest, and the facts without the account
-/// of one site.
+/// The inputs of the plan that the server and all clients share: facts.json without "account",
+/// which belongs to one site.
 struct SharedFacts {
   Json manifest, facts;
   bool operator==(const SharedFacts&) const = default;
@@ -36,7 +36,7 @@ SharedFacts shared_with_clients(const RecordDirectory& directory, const Catalog&
           std::move(facts)};
 }
 
-/// What a client's ledger says that its receipt repeats.
+/// The parts of a client's ledger that the client's receipt repeats.
 struct ClientLedger {
   std::string last_hash;
   std::uint64_t steps = 0;
@@ -56,7 +56,7 @@ class Federation {
     run_ = remote.at("run");
     ground_ = remote.at("ground");
     status_ = summary.at("status");
-    // Otherwise the server could show receipts for another manifest, whose ground it names here.
+    // Otherwise the server could state another manifest's ground here, and show its receipts.
     Json common{{"manifest", sha256_hex(shared_.manifest.dump())}};
     for (const char* part : {"protocol", "program", "plugins"})
       common[part] = remote.value(part, Json());
@@ -132,7 +132,7 @@ class Federation {
     }
   }
 
-  /// Says first how much of the federation is proved.
+  /// Puts a note first that counts the verified directories and the receipts.
   void summarize() {
     const std::size_t all = plan_.federated->clients.size(), proved = ledgers_.size();
     result_.notes.insert(result_.notes.begin(),
@@ -160,7 +160,7 @@ class Federation {
   Verification& result_;
   SharedFacts shared_;
   std::string run_, ground_, status_;
-  std::map<std::size_t, ClientLedger> ledgers_;  // in clients' directories
+  std::map<std::size_t, ClientLedger> ledgers_;  // by client, from clients' directories
   std::size_t receipts_ = 0;
 };
 

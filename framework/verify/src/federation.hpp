@@ -1,4 +1,4 @@
-// Verifies what the clients of a federated run, which were separate programs, have charged.
+// Verifies the charges of a federated run's clients, if the clients were separate programs.
 #pragma once
 
 #include <filesystem>
@@ -12,12 +12,12 @@
 
 namespace privgrad::core {
 
-/// Checks each client of a server by its own directory, by its receipt, or not at all, and says
-/// which in a note.
-/// \param directory  of the server.
+/// Checks each client by the client's directory and receipt. A note for each client names the
+/// available proof, or says that there is none.
+/// \param directory  the server's directory.
 /// \param summary  the server's summary.json.
 /// \param clients  the directories of clients.
-/// \param result  out: problems and notes; epsilon rises to that of a client's directory.
+/// \param result  out: problems and notes; `epsilon` rises to the largest epsilon of a client.
 /// \throws IoError if a directory cannot be read; nlohmann::json::exception for a wrong summary.
 void check_federation(const RecordDirectory& directory, const Catalog& catalog, const Plan& plan,
                       const nlohmann::json& summary, std::span<const std::filesystem::path> clients,

@@ -26,8 +26,7 @@ bool near(double a, double b, double tolerance = kRounding) {
 }
 
 /// The text with # in place of each number: "error # in # cells". Digits next to letters, as in
-/// hashes, do not count as numbers. Nor do sequences of digits that are too long for a double,
-/// because std::regex matches recursively.
+/// hashes, stay; so do more than 20 digits in sequence, because std::regex matches recursively.
 std::string without_numbers(const std::string& text) {
   static const std::regex number(R"(\b\d{1,20}(\.\d{1,20})?(e[+-]?\d{1,3})?\b)");
   return std::regex_replace(text, number, "#");
@@ -96,7 +95,7 @@ class Check {
     account_.costs.push_back(std::move(planned->cost));
   }
 
-  /// The charge that a line states, which is trusted if there is no plan.
+  /// The charge that a line states; nothing if the line is malformed.
   std::optional<Charge> said(const Release& release) const {
     try {
       const Event made = event_from_json(release.release.dump(), ledger_.name);
@@ -107,8 +106,8 @@ class Check {
     }
   }
 
-  /// The charge that the next step must have. Statistics come before all steps, and a report comes
-  /// before the steps that depend on it, so this detects training on an unpaid release.
+  /// The charge that the next step must have; nothing if an earlier release has not been charged.
+  /// Statistics must be charged before all steps, and a report before the steps that depend on it.
   std::optional<Charge> next_step() const {
     std::uint64_t before = charges_of(plan_->statistics).size();
     if (plan_->report) before += plan_->report->between(account_.steps + 1);
@@ -117,8 +116,8 @@ class Check {
     return plan_->charges[account_.steps];
   }
 
-  /// The charge that the next release besides steps must have. The final report may come after any
-  /// step, because runs may end after any step; it is the last release.
+  /// The charge that the next release other than a step must have. The final report is the last
+  /// release, and may come after any step, because runs may end after any step.
   std::optional<Charge> next_beside(const Release& release) {
     if (has_last_report_ || account_.beside >= plan_->beside.size()) return std::nullopt;
     const std::uint64_t statistics = charges_of(plan_->statistics).size();
@@ -132,8 +131,8 @@ class Check {
     return between.step == account_.steps ? std::optional(between) : std::nullopt;
   }
 
-  /// The charge of a step with adaptive noise, which is chosen during the run: the plan specifies
-  /// only that a Gaussian is charged in full here, so the event is read from the line.
+  /// The charge of a step with adaptive noise, read from the line, because the noise was chosen
+  /// during the run. The plan specifies only that it is a Gaussian, without amplification.
   std::optional<Charge> adapted_step(const Release& release) const {
     if (account_.steps >= plan_->steps()) return std::nullopt;
     // A measurement that was due before this step is missing, so it was not paid for.
@@ -158,8 +157,8 @@ class Check {
     noise.noise_multiplier.push_back(std::get<GaussianEvent>(charge.cost.kind()).noise_multiplier);
   }
 
-  /// Releases that were paid for together have the same total, so the accountant is asked only
-  /// after the last of these releases.
+  /// Recomputes the totals. Releases that were paid for together have the same total, so the
+  /// accountant is asked only after the last of these releases.
   void check_totals() {
     const auto& releases = ledger_.contents.releases;
     auto accountant = make_guard(manifest_.accountant);
@@ -232,8 +231,8 @@ class Check {
       fail(place, "says that the run was completed, but not all of its steps were made");
   }
 
-  /// Whether the run may have stopped early here: after a report, if there have been enough reports
-  /// for `patience`.
+  /// Whether the run may have stopped early after the last charged step: a report was due after
+  /// this step, and more than `patience` reports were due in total.
   bool can_stop_here() const {
     const std::optional<PlannedReport>& report = plan_->report;
     if (!report || report->patience == 0 || account_.steps_done != account_.steps) return false;
@@ -267,8 +266,8 @@ bool is_answer(const Json& object, const std::string& key) {
 
 bool are_alike(const Json& a, const Json& b, double of_answers);
 
-/// \param object  contains `b` as a member.
-/// \param of_answers  the tolerance for answers of accountants.
+/// \param object  the object of which `b` is the member `key`.
+/// \param of_answers  the relative tolerance for answers of accountants.
 bool are_members_alike(const Json& object, const std::string& key, const Json& a, const Json& b,
                        double of_answers) {
   if (key == "note" && a.is_string() && b.is_string())
@@ -290,7 +289,7 @@ bool are_alike(const Json& a, const Json& b, double of_answers) {
     return std::equal(a.begin(), a.end(), b.begin(),
                       [&](const Json& x, const Json& y) { return are_alike(x, y, of_answers); });
   }
-  // Objects are sorted by their keys.
+  // nlohmann::json sorts the members by key.
   auto other = b.begin();
   for (auto one = a.begin(); one != a.end(); ++one, ++other) {
     if (one.key() != other.key() || !are_members_alike(b, one.key(), *one, *other, of_answers))

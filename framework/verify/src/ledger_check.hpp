@@ -28,10 +28,10 @@ struct LedgerAccount {
   NoiseRecord noise;         ///< The choices of adaptive noise.
 };
 
-/// Recomputes the content of ledgers with the manifest's accountant.
+/// Checks ledgers against the plan, and recomputes their totals with the manifest's accountant.
 class LedgerChecker {
  public:
-  /// \param problems  out: problems are appended; outlives this.
+  /// \param problems  out: problems are appended; must outlive the checker.
   explicit LedgerChecker(std::vector<std::string>& problems) : problems_(problems) {}
 
   /// \param plan  the plan of the ledger's owner; null if there is no plan to compare with, so that
@@ -43,7 +43,7 @@ class LedgerChecker {
 
  private:
   std::vector<std::string>& problems_;
-  /// By the hash of the charges, because clients with the same charges have the same answers.
+  /// The answers by the hash of the charges: clients with the same charges have the same answers.
   std::map<std::string, PrivacyAnswer> answers_;
 };
 

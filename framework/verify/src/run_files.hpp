@@ -1,4 +1,4 @@
-// The files of a run that verification reads, from any source.
+// Reads the files of a run that verification needs.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@
 
 namespace privgrad::core {
 
-// real documents are far smaller
+// The most bytes of a JSON file; the files of real runs are far smaller.
 inline constexpr std::size_t kMostDocument = std::size_t{64} << 20;
 inline constexpr int kDeepest = 64;  // the nesting limit of JSON
 
-/// The problem of a run that promises no privacy.
+/// The problem reported for a run without noise.
 inline constexpr const char* kNoNoise =
     "manifest.yaml: noise is off: there is no guarantee to verify";
 
@@ -29,14 +29,13 @@ Manifest manifest_of(const RecordDirectory& directory, const Catalog& catalog, D
 /// \throws IoError "NAME: what is wrong" if the file does not contain a JSON object.
 nlohmann::json object_of(const RecordDirectory& directory, const std::string& name);
 
-/// The name of the ledger of a client, in the directory of a run.
+/// The path of a client's ledger in a run's directory.
 std::string ledger_of_client(std::size_t client);
 
-/// The metadata of a model file in the current form: residual blocks, which are a kind of layer in
-/// format 1, are described as in format 2.
+/// The metadata of a model file, with residual blocks described as in format 2. In format 1, a
+/// residual block was a kind of layer ("shortcut").
 std::map<std::string, std::string> in_todays_form(std::map<std::string, std::string> metadata);
 
-/// The first line of a text.
 std::string first_line(const std::string& text);
 
 }  // namespace privgrad::core

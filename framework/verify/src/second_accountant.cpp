@@ -59,10 +59,11 @@ class Asking {
                                  {"note", answer.note}};
   }
 
-  /// Adds a problem for each proof that contradicts the named accountant, unless costs are bounds.
-  /// \param only  the full name of the accountant to ask; if absent: all except the named one and
-  ///   its certifier.
-  /// \returns the tightest of their proofs; nothing, after adding a note, if there is none.
+  /// Asks other accountants for the cost of `charged`. Adds a problem for each proof that
+  /// contradicts the named accountant, unless `charged.are_bounds`.
+  /// \param only  the full name of the accountant to ask; nothing: asks all accountants except the
+  ///   named accountant and its certifier.
+  /// \returns the tightest proof; nothing, after adding a note, if there is no proof.
   std::optional<SecondAnswer> about(const Charged& charged,
                                     const std::optional<std::string>& only) {
     std::vector<SecondAnswer> answers = answers_about(charged.costs, only);

@@ -1,4 +1,4 @@
-// Asks the named accountant and a second accountant for the total cost of ledgers' charges.
+// Asks a second accountant for the total cost of the charges in a run's ledgers.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ struct Charged {
   bool are_bounds = false;
 };
 
-/// Adds two answers about a ledger to the result: the named accountant's, as the run's epsilon, and
-/// the tightest finite proof of any other accountant with default parameters (estimates do not
-/// count). If another accountant's lower bound exceeds the named answer, adds a problem; without a
-/// second answer, adds a note with the reasons.
+/// Adds two answers about a ledger to the result: the answer of the named accountant, as the run's
+/// epsilon, and the tightest finite proof of any other accountant with default parameters (an
+/// estimate is no proof). If another accountant's lower bound exceeds the named answer, adds a
+/// problem; without a second answer, adds a note with the reasons.
 /// \param must_be_filter  whether only privacy filters may answer.
 /// \param others  the number of further ledgers. The second accountant's answer about the run is
 ///   the largest over all ledgers, because accountants disagree about which ledger costs most.
-/// \param other  returns one of the further ledgers.
+/// \param other  returns the charges of a further ledger, by its index.
 void ask_accountants(const Manifest& manifest, const Catalog& catalog, bool must_be_filter,
                      const Charged& charged, std::size_t others,
                      const std::function<Charged(std::size_t)>& other, Verification& result);

@@ -35,7 +35,7 @@ using Json = nlohmann::json;
 
 const std::string kStatement = "statement.json";
 
-/// The first member in which two objects differ.
+/// The first member in which two objects differ; "" if none differs.
 std::string difference(const Json& said, const Json& derived) {
   if (std::string key = first_difference(said, derived); !key.empty()) return key;
   for (const auto& [key, value] : said.items()) {
@@ -116,7 +116,7 @@ class Verifier {
 
   bool has_client_ledgers() const { return plan_->federated && !plan_->federated->at_server; }
 
-  /// Checks that the run has exactly the ledgers that a run of this plan must have.
+  /// Checks each ledger, and that the run has exactly the ledgers that its plan requires.
   bool check_ledgers(const Evidence& evidence) {
     if (has_client_ledgers() && evidence.ledgers.size() == 1 &&
         is_of_client_alone(evidence.ledgers.front().contents.facts))
@@ -141,8 +141,8 @@ class Verifier {
     return found == wanted && accounts_.size() == wanted;
   }
 
-  /// Checks the ledger of a client that was a separate program: the other clients' ledgers and the
-  /// model are elsewhere.
+  /// Checks the ledger of a client that was a separate program, whose directory contains neither
+  /// the model nor the other clients' ledgers.
   bool check_ledger_of_client(const NamedLedger& ledger) {
     for (std::size_t i = 0; i < plan_->federated->clients.size(); ++i) {
       if (ledger.name != ledger_of_client(i)) continue;
@@ -156,7 +156,7 @@ class Verifier {
   }
 
   void check_ledger(const NamedLedger& ledger, std::size_t i) {
-    // If the client was a separate program, its last line contains the hashes of fewer files.
+    // The last line of such a client's ledger contains the hashes of fewer files.
     if (is_of_client_alone(ledger.contents.facts) && !is_client_alone_)
       problem(ledger.name + ":1: is of a client that was a program of its own, and lies elsewhere");
     const Plan& own = has_client_ledgers() ? *plan_->federated->clients[i].plan : *plan_;
@@ -194,7 +194,7 @@ class Verifier {
   // ---- the totals of the ledgers
 
   const LedgerAccount& fullest() const { return accounts_[fullest_client()]; }
-  /// The client with the largest total, and the first of several such clients, as in the run.
+  /// The client with the largest total; of several such clients the first, as in the run.
   std::size_t fullest_client() const {
     std::size_t most = 0;
     for (std::size_t i = 1; i < accounts_.size(); ++i) {
@@ -237,7 +237,7 @@ class Verifier {
     if (is_client_alone_) return derive_for_client();
     Outcome made = outcome();
     ask_accountants(made);
-    // The statement of an unfinished run gives the largest possible cost, so it is not compared.
+    // An unfinished run's statement gives the largest possible cost, so it is not compared.
     const bool is_closed = made.status != RunStatus::unfinished;
     if (!is_closed) return;
     attempt("summary.json", [&] { made.counts = released_counts(); });
@@ -250,7 +250,7 @@ class Verifier {
     tell_limits();
   }
 
-  /// The counts in the summary: statement and model file must state the same.
+  /// The counts in summary.json; the statement and the model file must state the same counts.
   ReleasedCounts released_counts() {
     const Json summary = object_of(directory_, "summary.json");
     try {
@@ -260,9 +260,9 @@ class Verifier {
     }
   }
 
-  /// Derives the epsilon for a client. Like the client itself before it reads an example, this uses
-  /// the largest possible cost: the server, which sees the client's releases, decides when the run
-  /// ends, so the charges until then are not a bound.
+  /// Derives the epsilon of a client that was a separate program: the largest possible cost, which
+  /// the client stated before it read an example. The charges until the end of the run are no
+  /// bound, because the server, which sees the client's releases, decides when the run ends.
   void derive_for_client() {
     Outcome planned = outcome_of_all(*plan_);
     planned.date = date_.value_or("");
@@ -279,7 +279,7 @@ class Verifier {
 
   // ---- a server whose clients were separate programs
 
-  /// Whether the summary is that of a run whose clients were separate programs.
+  /// Whether summary.json describes a run whose clients were separate programs.
   bool is_of_server() {
     if (!directory_.has("summary.json")) return false;
     attempt("summary.json", [&] {
@@ -289,7 +289,7 @@ class Verifier {
     return is_server_;
   }
 
-  /// Derives the epsilon from the plan: the server states the largest possible cost.
+  /// Derives the epsilon of a server from the plan: the largest possible cost.
   void derive_for_server(const Evidence& evidence) {
     const Json said = object_of(directory_, "summary.json");
     Outcome made = outcome_of_all(*plan_);
@@ -314,8 +314,9 @@ class Verifier {
     tell_limits();
   }
 
-  /// A run that is accounted for in full states the cost of all planned charges. So do a client
-  /// that is a separate program and its server, which had seen releases when it ended the rounds.
+  /// The charges of the ledger, or all charges of the plan for a run that is accounted for in full.
+  /// All charges of the plan count, too, if clients were separate programs, because the server had
+  /// seen releases when it ended the rounds.
   Charged charged_of(const LedgerAccount& account, const PlanNumbers& plan) const {
     const bool in_full = is_accounted_in_full() || is_client_alone_ || is_server_;
     Charged charged{in_full ? of_all_steps(plan) : account.spent, account.costs,
@@ -344,15 +345,15 @@ class Verifier {
 
   // ---- the other files of the run
 
-  /// Compares the numbers with the numbers that follow from the plan and the ledgers; then
-  /// recomputes the words from the stated numbers, so that every letter and digit must match.
+  /// Compares the statement's numbers with the numbers that follow from the plan and the ledgers.
+  /// Then recomputes the words from the stated numbers; every letter and digit must match.
   void check_statement(Outcome& made) {
     statement_ = privacy_statement(*plan_, made);
     const Json said = object_of(directory_, "statement.json");
     if (take_epsilon_of(said, made)) statement_ = privacy_statement(*plan_, made);
     const auto versions = facts_in<Versions>(said.value("versions", Json::object()), kStatement);
     if (check_versions(versions)) statement_.versions = versions;
-    // missing in statements of earlier builds
+    // Statements of earlier builds lack this member.
     if (!said.contains("gaussian_mu")) statement_.gaussian_mu.reset();
     std::string key = difference(without_words(said), without_words(to_json(statement_)));
     if (key.empty()) statement_ = facts_in<Statement>(said, kStatement);
@@ -365,8 +366,8 @@ class Verifier {
     problem(said + "' than the plan and the ledgers, derived again");
   }
 
-  /// An accountant's answer from another processor is an equally good proof, so the statement is
-  /// derived from the recorded answer. The larger of both answers is the verified epsilon.
+  /// Puts the recorded epsilon into `made`, if it differs from the recomputed epsilon only as
+  /// answers on two processors may: both are proofs. The verified epsilon is the larger of both.
   /// \returns whether the epsilon of `made` has changed.
   bool take_epsilon_of(const Json& said, Outcome& made) {
     const Json derived{{"epsilon", json_number(made.epsilon.value)}};
@@ -383,9 +384,9 @@ class Verifier {
     return statement;
   }
 
-  /// The lock file identifies the run's plugins by hash; the plugins of this program may differ,
-  /// and may have records of tests that were made later.
-  /// \returns whether the statement names the plugins of the run.
+  /// Checks that the lock file, which identifies the run's plugins by hash, has all plugins that
+  /// the statement names. The plugins that are loaded now may differ; a note says so.
+  /// \returns whether the statement names any plugins.
   bool check_versions(const Versions& said) {
     const std::string lock = directory_.read("privgrad.lock", kMostDocument);
     if (said.plugins.empty()) {
@@ -419,7 +420,7 @@ class Verifier {
       problem("summary.json: holds another statement than statement.json");
     derived.erase("statement");
     derived.erase("privgrad");
-    // Adaptive clip norms are in metrics.jsonl; a diverged step may already have the next one.
+    // Adaptive clip norms are in metrics.jsonl; a diverged run may already state the next one.
     if (!plan_->clip_norm_adapts() && made.status != RunStatus::diverged) {
       derived["clip_norm"] = plan_->federated
                                  ? made.stated(*plan_).clip_norm.front()
@@ -451,7 +452,7 @@ class Verifier {
       const bool is_last = i + 1 == steps.size();
       const bool stops = planned.ends_run(std::span(values).first(i + 1));
       const bool stopped = is_last && made.status == RunStatus::stopped_early;
-      // The model's loss may have become infinite or NaN, which then ended the run.
+      // An infinite loss or NaN may have ended the run instead.
       const bool may_differ = is_last && made.status == RunStatus::diverged;
       is_it = steps[i] == (i + 1) * planned.every && (stops == stopped || may_differ);
     }
@@ -459,7 +460,7 @@ class Verifier {
       problem("summary.json: its released accuracies do not explain where the run ended");
   }
 
-  /// Lets transforms learn again from the releases, in this process, which sees no rows.
+  /// Lets transforms learn again from the releases, without any rows.
   void check_learnt(const ReleasedCounts& released) {
     const bool has_any = std::ranges::any_of(
         plan_->statistics, [](const auto& one) { return one.of == StatisticOf::transform; });
@@ -470,7 +471,7 @@ class Verifier {
       problem(std::move(one));
   }
 
-  /// The metrics in the summary must be the last measured metrics.
+  /// Checks that the metrics in the summary are the last measured metrics.
   void check_last_metrics() {
     const std::string lines = directory_.read("metrics.jsonl", std::size_t{1} << 30);
     if (const std::string wrong = other_clip_norm(*plan_, lines); !wrong.empty())
@@ -569,7 +570,7 @@ std::vector<const RemovedComponent*> removed_components_in(const RecordDirectory
 Verification verify_run(const RecordDirectory& directory, const Catalog& catalog,
                         std::optional<std::size_t> client,
                         std::span<const std::filesystem::path> clients) {
-  // A wrong number is the caller's error, not a problem of the directory.
+  // An unknown client number is the caller's error, not a problem of the directory.
   if (client && !directory.has(ledger_of_client(*client))) {
     throw ConfigError("there is no client " + std::to_string(*client) + " with a ledger in " +
                       directory.path().string());
@@ -579,7 +580,7 @@ Verification verify_run(const RecordDirectory& directory, const Catalog& catalog
     throw ConfigError("a run of removed components is verified without directories of clients");
   Verification result = removed.empty() ? Verifier(directory, catalog, client, clients).verify()
                                         : verify_by_events(directory, catalog, client, removed);
-  // Keys of the run still exist elsewhere, and anyone who has them can remove the run's noise.
+  // Then the run's keys still exist elsewhere, and anyone with these keys can remove its noise.
   if (directory.has(kResumeFile)) {
     result.problems.push_back(std::string(kResumeFile) +
                               ": the run is not over: its keys still exist for resuming it; resume "

@@ -23,15 +23,15 @@ namespace privgrad::core {
 /// an accountant describes its own errors, may have any values, because no claim depends on them.
 bool nearly_equal(const nlohmann::json& a, const nlohmann::json& b);
 
-/// The first member of a run's claims that differs from the recomputed member. Answers of
-/// accountants (each "epsilon" and its "lower" bound, a "spent_epsilon", the bound on a membership
-/// test) may differ by kOfProcessors, and everything else as in nearly_equal().
-/// \returns "" if no member of `derived` differs; `said` may have additional members.
+/// The first member of `said`, a run's claims, that differs from the recomputed member in
+/// `derived`; "" if none differs. Additional members of `said` are ignored. Answers of accountants
+/// (each "epsilon" and its "lower" bound, a "spent_epsilon", the bound on a membership test) may
+/// differ by kOfProcessors, and all other values as in nearly_equal().
 std::string first_difference(const nlohmann::json& said, const nlohmann::json& derived);
 
-/// Whether a program and its plugins are the files that a run had, by the entries `versions` of two
-/// statements. The plugins may have other records of tests, and the run may have had more plugins:
-/// its account's, which decides no number and is not loaded again.
+/// Whether the program and the plugins in `versions` are the files that a run had, according to
+/// `of_run`. Records of the plugins' tests may differ. The run may have had more plugins: the
+/// plugin of a data set's account decides no number, and is not loaded for verification.
 bool are_files_of(const Versions& of_run, const Versions& versions);
 
 /// The result of verifying a run from its files.
@@ -40,7 +40,7 @@ struct Verification {
   /// of the recorded and the recomputed value, which may differ by kOfProcessors. Nothing if the
   /// value is not finite or could not be derived.
   std::optional<double> epsilon, delta;
-  /// The charges of the recomputed plan, and their adjacency; nothing without such a plan.
+  /// The charges of the recomputed plan; nothing without such a plan, and for federated runs.
   std::optional<Event> charged;
   Adjacency adjacency = Adjacency::add_or_remove_one;
   /// By name: {"role": "named" | "second", "epsilon", "lower", "bound", "note"}.
@@ -62,16 +62,16 @@ struct Verification {
 /// - statement, summary, schedules and the model's metadata are recomputed from the plan and the
 ///   ledgers, and compared.
 ///
-/// This cannot detect a chain that someone fabricated from the first line with this program, unless
-/// the last line was signed or is recorded elsewhere. Nor can it check that the run read the data
-/// as it claims; for this, readers must trust the plugins in the lock file.
+/// verify_run() cannot detect a chain that someone fabricated from the first line with this
+/// program, unless the last line was signed or is recorded elsewhere. It cannot check that the run
+/// read the data as it claims; for this, readers must trust the plugins in the lock file.
 /// With fed_avg, a server whose clients were separate programs has no ledger. Its statement, its
 /// summary and its model are checked against the plan, and each client by the client's directory or
 /// receipt; a note names each client that has neither.
 /// \param client  in a run with a ledger for each client: the client whose guarantee is requested.
 /// \param clients  the directories of clients of this run that were separate programs.
-/// \throws ConfigError if there is no such client, or if the clients were not separate programs;
-///   IoError if a directory of a client cannot be read.
+/// \throws ConfigError if `client` has no ledger, or if `clients` is not empty but the run's
+///   clients were not separate programs; IoError if a directory in `clients` cannot be read.
 Verification verify_run(const RecordDirectory& directory, const Catalog& catalog,
                         std::optional<std::size_t> client = std::nullopt,
                         std::span<const std::filesystem::path> clients = {});
