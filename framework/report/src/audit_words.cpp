@@ -17,11 +17,12 @@ using core::short_number;
 
 constexpr const char* kFile = "audit.json";
 
-/// Bounds with two decimals. Upper bounds are never rounded down, and lower bounds never up; the
-/// slack covers the rounding error of the multiplication.
+/// An upper bound with two decimals, rounded up. The slack of 1e-12 covers the rounding error of
+/// the multiplication.
 std::string upper_text(double value) {
   return number_text(std::ceil(100.0 * value * (1.0 - 1e-12)) / 100.0, std::chars_format::fixed, 2);
 }
+/// A lower bound with two decimals, rounded down, with the same slack.
 std::string lower_text(double value) {
   return number_text(std::floor(100.0 * value * (1.0 + 1e-12)) / 100.0, std::chars_format::fixed,
                      2);
@@ -34,7 +35,7 @@ double number_of(const Json& audit, const char* key, const std::string& source) 
   return *value;
 }
 
-/// Whether an audit of ledgers and a manifest with these hashes is an audit of this record.
+/// Whether the hashes in `audits` are the hashes of the record's ledgers and manifest.
 bool is_of(const RunRecord& record, const Json& audits) {
   if (record.last_lines.empty() || audits.size() != record.last_lines.size() + 1) return false;
   for (const auto& [name, hash] : record.last_lines)
@@ -63,7 +64,7 @@ std::optional<AuditShown> read_audit(RunRecord& record) {
                    .runs = number_of(audit, "runs", source),
                    .guesses = number_of(audit, "guesses", source),
                    .correct = number_of(audit, "correct", source)};
-  // Allows for another last digit, because processors may round logarithms differently.
+  // The last digits may differ, because processors may round logarithms differently.
   const bool same_epsilon = proved && std::fabs(*proved - shown.upper) <= 1e-9 * *proved;
   if (!record.problems.empty() || !same_epsilon ||
       !is_of(record, members(audit, "audits", source))) {

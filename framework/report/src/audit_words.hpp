@@ -18,8 +18,8 @@ struct AuditShown {
   double canaries = 0.0, runs = 0.0, guesses = 0.0, correct = 0.0;
 };
 
-/// Reads audit.json in a run's directory. An audit belongs to the run if manifest, last lines of
-/// the ledgers and epsilon are the same. Any other audit is left out, and a note reports this.
+/// Reads audit.json in a run's directory. An audit belongs to the run if it was made for the same
+/// manifest, epsilon and last lines of the ledgers. Another audit is left out, with a note.
 /// \param record  the run's record, after read_bindings(); its notes may grow.
 /// \returns nothing if there is no statement, or no audit of this run.
 /// \throws IoError if audit.json is malformed.
@@ -32,7 +32,7 @@ std::string lower_number(const AuditShown& audit);
 /// The confidence: "99 %".
 std::string confidence_words(const AuditShown& audit);
 
-/// A paragraph of a statement.
+/// The audit as a paragraph of a statement.
 std::string audit_paragraph(const AuditShown& audit);
 
 /// A picture of both bounds, without scripts.

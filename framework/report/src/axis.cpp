@@ -13,7 +13,7 @@ namespace {
 using core::number_text;
 using core::short_number;
 
-// Numbers in this range, below the upper end, are written without an exponent.
+// Numbers from kSmallestPlain to below kLargestPlain are written without an exponent.
 constexpr double kSmallestPlain = 1e-3, kLargestPlain = 1e6;
 
 std::string label_of(double value, int decimals) {
@@ -70,7 +70,7 @@ void Axis::tick_linearly(std::size_t most) {
     if (round * power >= least) step = round * power;
   const int decimals = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
   const double slack = 1e-9 * step, first = std::ceil((low_ - slack) / step);
-  // Computes each tick from its index: adding a step to a very large number may not change it.
+  // Computes each tick from its index, because adding `step` may not change a very large tick.
   for (std::size_t i = 0; i <= 2 * most; ++i) {
     const double value = (first + static_cast<double>(i)) * step;
     if (value > high_ + slack) break;

@@ -18,7 +18,7 @@ struct Point {
 };
 inline Point point(std::uint64_t x, double y) { return {static_cast<double>(x), y}; }
 
-/// The interval around the mean at x.
+/// The interval around a mean.
 struct Band {
   double x = 0.0, low = 0.0, high = 0.0;
 };
@@ -31,7 +31,7 @@ struct Series {
   bool stepped = false;
   bool markers = false;                 ///< The points are drawn without a line.
   bool dashed = false;                  ///< The line is dashed, as for a reference.
-  std::optional<std::size_t> colour{};  ///< Its index; by default, the series' own.
+  std::optional<std::size_t> colour{};  ///< Index of the colour; by default, the series' index.
 };
 
 /// One row of a chart of intervals: an arm with its mean.
@@ -46,12 +46,13 @@ struct Chart {
   std::string id;  ///< Letters, digits and '-'; unique on the page.
   std::string title;
   std::string x, y;  ///< The titles of the axes.
-  std::string says;  ///< What it tells readers, in a sentence or two.
+  std::string says;  ///< An explanation for readers, in one or two sentences.
   std::vector<Series> series{};
   std::vector<IntervalRow> rows{};  ///< If not empty, the chart shows these intervals.
-  std::vector<std::pair<std::string, double>> levels{};  ///< Horizontal, or vertical with rows.
-  bool from_zero = false;                                ///< The y axis begins at 0.
-  bool share = false;                                    ///< y is in [0, 1].
+  /// Named lines: horizontal, or vertical in a chart with `rows`.
+  std::vector<std::pair<std::string, double>> levels{};
+  bool from_zero = false;                 ///< The y axis begins at 0.
+  bool share = false;                     ///< y is in [0, 1].
   std::vector<std::string> categories{};  ///< If not empty: the names of x = 0, 1, ...
   bool log_x = false;                     ///< All x are above 0.
   bool square = false;                    ///< x and y both range from 0 to 1.
@@ -75,16 +76,15 @@ std::string csv_text(const std::string& text);
 /// The data of a chart as CSV.
 std::string csv(const Chart& chart);
 
-/// Thins out points such that the picture stays about the same: divides them into parts, and keeps
-/// the first and last point of all, and the smallest and largest of each part.
-/// \returns whether points were left out.
+/// Removes points such that the picture stays about the same. Keeps the first and the last point;
+/// divides the points between them into parts, and keeps the smallest and largest y of each part.
+/// \returns whether points were removed.
 bool thin(std::vector<Point>& points, std::size_t most = kMostPoints);
 
-/// Adds a series. If its line equals an earlier one, that line gets this name in addition.
+/// Adds a series. If an earlier series has the same points, only extends its name by this name.
 void add_or_name(std::vector<Series>& all, Series series);
 
-/// The common value of all points, which then need no chart; nothing if the values differ or there
-/// are no points.
+/// The value that all points have, which then need no chart; nothing if there is no such value.
 std::optional<double> only_value(const std::vector<Series>& all);
 
 }  // namespace privgrad::report

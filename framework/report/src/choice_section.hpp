@@ -7,7 +7,6 @@
 
 namespace privgrad::report {
 
-/// The section of a study's page on the privacy cost of choosing among many arms.
 /// \param choice  empty if there are no results yet.
 std::string choice_section(const core::BestArmFacts& choice);
 

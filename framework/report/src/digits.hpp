@@ -12,12 +12,12 @@ namespace privgrad::report {
 /// The number of digits of bounds on privacy, which are rounded towards the weaker claim.
 inline constexpr int kBoundDigits = 5;
 
-/// A number in the form of pages, or a dash if it is missing.
 inline std::string digits(std::optional<double> value, int count = 4) {
   return value ? core::short_number(*value, count) : "-";
 }
 
-/// As "0.912 [0.901, 0.923]", rounded to the second digit of half the interval's width.
+/// The value and its interval, such as "0.912 [0.901, 0.923]", rounded to the second significant
+/// digit of half the interval's width.
 std::string with_interval(double value, const std::array<double, 2>& ends);
 
 /// A whole number with all of its digits.

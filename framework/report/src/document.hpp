@@ -7,7 +7,6 @@
 
 namespace privgrad::report {
 
-/// A page, and the charts on it.
 struct Page {
   std::string html;
   Charts charts;

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The largest confusion matrix that a page shows.
+/// A page shows no confusion matrix for more classes.
 constexpr std::size_t kMostShownClasses = 30;
 
 class EvaluationSection {

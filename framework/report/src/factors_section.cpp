@@ -12,8 +12,8 @@ namespace {
 
 using core::short_bound;
 
-constexpr std::size_t kMostPairs = 6;  // most pairs of factors with a chart
-constexpr std::size_t kMostLines = 8;  // most lines in a chart
+constexpr std::size_t kMostPairs = 6;  // pairs of factors with a chart
+constexpr std::size_t kMostLines = 8;  // lines in a chart
 constexpr double kLevel = 0.05;
 
 class FactorsSection {

@@ -37,7 +37,7 @@ struct Link {
 /// A table with one heading row; the first cell of each row is the row's heading.
 class HtmlTable {
  public:
-  /// \param number_columns  the columns that contain numbers, which are aligned accordingly.
+  /// \param number_columns  for each column, whether it contains numbers, which are aligned.
   HtmlTable(std::string caption, std::vector<std::string> headings,
             std::vector<bool> number_columns = {})
       : caption_(std::move(caption)),

@@ -38,7 +38,7 @@ std::vector<InfluenceEstimate> estimates_of(const Json& record, const std::strin
   return estimates;
 }
 
-/// The exponential with this gamma, times the factor that fits the estimates best.
+/// The curve c gamma^(T - t), with last step T and the factor c that fits the estimates best.
 Series fitted(const std::vector<InfluenceEstimate>& estimates, double gamma) {
   const auto last = static_cast<double>(estimates.back().step);
   double above = 0.0;

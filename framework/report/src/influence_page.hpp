@@ -19,7 +19,7 @@ bool is_influence(const std::filesystem::path& directory);
 struct InfluenceChart {
   std::string name;
   std::string method;
-  /// Whether the influence was measured on the private rows, which is not charged.
+  /// Whether the influence was measured on the private rows, for which nothing is charged.
   bool own_data = false;
   std::vector<InfluenceEstimate> estimates;
   std::optional<double> gamma;    ///< The gamma of the best-fitting exponential.
@@ -31,7 +31,6 @@ struct InfluenceChart {
 /// \throws IoError naming the file and its fault.
 InfluenceChart influence_chart(const std::filesystem::path& file);
 
-/// The page of an estimate of influence.
 /// \throws IoError naming the file and its fault.
 Page influence_page(const std::filesystem::path& directory);
 

@@ -106,7 +106,7 @@ class StudySection {
     return {own.mean, own.ci95};
   }
 
-  /// \returns nothing for a baseline.
+  /// \returns null for a baseline.
   static const core::DifferenceFacts* difference_of(const core::ArmResults& arm,
                                                     const std::string& metric) {
     const auto found = arm.versus_baseline.find(metric);
@@ -130,7 +130,7 @@ class StudySection {
            provenance() + "\n\n";
   }
 
-  /// States the commit behind the numbers, with links to copies of all results beside the page.
+  /// States the study's commit, and links to copies of all results beside the page.
   std::string provenance() const {
     if (!results_.commit) return "";
     const std::string place = folder_ + "/" + name();
@@ -268,7 +268,7 @@ std::vector<Finding> findings_in(const fs::path& directory) {
   std::vector<Finding> findings;
   const auto add_directory = [&](const fs::path& one) {
     const std::string name = one.filename().string();
-    // An estimate is made by a study, so its folder has a study.json, but no results.json.
+    // A study estimates the influence, so such a folder has a study.json, but no results.json.
     if (fs::exists(one / "influence.json")) {
       findings.push_back({name, one / "influence.json", true});
     } else if (fs::exists(one / "results.json")) {

@@ -6,7 +6,7 @@
 namespace privgrad::report {
 
 /// Converts an SVG file to PDF with rsvg-convert.
-/// \returns whether rsvg-convert is installed; if not, nothing is written.
+/// \returns false, and writes nothing, if rsvg-convert is not installed.
 /// \throws IoError if the conversion fails.
 bool write_pdf(const std::filesystem::path& svg, const std::filesystem::path& pdf);
 

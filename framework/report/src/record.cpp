@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// Far above the sizes of files that PrivGrad writes; larger files are refused.
+// Larger files are refused; files that PrivGrad writes are far smaller.
 constexpr std::size_t kMostDocumentBytes = std::size_t{16} << 20;
 constexpr std::size_t kMostLineBytes = std::size_t{64} << 10;
 constexpr int kMostDepth = 32;
@@ -128,7 +128,7 @@ void read_spending(const fs::path& file, RunRecord& record) {
     // Other releases, such as checks of adaptive noise, are part of the total at the next step.
     if (ledger.releases[i].what.empty()) ++record.charged_steps;
     if (!std::isfinite(epsilon) || !ledger.releases[i].what.empty()) continue;
-    // Steps paid for together have the same total, so only the first and the last are drawn.
+    // Steps that were paid for together have the same total: only the first and last are drawn.
     const bool inside = i > 0 && i + 1 < ledger.releases.size() &&
                         ledger.releases[i - 1].epsilon == epsilon &&
                         ledger.releases[i + 1].epsilon == epsilon;
@@ -139,7 +139,7 @@ void read_spending(const fs::path& file, RunRecord& record) {
   }
 }
 
-/// Checks the chains of the clients' ledgers; the run's total is the largest of their totals.
+/// Checks the chains of the clients' ledgers. The run's total is the largest total of a ledger.
 void read_client_spending(const fs::path& folder, RunRecord& record) {
   std::uintmax_t bytes = 0;
   for (const auto& entry : fs::directory_iterator(folder)) bytes += size_of(entry.path());

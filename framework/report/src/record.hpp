@@ -43,52 +43,54 @@ struct RunRecord {
   std::optional<double> last_epsilon;
   std::vector<std::string> notes;  ///< Remarks for readers about the record itself.
 
-  /// How this record contradicts the hashes in its ledgers ("FILE: the problem"), found by all
+  /// Contradictions between the files and the hashes in the ledgers ("FILE: the problem"), from all
   /// checks that need no plugins.
   std::vector<std::string> problems;
-  std::vector<std::pair<std::string, std::string>> last_lines;  ///< Each ledger's name and hash.
+  /// The name of each ledger, and the hash of its last line.
+  std::vector<std::pair<std::string, std::string>> last_lines;
 };
 
 /// Checks whether the files of a run match the hashes in its ledgers, and finds the ledgers' last
 /// lines.
-/// \param record  directory and statement are read; problems and last_lines are set, notes added.
+/// \param record  `directory` and `statement` are inputs; sets `problems` and `last_lines`, and
+///   adds notes.
 void read_bindings(RunRecord& record);
 
 /// Whether the directory contains a run, or the beginning of a run.
 bool is_run(const std::filesystem::path& directory);
 
-/// \throws IoError "FILE:LINE: what is wrong" for a file that cannot be read, is larger than runs
-///   write, is not JSON, or has members of a wrong type, and for a ledger whose chain is broken.
+/// \throws IoError "FILE:LINE: what is wrong" for a file that cannot be read, is larger than files
+///   of runs, is not JSON or has members of a wrong type, and for a ledger with a broken chain.
 RunRecord read_run(const std::filesystem::path& directory);
 
 /// Reads a whole file.
 /// \throws IoError if the file cannot be read, or is longer than `most_bytes`.
 std::string read_text(const std::filesystem::path& file, std::size_t most_bytes);
 
-/// Reads a file that contains one JSON object.
-/// \throws IoError
+/// \throws IoError if the file cannot be read, or is not one JSON object.
 nlohmann::json read_object(const std::filesystem::path& file);
 template <core::Facts T>
 T read_facts(const std::filesystem::path& file) {
   return core::facts_in<T>(read_object(file), file.string());
 }
 
-/// Return a member of a record; nothing if it is missing or null.
+/// number() and text() return a member of an object; nothing if it is missing or null.
 /// \throws IoError naming `source` and the member if it has the wrong type or is not finite.
 std::optional<double> number(const nlohmann::json& object, const char* key,
                              const std::string& source);
 std::optional<std::string> text(const nlohmann::json& object, const char* key,
                                 const std::string& source);
 
-/// Return a member: list() a list, members() an object; empty if it is missing or null.
-/// \throws IoError if it has the wrong type.
+/// list() returns a member that is a list, and members() a member that is an object; the result is
+/// empty if the member is missing or null.
+/// \throws IoError if the member has another type.
 const nlohmann::json& list(const nlohmann::json& object, const char* key,
                            const std::string& source);
 const nlohmann::json& members(const nlohmann::json& object, const char* key,
                               const std::string& source);
 
 /// Returns a member that is a list of objects; empty if it is missing or null.
-/// \throws IoError
+/// \throws IoError if an element is not an object.
 const nlohmann::json& objects(const nlohmann::json& object, const char* key,
                               const std::string& source);
 

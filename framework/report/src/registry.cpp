@@ -127,7 +127,7 @@ class Entry {
     return words.empty() ? "None that the run knows of." : words + ".";
   }
 
-  /// The statement's paragraphs that begin with this text; "" if there are none.
+  /// The statement's paragraphs that begin with `beginning`; "" if there are none.
   std::string paragraph(const std::string& beginning) const {
     std::vector<std::string> all = statement_.prose;
     std::erase_if(all, [&](const std::string& one) { return !one.starts_with(beginning); });

@@ -28,7 +28,7 @@ std::string bound_words(const std::string& bound) {
   return bound;
 }
 
-/// Formats a paragraph of the statement; a short first sentence, its subject, is bold.
+/// Formats a paragraph of the statement, with a short first sentence in bold.
 std::string statement_paragraph(const std::string& words) {
   constexpr std::size_t kLongestSubject = 40;
   const std::size_t stop = words.find(". ");
@@ -260,7 +260,7 @@ class RunPage {
     return charts_.add(std::move(chart));
   }
 
-  /// \param value  gives a number of a measurement, or nothing.
+  /// \param value  returns a number of a measurement, or nothing.
   std::vector<Point> measured(const auto& value) const {
     std::vector<Point> points;
     for (const Measurement& one : record_.measurements)

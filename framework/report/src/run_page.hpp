@@ -6,7 +6,6 @@
 
 namespace privgrad::report {
 
-/// The page of one run.
 /// \throws IoError for members of the record that have the wrong type.
 Page run_page(RunRecord record);
 

@@ -15,13 +15,13 @@ struct SlotWords {
 };
 SlotWords words_of_slot(const std::string& slot);
 
-/// Reads a list of steps, each with a value, in order.
+/// Reads a list of steps with values.
 /// \param name  the list's name, for errors.
-/// \throws IoError if the list is malformed.
+/// \throws IoError if the list is malformed, or its steps do not ascend.
 std::vector<Point> listed_points(const nlohmann::json& entry, const std::string& name,
                                  const std::string& source);
 
-/// Reads the values of a slot in schedules.json, over steps counted from 1 to the last step.
+/// Reads the values of a slot in schedules.json; their steps are counted from 1.
 std::vector<Point> slot_points(const nlohmann::json& schedules, const std::string& slot,
                                const std::string& source);
 

@@ -27,7 +27,7 @@ using core::short_number;
 using core::short_range;
 
 constexpr std::size_t kMostSentences = 8;  // sentences shown without a click
-// A relative difference; if all epsilons differ by less, a chart over them shows nothing.
+// A chart over epsilon is left out if all epsilons differ by less (a relative difference).
 constexpr double kSameEpsilon = 0.005;
 
 class StudyPage {
@@ -132,7 +132,7 @@ class StudyPage {
     }
     std::string charts;
     int drawn = 0;
-    // For a grid with many arms, the charts of the factors replace these.
+    // For a grid with many arms, the charts of the factors replace the charts of the arms.
     const bool is_grid = record_.factors().size() > 1 && arms_.size() > kMostCurves;
     for (const std::string& metric : metrics_) {
       if (is_grid) break;
@@ -242,8 +242,8 @@ class StudyPage {
     for (const std::string& sentence : results_.words)
       html += "<li>" + escaped(sentence) + "</li>\n";
     if (!html.empty()) html = "<ul>\n" + html + "</ul>\n";
-    // Many sentences would hide the charts and tables below, which show the same results. They are
-    // folded, and not printed.
+    // Many sentences would hide the charts and tables below, which show the same results, so the
+    // sentences are folded, and left out in print.
     const std::size_t sentences = results_.words.size();
     if (sentences > kMostSentences) {
       html = "<details class=\"twice\"><summary>In sentences (" + std::to_string(sentences) +
@@ -471,7 +471,7 @@ class StudyPage {
     return section("runs", "The runs", table.html());
   }
 
-  /// A run's value of the first metric; if it has none, how the run ended.
+  /// A run's value of the first metric; how the run ended, if there is no value.
   std::string outcome_of(const RunRecord& run) const {
     std::string outcome = spoken(run.summary->status);
     core::Metrics::members(run.summary->metrics, [&](std::string_view name, const auto& value) {

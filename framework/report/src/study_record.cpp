@@ -100,7 +100,8 @@ void StudyRecord::read_runs(const fs::path& directory, Arm& arm) {
 }
 
 /// In a study with several factors, the first factor with few enough values determines the colour,
-/// and variants with the same value have different dashes. Otherwise each variant has its colour.
+/// and variants with the same value have different dashes. Otherwise each variant has its own
+/// colour.
 void StudyRecord::choose_colours() {
   const std::vector<Factor> all = factors();
   const auto factor = std::ranges::find_if(
@@ -192,7 +193,7 @@ std::vector<const Arm*> StudyRecord::curves() const {
   }
   for (const Arm* arm : others)
     if (shown.size() < kMostCurves) shown.push_back(arm);
-  std::ranges::sort(shown);  // pointers into one array, so this is the study's order
+  std::ranges::sort(shown);  // pointers into `arms`, so the result is in the study's order
   return shown;
 }
 

@@ -25,7 +25,7 @@ struct Arm : core::PlannedArmFacts {
   std::vector<std::string> run_paths{};  ///< One per run, below the study's directory, with '/'.
   std::vector<RunRecord> runs{};         ///< The finished runs.
   std::size_t colour = 0;                ///< The arm's colour in all charts of the page.
-  std::size_t of_level = 0;              ///< Colour and dashes in charts that show each level.
+  std::size_t of_level = 0;              ///< As `colour`, but different for each level.
 };
 
 /// A factor that varies in a study: an axis, or the levels.
@@ -48,7 +48,7 @@ bool is_logarithmic(const std::vector<double>& values);
 
 class StudyRecord {
  public:
-  /// \throws IoError as read_run().
+  /// \throws IoError for the same faults as read_run().
   explicit StudyRecord(const std::filesystem::path& directory);
 
   std::string name() const { return study.name.empty() ? "study" : study.name; }
@@ -57,8 +57,8 @@ class StudyRecord {
   bool is_baseline(const Arm& arm) const { return arm.variant == study.baseline; }
   std::string baseline_words() const;
 
-  /// Return the results of an arm in a metric: its mean, or its difference to the baseline; empty
-  /// if there are none.
+  /// mean_of() returns the mean of a metric over an arm's runs, and difference_of() its difference
+  /// to the baseline; both are empty if there are no results.
   const core::MeanFacts& mean_of(const Arm& arm, const std::string& metric) const;
   const core::DifferenceFacts& difference_of(const Arm& arm, const std::string& metric) const;
   bool better_is_higher(const std::string& metric) const;
@@ -93,7 +93,8 @@ class StudyRecord {
 
 /// The mean over an arm's seeds, with Student's 95 % interval, at each x where all seeds were
 /// measured.
-/// \param value  gives the measurement's y, and where its x; nothing: leaves the measurement out.
+/// \param value  returns the y of a measurement, or nothing to leave the measurement out.
+/// \param where  returns the x of a measurement, or nothing.
 Series curve(const Arm& arm, const auto& value, const auto& where) {
   constexpr std::size_t kMostPointsOfAnArm = 300;
   std::map<double, std::vector<double>> at;

@@ -8,7 +8,7 @@
 
 namespace privgrad::report {
 
-/// The section, for studies with federated arms; "" for others.
+/// \returns "" for a study without federated arms.
 std::string federated_section(const StudyRecord& study, Charts& charts);
 
 }  // namespace privgrad::report

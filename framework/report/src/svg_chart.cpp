@@ -33,7 +33,7 @@ constexpr std::size_t kMostTicksAtValues = 8;
 /// Colours that people with colour blindness can distinguish (after Okabe and Ito).
 constexpr std::array<const char*, 7> kPalette{"#0072b2", "#d55e00", "#008a66", "#b3558f",
                                               "#b07c00", "#3a3f9e", "#6b6b6b"};
-/// The dashes of lines; the next dashes are used once all colours are.
+/// The dashes of lines: each is used for a series of every colour before the next is used.
 constexpr std::array<const char*, 4> kDashes{"", "7 3", "2 2", "9 3 2 3"};
 
 std::string at(double value) {

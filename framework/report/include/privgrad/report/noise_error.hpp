@@ -8,8 +8,8 @@ namespace privgrad::report {
 
 /// The output of `privgrad noise-error --json` as a self-contained page with a table, and a chart
 /// over all steps. Contains only public values.
-/// \param comparison  name, steps, momentum, windows, target_epsilon, target_delta, adjacency,
-///   mechanisms.
+/// \param comparison  has the members name, steps, momentum, windows, target_epsilon, target_delta,
+///   adjacency and mechanisms.
 std::string noise_error_page(const nlohmann::json& comparison);
 
 }  // namespace privgrad::report

@@ -20,12 +20,11 @@ std::string page(const std::filesystem::path& directory);
 /// Returns the privacy statement of a run, with the result of its audit.
 /// \param form  "text" for a terminal; "json": statement.json with an `audit`; "registry": an entry
 ///   of the public registry of deployments, in YAML (registry_entry() in src).
-/// \throws as page(), and ConfigError for an unknown form, a study, or a run without a statement
-///   or, for the registry, without a finite epsilon.
+/// \throws the errors of page(); ConfigError for an unknown form, a study, a run without a
+///   statement and, if the form is "registry", a run without a finite epsilon.
 std::string statement(const std::filesystem::path& directory, const std::string& form);
 
-/// Returns the results of a finished study as a table for a paper, in the form that paper_table()
-/// in src describes.
+/// Returns the results of a finished study as a table for a paper (paper_table() in src).
 /// \param form  "latex", "markdown" or "csv".
 /// \throws ConfigError for an unknown form, or a directory without a finished study; IoError.
 std::string table(const std::filesystem::path& directory, const std::string& form);
@@ -46,12 +45,12 @@ struct Figures {
 /// \throws as page(); ConfigError if there is nothing to draw; IoError.
 Figures write_figures(const std::filesystem::path& directory, const std::filesystem::path& folder);
 
-/// Writes a Markdown page with tables, and its charts as SVG files in a folder beside the page,
-/// which has the page's name without the extension.
+/// Writes a Markdown page with tables to `file`. Writes the page's charts as SVG files to the
+/// folder with the path of `file` without its extension.
 /// \param directory  a finished study, an estimate of influence, or a folder that contains several
 ///   of these, or copies NAME.json of their results.json and influence.json. The page has a section
 ///   for each, sorted by name.
-/// \throws as page(), and ConfigError for an unfinished study.
+/// \throws the errors of page(); ConfigError for an unfinished study.
 void write_markdown(const std::filesystem::path& directory, const std::filesystem::path& file);
 
 }  // namespace privgrad::report
