@@ -71,8 +71,8 @@ void check_question(const CalibrationQuestion& question) {
     checked_range("noise_multiplier", *question.noise_multiplier, 0.0, HUGE_VAL);
 }
 
-/// \param ask  throws PrivacyError if the accountant proves nothing.
-/// \param is_better  whether the first answer is better than the second.
+/// \param ask  returns an accountant's answer; throws PrivacyError if there is no proof.
+/// \param is_better  returns whether the first answer is better than the second.
 template <class Ask, class IsBetter>
 auto best_of(Adjacency adjacency, const Catalog& catalog, Ask ask, IsBetter is_better) {
   using Answer = decltype(ask(std::declval<const AccountantCall&>()));
@@ -201,8 +201,8 @@ nlohmann::json to_json(const AccountantCall& call, const Account& account) {
 
 namespace {
 
-/// Returns the event to charge. At sample rate 1 it has no sampling, because some accountants do
-/// not support sampling.
+/// Returns the event to charge. Sample rate 1 gives an event without sampling, because some
+/// accountants do not support sampling.
 Event charged(const CalibrationQuestion& question, Event noise) {
   if (question.allocation)
     return Event::random_allocation(static_cast<std::int64_t>(*question.allocation),
@@ -227,8 +227,9 @@ bool takes(const AccountantCall& call, const Event& event) try {
   return false;
 }
 
-/// \param charge  the event to charge at noise multiplier 1, to see if the estimator accepts it.
-/// \param answer_of  an accountant's answer at a noise multiplier.
+/// \param charge  the event to charge at noise multiplier 1; the estimator is used if it accepts
+///   this event.
+/// \param answer_of  returns an accountant's answer at a noise multiplier.
 template <class AnswerOf>
 double smallest_noise(const AccountantCall& call, const Event& charge, const AnswerOf& answer_of,
                       const CalibrationQuestion& question) {
@@ -241,7 +242,7 @@ double smallest_noise(const AccountantCall& call, const Event& charge, const Ans
     try {
       return core::proved_scale([&](double noise) { return answer_of(*estimator, noise).value; },
                                 proved_at, question.target_epsilon, least);
-    } catch (const NumericError&) {  // the estimator's range is smaller
+    } catch (const NumericError&) {  // the estimator may support fewer noise multipliers
     }
   }
   return core::smallest_scale(proved_at, question.target_epsilon, least);

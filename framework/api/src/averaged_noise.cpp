@@ -15,7 +15,8 @@
 namespace privgrad::api {
 namespace {
 
-// A standard deviation from n independent normals has the relative standard error 1 / sqrt(2 n).
+// A standard deviation that is estimated from n independent normals has the relative standard error
+// 1 / sqrt(2 n).
 constexpr std::uint64_t kMostCopies = 2048, kFewestCopies = 256;
 // The product of copies and steps. At this size, a simulation takes seconds, and tree_reduced needs
 // less than 200 MB for an epoch.
@@ -69,7 +70,7 @@ class SimulatedPart {
   struct Kept {
     std::uint64_t step = 0;
     std::vector<float> noise;
-    double carried = 1.0;  // the product of all keep() since then
+    double carried = 1.0;  // the product of keep() over all later steps
   };
 
   const core::CorrelatedRecipes& recipes_;
@@ -78,7 +79,7 @@ class SimulatedPart {
   std::vector<Kept> kept_;
 };
 
-/// Computes the noise of one release after another.
+/// Computes the noise of the releases, when called for each step in order.
 using Releases = std::function<void(std::uint64_t step, std::span<float> out)>;
 
 Releases independent_releases(const core::Plan& plan, double momentum, std::size_t copies) {
@@ -147,7 +148,7 @@ Releases correlated_releases(const core::Plan& plan, std::size_t copies) {
   };
 }
 
-/// Collects the squared means over the windows of one length.
+/// Adds up the squares of the means over windows of one length.
 class WindowMeans {
  public:
   WindowMeans(std::uint64_t length, std::size_t copies) : length_(length), sums_(copies) {}
@@ -172,8 +173,8 @@ class WindowMeans {
   std::vector<double> sums_;
 };
 
-/// Sums up releases as an optimizer does, weighted with each step's learning rate relative to the
-/// mean.
+/// Sums up releases as an optimizer does, each weighted with its learning rate divided by the mean
+/// learning rate.
 class Iterates {
  public:
   Iterates(const core::Plan& plan, std::size_t copies) : rates_(plan.learning_rate), sums_(copies) {

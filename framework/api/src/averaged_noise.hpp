@@ -9,21 +9,19 @@
 
 namespace privgrad::api {
 
-/// The noise that remains when releases are averaged over windows of steps, or summed up. This
-/// noise affects a model: independent noise averages out over steps, but noise that later releases
-/// contain again does not. Two mechanisms whose single releases are equally noisy may differ here
-/// by any factor.
+/// The noise that affects a model: independent noise averages out over steps, but noise that later
+/// releases contain again does not. Two mechanisms whose single releases are equally noisy may
+/// differ in AveragedNoise by any factor.
 struct AveragedNoise {
   /// For each window length, the standard deviation of the mean over a window, as a root mean
   /// square over all windows, in units of the released gradient.
   std::vector<double> windows;
-  /// Standard deviation of the iterates, that is, of the sums of the releases up to each step,
-  /// weighted with the learning rates relative to their mean; a root mean square over all steps.
+  /// The standard deviation of the iterates (PredictedNoise), as a root mean square over all steps.
   double iterates = 0.0;
 };
 
-/// Simulates many copies of one coordinate by the recipes of the run, with zero gradients. The seed
-/// is public and fixed, so every call gives the same answer.
+/// Simulates many copies of one coordinate by the recipes of the plan, with zero gradients. The
+/// seed is public and fixed, so every call gives the same answer.
 ///
 /// \param plan  a plan from a manifest with noise; the noise of gradients is accumulated with
 ///   `momentum`.

@@ -41,7 +41,7 @@ Json optional_json(const std::optional<Value>& value) {
 
 Json limit_json(const std::optional<double>& limit) { return limit ? Json(*limit) : Json(nullptr); }
 
-/// Returns the allowed range of a number, or of every number in a list.
+/// Returns the allowed range of a number, or of each number in a list.
 Json range_json(const ParamSpec& spec) {
   if (!spec.min && !spec.max) return nullptr;
   return {{"min", limit_json(spec.min)},

@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using core::DataSection;
 
-/// \param file  the model's file, which records how its own data source reads files.
+/// \param file  the content of the model file, which records how the run's data source read files.
 DataSection given_section(const ModelRequest& request, const Catalog& catalog,
                           const core::ModelFile& file) {
   const std::string& text = *request.data;
@@ -58,7 +58,7 @@ DataSection section_of_run(const fs::path& model, const std::string& dashes,
                                   folder / "manifest.yaml", folder, catalog);
 }
 
-/// Checks that a section has no transforms, or the same as the model.
+/// Checks that a section has no transforms, or the model's transforms.
 void check_transforms(const DataSection& section, const core::ModelFile& file) {
   if (section.transforms.empty()) return;
   bool are_same = section.transforms.size() == file.preprocessing.size();
@@ -85,8 +85,8 @@ void check_classes(const DataInfo& info, const core::ModelFile& file) {
   }
 }
 
-/// Refuses features with other names than the model's, even if their number fits, because they mean
-/// something else.
+/// Refuses features whose names differ from the model's, because such features mean something else
+/// even if their number fits.
 void check_features(const DataInfo& info, const core::ModelFile& file) {
   const std::size_t count = std::min(info.feature_names.size(), file.features.size());
   for (std::size_t i = 0; i < count; ++i) {

@@ -13,7 +13,7 @@
 namespace privgrad::api {
 namespace {
 
-/// The parameters with which samplers have the same expected batch size.
+/// The numbers that give different samplers the same expected batch size.
 struct Batches {
   double size = 0.0;
   std::uint64_t rows = 0;
@@ -23,7 +23,7 @@ struct Batches {
   }
 };
 
-/// The releases to compare: of momentum, in (0, 1), or of prefix sums (momentum 1).
+/// The releases to compare: of momentum (`momentum` in (0, 1)) or of prefix sums (`momentum` 1).
 struct Compared {
   double momentum = 1.0;
   std::uint64_t steps = 0;
@@ -60,8 +60,8 @@ NoiseArm inverse_arm(int bands, const std::string& workload, const std::string& 
           .sampler = order};
 }
 
-/// Returns the arms to compare: the mechanisms that require a particular sampler, each with its
-/// own sampler; then all other mechanisms, with one order of examples that all epochs repeat.
+/// Returns the arms to compare: first those with samplers that amplify; then `on_order` and the
+/// matrices, with an order of examples that all epochs repeat.
 std::vector<NoiseArm> arms_for_samplers(const Compared& question, std::vector<NoiseArm> on_order) {
   const Batches& batches = *question.batches;
   const std::string workload =

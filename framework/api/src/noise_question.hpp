@@ -1,4 +1,4 @@
-// Checks and defaults that questions about the noise of one manifest share with those about two.
+// Checks and defaults of noise_of_mechanisms() and noise_of_two().
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ void require_ranges(const NoiseQuestion& question);
 /// \throws ConfigError if the manifest has no privacy.target_epsilon.
 void require_target(const core::Manifest& manifest);
 
-/// Returns the momentum of a manifest whose aggregator has one; plans the manifest if it is auto.
+/// Returns the momentum of a manifest whose aggregator has one; plans the manifest if the momentum
+/// is auto.
 double momentum_of(const core::Manifest& manifest);
 
 /// Returns the default windows for averaging, if the run is long enough: the momentum's memory,

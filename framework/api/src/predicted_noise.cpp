@@ -11,7 +11,7 @@
 namespace privgrad::api {
 namespace {
 
-/// Noise that is independent from step to step, accumulated with the momentum.
+/// The noise of gradients that is independent in each step, accumulated with the momentum.
 std::vector<double> summed_independent_noise(const core::Plan& plan, double momentum) {
   std::vector<double> stddev;
   double variance = 0.0;
@@ -23,14 +23,14 @@ std::vector<double> summed_independent_noise(const core::Plan& plan, double mome
   return stddev;
 }
 
-/// The noise of gradients that is partly subtracted in later steps, accumulated with the momentum.
-/// m_t = momentum m_{t-1} + z_t, and z_t shares the normals of the last steps with m_{t-1}.
+/// The noise of gradients that is partly subtracted in later steps, accumulated with the momentum:
+/// m_t = momentum m_{t-1} + z_t. The noise z_t of step t contains normals that are in m_{t-1}, too.
 std::vector<double> summed_windowed_noise(const core::Plan& plan, double momentum) {
   const core::CorrelatedRecipes& recipes = plan.correlated->parts.front().recipes;
   const double scale = momentum < 1.0 ? 1.0 - momentum : 1.0;
   std::vector<double> stddev;
   std::vector<double> with_normals(recipes.window() + 1,
-                                   0.0);  // Cov(m, normal), latest first
+                                   0.0);  // Cov(m_t, normal), latest normal first
   double variance = 0.0;
   for (std::uint64_t step = 0; step < plan.steps(); ++step) {
     const double unit = plan.clip_norm[step] / plan.batch_size[step];

@@ -25,7 +25,7 @@ std::optional<Json> carry_out_plan(core::StudyPlan& plan, const core::StudyDirec
   do {
     prepare_directory(directory, plan, catalog);
     if (left_runs(plan, directory).empty()) continue;
-    remove_results(directory);  // the files would belong to another state of the study
+    remove_results(directory);  // the results are of an earlier state of the study
     if (!make(plan, directory)) return std::nullopt;
   } while (add_seeds(plan, directory));
   return write_results(plan, directory);

@@ -16,7 +16,7 @@ namespace {
 constexpr std::array kShares{0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5};
 
 /// The delta at which last_epsilon() asks for epsilon. Smaller deltas, with larger epsilons, could
-/// only improve bounds at false positive rates below kShares.
+/// only improve bounds at smaller false positive rates than kShares.
 constexpr double kLeastDelta = 1e-6;
 constexpr int kPairs = 64;
 

@@ -22,14 +22,14 @@ using Json = nlohmann::json;
 constexpr std::size_t kMostPageBytes = std::size_t{256} << 20;
 constexpr std::size_t kMostSignatureBytes = 4096;
 
-/// If the files have been verified, recreates the page from them and compares it byte for byte.
+/// If the files have been verified, recreates the page from the files, and compares all bytes.
 void check_page(const core::RecordDirectory& directory, core::Verification& result) {
   if (!directory.has("report.html")) {
     result.notes.emplace_back(
         "report.html: is missing, so it was not compared; privgrad report writes it");
     return;
   }
-  if (!result.verified()) return;  // its sources may have been changed
+  if (!result.verified()) return;  // the page's sources may have been changed
   try {
     if (directory.read("report.html", kMostPageBytes) == report::page(directory.path())) return;
     result.problems.emplace_back(
@@ -70,7 +70,7 @@ Json check_signature(const core::RecordDirectory& directory, const VerifyRequest
   return {{"public_key", *signer}, {"trusted", trusted == signer}};
 }
 
-/// Refuses options without an effect: what a caller asked for would seem to have been checked.
+/// Refuses options without an effect, because the caller would believe that they were checked.
 void check_options(const VerifyRequest& request, bool is_study) {
   if (request.new_key && !request.sign)
     throw ConfigError("new_key makes the key of sign; give both");

@@ -14,7 +14,7 @@
 
 namespace privgrad::api {
 
-/// The accountant that a call names. New instances can be made as often as needed.
+/// The accountant that a call names; after() makes instances of it.
 class AccountantCall {
  public:
   /// \param accountant  a name, or an object in YAML's flow style: "{kind: zcdp, conversion:
@@ -26,15 +26,15 @@ class AccountantCall {
 
   const std::string& name() const { return component_->factory.info.name; }
   Adjacency adjacency() const { return adjacency_; }
-  /// From now on, refusals do not name other accountants that accept the event.
+  /// Lets refusals no longer name other accountants that accept the event.
   void name_no_others() { names_others_ = false; }
   /// Whether no other accountant is needed to prove its answers.
   bool proves_itself() const { return certifier_ == nullptr; }
-  /// Returns a faster accountant that estimates the answers of this one, so that a search begins
-  /// near its target: the same accountant without its certifier, or a loaded accountant that this
-  /// one certifies; nothing if there is neither.
+  /// Returns a faster accountant that only estimates the answers, so that a search begins near its
+  /// target: the same accountant without its certifier, or else a loaded accountant that this
+  /// accountant certifies; nothing if there is neither.
   std::optional<AccountantCall> estimator() const;
-  /// Its full name and all its parameters, in the form of a manifest.
+  /// Returns the full name and all parameters, in the form of a manifest.
   Value resolved() const;
 
   /// Returns a new accountant that has composed `event` `count` times.
@@ -63,8 +63,8 @@ struct Account {
 /// Returns the cost of an event.
 /// \param delta  in (0, 1), or nothing.
 /// \param epsilon  at least 0 and finite, or nothing.
-/// \throws ConfigError outside the range, or unless exactly one is given; PrivacyError if the
-///   accountant has no proof for the event.
+/// \throws ConfigError if a number is out of range, or unless exactly one of `delta` and `epsilon`
+///   is given; PrivacyError if the accountant has no proof for the event.
 Account account(const AccountantCall& call, const Event& event, std::optional<double> delta,
                 std::optional<double> epsilon);
 
@@ -72,7 +72,7 @@ Account account(const AccountantCall& call, const Event& event, std::optional<do
 /// default parameters, and the accountant that gave it. All answers hold at once and depend only on
 /// the event, so choosing the smallest is valid and reveals nothing about the data. Estimates do
 /// not count, even if another accountant certifies them, because the certifier itself is asked.
-/// \throws ConfigError as account(); PrivacyError if no accountant has a proof, with their reasons.
+/// \throws ConfigError as account(); PrivacyError with all reasons if no accountant has a proof.
 std::pair<AccountantCall, Account> tightest_account(Adjacency adjacency, const Catalog& catalog,
                                                     const Event& event, std::optional<double> delta,
                                                     std::optional<double> epsilon);
@@ -80,8 +80,8 @@ std::pair<AccountantCall, Account> tightest_account(Adjacency adjacency, const C
 /// Returns the output of `privgrad account --json`.
 nlohmann::json to_json(const AccountantCall& call, const Account& account);
 
-/// The target guarantee, the sampling, and either the noise or the steps; the other one is
-/// computed.
+/// A target guarantee and the sampling, and either the noise or the number of steps; calibrate()
+/// computes the missing number.
 struct CalibrationQuestion {
   double target_epsilon = 0.0;        ///< > 0, finite.
   double target_delta = 0.0;          ///< In (0, 1).
@@ -101,8 +101,8 @@ struct Calibration {
       result;  ///< At most the target; if `steps` is 0, the note gives the cost of one step.
 };
 
-/// \throws ConfigError outside the ranges, or unless exactly one of noise and steps is given;
-///   PrivacyError if the accountant has no proof, or only estimates.
+/// \throws ConfigError if a number is out of range, or unless exactly one of noise and steps, and
+///   one of sample rate and allocation, is given; PrivacyError if the accountant proves nothing.
 Calibration calibrate(const AccountantCall& call, const CalibrationQuestion& question);
 
 /// The smallest noise, or the most steps, among the proofs of all accountants; otherwise like

@@ -12,11 +12,10 @@ namespace privgrad::api {
 
 /// \param text  canary, rounding or lattice.
 /// \param called  the argument's name in errors.
-/// \throws ConfigError
+/// \throws ConfigError for another text.
 core::AuditNeighbours neighbours_of(const std::string& text, const std::string& called);
 
-/// Audits the run of a directory, writes audit.json there, and updates the page, which shows the
-/// audit.
+/// Audits the run in `directory`, writes audit.json, and updates the page, which shows the audit.
 /// \throws as core::audit_run(), and IoError.
 core::RunAudit audit_directory(const core::RecordDirectory& directory, const Catalog& catalog,
                                const core::AuditOptions& options);

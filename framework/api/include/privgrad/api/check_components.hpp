@@ -14,7 +14,7 @@ namespace privgrad::api {
 /// \throws core::ManifestError with the problems of all components.
 void check_components(const core::Manifest& manifest);
 
-/// Returns the lines of an error: one problem each.
+/// Returns the problems in an error, one line each.
 std::vector<std::string> lines_of(const std::exception& problem);
 
 }  // namespace privgrad::api

@@ -17,7 +17,7 @@ std::string missing_hardware(const Component& component);
 /// missing_hardware.
 nlohmann::json listing_json(const Component& component);
 
-/// Returns an object with the keys of listing_json(), and also sees, reference and parameters.
+/// Returns listing_json() with the additional keys sees, reference and parameters.
 nlohmann::json description_json(const Component& component);
 
 /// Returns all components, sorted by kind, name and plugin.

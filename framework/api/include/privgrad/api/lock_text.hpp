@@ -8,7 +8,6 @@
 
 namespace privgrad::api {
 
-/// Returns the lock file of the plugins that the manifests use.
 std::string lock_text(const std::vector<const core::Manifest*>& manifests);
 
 }  // namespace privgrad::api

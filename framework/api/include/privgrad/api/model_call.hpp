@@ -42,19 +42,19 @@ struct ModelCall {
   std::unique_ptr<core::TrainedModel> model;
   Dataset rows;
   std::vector<KeptColumn> kept;      ///< In the order of the request.
-  std::string split;                 ///< "test", "train".
+  std::string split;                 ///< "test" or "train".
   bool is_private = true;            ///< False if the rows were declared public.
   bool has_targets = true;           ///< Whether the rows have targets for comparison.
   std::vector<std::string> remarks;  ///< For users who may see the rows, one line each.
 };
 
 /// Reads the model and the rows.
-/// \param catalog  outlives the call.
+/// \param catalog  must outlive the result.
 /// \throws ConfigError, IoError
 ModelCall open_model_call(const ModelRequest& request, const Catalog& catalog);
 
-/// Returns the facts of the call: "model", "split", "private" and, if columns were requested,
-/// "kept" with the texts of each column by its name.
+/// Returns "model", "split", "private" and, if columns were requested, "kept" with the texts of
+/// each column by its name.
 nlohmann::json model_call_json(const ModelCall& call);
 
 /// Returns the output of `privgrad evaluate --json`.

@@ -22,10 +22,10 @@ struct NoiseQuestion {
   std::optional<double> momentum = {};              ///< In (0, 1]; 1: prefix sums.
   std::optional<std::uint64_t> restart_every = {};  ///< > 0; for trees.
   std::optional<double> smoothness = {};            ///< Of the loss, > 0, for tree_reduced.
-  /// Numbers of steps over which releases are averaged, each > 0; by default the momentum's memory,
-  /// and ten times that.
+  /// Numbers of steps over which releases are averaged, each > 0; by default 1 / (1 - momentum),
+  /// and ten times this number.
   std::optional<std::vector<std::uint64_t>> windows = {};
-  /// Whether samplers with the same expected batch size are compared as well.
+  /// Whether to compare other samplers, too, with the same expected batch size.
   bool samplers = false;
 };
 
@@ -36,8 +36,8 @@ struct NoiseArm {
   std::string sampler = {};  ///< In the form of a manifest; empty: the manifest's own.
   std::string refused = {};  ///< The reason if there are no numbers; otherwise empty.
   PredictedNoise noise = {};
-  /// Whether all epochs must have the same order of examples. For a manifest without such an order,
-  /// this arm is refused, and the call goes on.
+  /// Whether the mechanism needs the same order of examples in all epochs. If the manifest has no
+  /// such order, only this arm is refused.
   bool needs_order = false;
 };
 
@@ -65,20 +65,20 @@ nlohmann::json to_json(const NoiseOfMechanisms& noise);
 /// One of two manifests whose noise is compared.
 struct NoiseSide {
   std::string name;                          ///< The name of the manifest's file.
-  const core::Manifest* manifest = nullptr;  ///< Outlives this.
+  const core::Manifest* manifest = nullptr;  ///< Must outlive the side.
   core::Plan plan;
   double momentum = 1.0;
   PredictedNoise noise = {};
 };
 
-/// A number for each side.
+/// A measure of noise: its value for each side.
 struct NoiseMeasure {
   std::string name;
   std::optional<std::uint64_t> window;
   std::vector<double> values;  ///< [2].
 
   double ratio() const { return values[1] / values[0]; }
-  /// The side with less noise, 0 or 1; nothing if the numbers are too close.
+  /// The side with less noise, 0 or 1; nothing if the values are too close.
   std::optional<std::size_t> lower() const;
 };
 
@@ -91,7 +91,7 @@ struct NoiseOfTwo {
 };
 
 /// \param names  [2]: the names of the sides.
-/// \param manifests  [2]; they outlive the result.
+/// \param manifests  [2]; must outlive the result.
 /// \throws ConfigError if their guarantees differ, or the question does not apply to two manifests.
 NoiseOfTwo noise_of_two(const std::vector<std::string>& names,
                         const std::vector<core::Manifest>& manifests,

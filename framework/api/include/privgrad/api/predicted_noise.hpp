@@ -11,18 +11,18 @@ namespace privgrad::api {
 
 /// The noise of a plan, in units of the released gradient: the clip norm divided by the batch size.
 struct PredictedNoise {
-  double noise_multiplier = 0.0;      ///< Of the noise drawn in the first step.
-  std::vector<double> stddev = {};    ///< For each step: of one coordinate of the release.
-  std::vector<double> averaged = {};  ///< For each window: of the mean over the window.
+  double noise_multiplier = 0.0;      ///< Of the noise that is drawn in the first step.
+  std::vector<double> stddev = {};    ///< Standard deviation of a release's coordinate, by step.
+  std::vector<double> averaged = {};  ///< Standard deviation of the mean over each window.
   /// The noise in the iterates, as a root mean square over all steps. An iterate is the sum of the
-  /// releases up to a step, weighted with the learning rates relative to their mean. Prefix sums
-  /// count as iterates themselves, so for them this equals root_mean_square().
+  /// releases until a step, each weighted with its learning rate divided by the mean learning rate.
+  /// Prefix sums count as iterates themselves; then `iterates` equals root_mean_square().
   double iterates = 0.0;
 
   double root_mean_square() const;
 };
 
-/// Whether a plan releases gradients. predicted_noise() accumulates their noise with a momentum.
+/// Whether a plan releases gradients, whose noise predicted_noise() accumulates with a momentum.
 bool releases_gradients(const core::Plan& plan);
 
 /// \param plan  a plan from a manifest with noise; the noise of gradients is accumulated with

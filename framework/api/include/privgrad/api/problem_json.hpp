@@ -8,8 +8,8 @@ namespace privgrad::api {
 
 /// Splits a line "FILE:LINE:COLUMN: error: WHERE: WHAT", or "--set KEY: error: ...", into
 /// {"file", "line", "column", "set", "where", "message", "expected", "nearest"}; missing parts are
-/// null. "message" is all of WHAT, "expected" its text about the allowed values, and "nearest" the
-/// name that it suggests.
+/// null. "message" is all of WHAT, "expected" the part of WHAT about the allowed values, and
+/// "nearest" the name that WHAT suggests.
 nlohmann::json problem_json(std::string_view line);
 
 }  // namespace privgrad::api

@@ -28,8 +28,7 @@ struct StudyCourse {
 StudyCourse plan_course(core::Study study, std::vector<std::string> overrides,
                         const Catalog& catalog);
 
-/// Makes the remaining runs of a study.
-/// \returns whether all runs are made now.
+/// Makes the remaining runs of a study, and returns whether all runs are made now.
 using MakeRuns = std::function<bool(const core::StudyPlan&, const core::StudyDirectory&)>;
 
 /// Completes a study from any state: calls `make` while runs remain, for the search (in

@@ -40,7 +40,8 @@ struct OpenRun {
   static auto state(auto& self) { return std::tie(self.arm, self.seed); }
 };
 
-/// Returns the remaining runs, by seed, then arm, so that an unfinished study compares all arms.
+/// Returns the remaining runs, sorted by seed and then by arm, so that an unfinished study compares
+/// all arms.
 std::vector<OpenRun> left_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory);
 
 /// \throws IoError if a run is not finished.

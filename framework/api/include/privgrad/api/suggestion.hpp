@@ -11,7 +11,7 @@ namespace privgrad::api {
 
 struct Draft {
   Value section;
-  /// Remarks on parts of the draft that must be checked, one line each.
+  /// Remarks on parts of the draft that the author must check, one line each.
   std::vector<std::string> notes;
 };
 

@@ -17,13 +17,13 @@ struct TradeOffPoint {
 };
 
 /// Returns upper bounds on the true positive rate of a membership test, for false positive rates
-/// from 0.001 to 0.5, ascending. Up to 64 proved pairs of epsilon and delta each give a bound
-/// (core::most_found()); the smallest is returned. It holds for any test that sees everything that
+/// from 0.001 to 0.5, ascending. Each is the smallest of the bounds that up to 64 proved pairs of
+/// epsilon and delta give (core::most_found()), and holds for any test that sees everything that
 /// the event releases.
-/// \param calls  accountants that prove their answers. For each epsilon, their smallest delta is
-///   used. Accountants that refuse the event are left out.
-/// \throws PrivacyError if all refuse it, with their reasons; ConfigError if an accountant's own
-///   answers are not proofs.
+/// \param calls  accountants that prove their answers. For each epsilon, the smallest delta of an
+///   accountant is used. Accountants that refuse the event are left out.
+/// \throws PrivacyError with all reasons if all accountants refuse the event; ConfigError if an
+///   accountant's own answers are not proofs.
 std::vector<TradeOffPoint> trade_off(const std::vector<AccountantCall>& calls, const Event& event);
 
 /// Returns the output of `privgrad account --curve --json`.

@@ -18,14 +18,14 @@ struct VerifyRequest {
   /// The directory of a run or a study. For a study, the other members must not be set.
   std::filesystem::path directory;
   std::optional<std::size_t> client;  ///< The client to verify, in a run with a ledger per client.
-  /// If the directory is a server's, and its clients were separate programs: their directories.
+  /// The directories of clients that were separate programs, if `directory` is their server's.
   std::vector<std::filesystem::path> clients = {};
-  bool data = false;   ///< Whether to read the training data, and compare it.
+  bool data = false;   ///< Whether to compare the training data with the commitment in the ledger.
   bool audit = false;  ///< Whether to repeat the audit of audit.json.
-  std::optional<std::filesystem::path> opening;  ///< Opens the commitment to the data.
+  std::optional<std::filesystem::path> opening;  ///< The file that opens the commitment.
   std::optional<std::filesystem::path> trusted;  ///< The public key of the required signature.
   std::optional<std::filesystem::path> sign;     ///< The key with which a verified run is signed.
-  bool new_key = false;                          ///< Whether to create that key first.
+  bool new_key = false;                          ///< Whether to create the key `sign` first.
 };
 
 struct Verified {
@@ -36,7 +36,7 @@ struct Verified {
 
 /// Checks a run or a study from its files, and writes signature.json into the directory if a
 /// signature is requested and the run verifies.
-/// \param directory  the directory of the request, opened.
+/// \param directory  `request.directory`, opened.
 /// \throws IoError if the directory contains neither a run nor a study, or if data or a key cannot
 ///   be read or written; ConfigError.
 Verified verify(const VerifyRequest& request, const core::RecordDirectory& directory,
