@@ -251,7 +251,7 @@ std::string Framework::plan(const ManifestText& manifest,
     for (const std::string& remark : plan.setting->info.remarks) notes.push_back(remark);
   }
   for (const std::string& note : keeping.notes()) notes.push_back(note);
-  return Json{{"plan", core::shown_json(plan)},
+  return Json{{"plan", core::to_json(core::shown_facts(plan))},
               {"manifest", core::to_yaml(loaded.resolved)},
               {"name", loaded.name},
               {"notes", std::move(notes)}}

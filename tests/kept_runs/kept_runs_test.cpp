@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -11,6 +12,8 @@
 #include "house_plugins.hpp"
 #include "privgrad/api/model_call.hpp"
 #include "privgrad/api/verification.hpp"
+#include "privgrad/record/facts.hpp"
+#include "privgrad/record/plan_facts.hpp"
 #include "privgrad/report/report.hpp"
 #include "process.hpp"
 #include "verify.hpp"
@@ -116,6 +119,36 @@ TEST_CASE("every kept run is in one of these tests") {
   for (const auto& [name, kept] : all.items()) kinds.insert(name.substr(0, name.find('/')));
   for (const auto& mine : kKinds) of_tests.insert(mine.begin(), mine.end());
   CHECK(kinds == of_tests);
+}
+
+namespace {
+
+template <core::Facts File>
+Json again(const fs::path& path) {
+  return core::to_json(core::facts_in<File>(Json::parse(read_file(path)), path.string()));
+}
+
+}  // namespace
+
+TEST_CASE("the plans, schedules and tables of clients are read and written again whole") {
+  const std::map<std::string, Json (*)(const fs::path&)> forms{
+      {"plan.json", again<core::PlanFacts>},
+      {"schedules.json", again<core::ScheduleRecord>},
+      {"clients.json", again<core::ClientTable>}};
+  const TempDir dir;
+  unpack(dir);
+  std::map<std::string, int> files;
+  for (const auto& entry : fs::recursive_directory_iterator(dir.path())) {
+    const auto form = forms.find(entry.path().filename().string());
+    if (form == forms.end()) continue;
+    INFO(entry.path());
+    CHECK(form->second(entry.path()) == Json::parse(read_file(entry.path())));
+    ++files[form->first];
+  }
+  for (const auto& [name, _] : forms) {
+    INFO(name);
+    CHECK(files[name] > 1);
+  }
 }
 
 TEST_CASE("a run with a component that was removed: its events add up, or it does not verify") {

@@ -11,6 +11,8 @@
 #include "privgrad/accountant.hpp"
 #include "privgrad/federated/any_run.hpp"
 #include "privgrad/plan/components.hpp"
+#include "privgrad/record/facts.hpp"
+#include "privgrad/statement/plan_json.hpp"
 #include "privgrad/theorems/utility_bound.hpp"
 #include "privgrad/train/adaptive_noise.hpp"
 #include "privgrad/trust/normals.hpp"
@@ -381,7 +383,7 @@ TEST_CASE("adaptive noise: plan, statement and record say what is known, and whe
           "[adaptive_noise]") {
   const Ended run;
   Experiment before(kAdaptiveNoise);
-  const Json plan = core::to_json(before.plan());
+  const Json plan = core::to_json(core::plan_facts(before.plan()));
   CHECK(plan.at("epsilon") == 2.0);
   CHECK(plan.at("noise_multiplier") == std::vector<double>(40, 20.0));
   // The event costs the whole budget, also when this run is composed with others.

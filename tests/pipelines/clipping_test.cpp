@@ -5,6 +5,8 @@
 #include "privgrad/data/executor.hpp"
 #include "privgrad/plan/exact_plan.hpp"
 #include "privgrad/plan/read_data.hpp"
+#include "privgrad/record/facts.hpp"
+#include "privgrad/statement/plan_json.hpp"
 #include "privgrad/studies/audit.hpp"
 #include "privgrad/train/trainer.hpp"
 #include "train.hpp"
@@ -73,7 +75,7 @@ TEST_CASE("adaptive clipping is charged with its count, as one release a step",
   CHECK(plan.count_noise == std::vector<double>(20, 2.0));
   // z = 1 for both: 1/z_delta^2 = 1 - 1/16 for the gradients, 1/16 for the count.
   CHECK(plan.count_share == std::vector<double>(20, 0.25));
-  const auto json = core::to_json(plan);
+  const auto json = core::to_json(core::plan_facts(plan));
   CHECK(json.at("count_noise") == plan.count_noise);
   // (1 - 1/16)^(-1/2)
   CHECK_THAT(json.at("gradient_noise_multiplier").at(19).get<double>(), WithinRel(1.0327955, 1e-6));

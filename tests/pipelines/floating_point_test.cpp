@@ -5,6 +5,8 @@
 
 #include "privgrad/backend.hpp"
 #include "privgrad/model.hpp"
+#include "privgrad/record/facts.hpp"
+#include "privgrad/statement/plan_json.hpp"
 #include "privgrad/transform.hpp"
 #include "test_components.hpp"
 #include "train.hpp"
@@ -102,7 +104,7 @@ std::vector<core::Unaccounted> causes(const Overrides& set) {
   for (const core::Unaccounted& item : plan.unaccounted)
     if (item.what == "floating_point") found.push_back(item);
   CHECK(plan.covers_bits() == found.empty());
-  const Json json = core::to_json(plan);
+  const Json json = core::to_json(core::plan_facts(plan));
   CHECK(json.at("floating_point") == (found.empty() ? Json("exact") : Json(nullptr)));
   // The name appears once, however many causes there are.
   const auto& names = json.at("unaccounted");
@@ -122,7 +124,7 @@ TEST_CASE("the guarantee covers bits by default, with every aggregator", "[plan]
   CHECK(causes({"clipping=adaptive", "schedules.noise_multiplier=uniform"}).empty());
   CHECK(causes({"aggregator=tree", "sampler={kind: shuffle, batch_size: 20}"}).empty());
   Experiment experiment(kInFloatingPoint);
-  CHECK(core::to_json(experiment.plan()).at("arithmetic") == "exact");
+  CHECK(core::to_json(core::plan_facts(experiment.plan())).at("arithmetic") == "exact");
 }
 
 TEST_CASE("arithmetic: float is listed, with its place and what helps", "[plan][privacy]") {
@@ -132,7 +134,7 @@ TEST_CASE("arithmetic: float is listed, with its place and what helps", "[plan][
   CHECK(found[0].reach == core::Reach::model);
   CHECK(found[0].why == "aggregator.arithmetic is float");
   Experiment experiment(kInFloatingPoint, {"aggregator.arithmetic=float"});
-  CHECK(core::to_json(experiment.plan()).at("arithmetic") == "float");
+  CHECK(core::to_json(core::plan_facts(experiment.plan())).at("arithmetic") == "float");
 }
 
 TEST_CASE(
@@ -200,7 +202,7 @@ TEST_CASE("without noise there is nothing to cover", "[plan]") {
   CHECK(std::none_of(plan.unaccounted.begin(), plan.unaccounted.end(),
                      [](const auto& item) { return item.what == "floating_point"; }));
   CHECK_FALSE(plan.covers_bits());
-  CHECK(core::to_json(plan).at("floating_point").is_null());
+  CHECK(core::to_json(core::plan_facts(plan)).at("floating_point").is_null());
 }
 
 TEST_CASE("all owners of a federated run have the arithmetic of the manifest", "[plan]") {

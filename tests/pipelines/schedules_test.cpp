@@ -6,6 +6,8 @@
 #include "privgrad/plan/influence_facts.hpp"
 #include "privgrad/plan/public_facts.hpp"
 #include "privgrad/plan/remarks.hpp"
+#include "privgrad/record/facts.hpp"
+#include "privgrad/statement/plan_json.hpp"
 #include "privgrad/theorems/utility_bound.hpp"
 #include "train.hpp"
 
@@ -183,7 +185,7 @@ TEST_CASE("dynamic noise: under zCDP the budget is met with equality", "[schedul
     CHECK_THAT(budget_of_noise(plan.noise_multiplier), WithinRel(2.0 * rho, 1e-9));
     CHECK(plan.epsilon().value <= 2.0);
     // The plan reports the minimum of Lemma 4.3, and attains it.
-    const nlohmann::json json = core::to_json(plan).at("influence");
+    const nlohmann::json json = core::to_json(core::plan_facts(plan)).at("influence");
     CHECK_THAT(json.at("weighted_noise").get<double>(),
                WithinRel(json.at("least").get<double>(), 1e-9));
     CHECK(json.at("uniform") > json.at("least"));
@@ -304,7 +306,7 @@ TEST_CASE("with sampling, dynamic noise is near what divides Renyi divergences b
 TEST_CASE("a plan claims a minimum of its noise only where a step costs 1/sigma^2", "[schedules]") {
   const auto influence = [](const Overrides& overrides) {
     Experiment experiment(kScheduled, overrides);
-    return core::to_json(plan_of(experiment)).at("influence");
+    return core::to_json(core::plan_facts(plan_of(experiment))).at("influence");
   };
   const nlohmann::json sampled = influence({kSampledDynamic});
   CHECK(sampled.at("least").is_null());

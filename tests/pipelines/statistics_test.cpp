@@ -9,6 +9,8 @@
 #include "privgrad/model/model_file.hpp"
 #include "privgrad/model/model_use.hpp"
 #include "privgrad/plan/read_data.hpp"
+#include "privgrad/record/facts.hpp"
+#include "privgrad/statement/plan_json.hpp"
 #include "privgrad/trust/data_account.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "test_components.hpp"
@@ -232,7 +234,7 @@ TEST_CASE("statistics: plan and statement say what was released, with how much n
           "[statistics]") {
   Experiment experiment(kWithStatistics, {kTwo});
   const core::RunResult result = experiment.run();
-  const Json plan = core::to_json(experiment.plan());
+  const Json plan = core::to_json(core::plan_facts(experiment.plan()));
   REQUIRE(plan.at("statistics").size() == 2);
   CHECK(plan.at("statistics")[0].at("share") == 0.1);
   CHECK(plan.at("statistics")[1].at("share").is_null());

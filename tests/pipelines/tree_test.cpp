@@ -2,7 +2,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "privgrad/record/facts.hpp"
 #include "privgrad/record/short_numbers.hpp"
+#include "privgrad/statement/plan_json.hpp"
 #include "privgrad/statement/statement.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "train.hpp"
@@ -136,7 +138,7 @@ TEST_CASE("what cannot be accounted by participation is refused", "[tree][privac
 
 TEST_CASE("the plan says what each example's part costs", "[tree]") {
   Experiment experiment(kTreeNoise);
-  const auto json = core::to_json(experiment.plan()).at("participation");
+  const auto json = core::to_json(core::plan_facts(experiment.plan())).at("participation");
   CHECK(json.at("steps_of_an_example") == nlohmann::json{16, 17});  // 150 steps, epochs of 9
   const auto& rho = json.at("rho");
   CHECK(rho.at("min") <= rho.at("first_quartile"));

@@ -8,6 +8,7 @@
 #include "privgrad/api/lock_text.hpp"
 #include "privgrad/host/lock_file.hpp"
 #include "privgrad/manifest/yaml.hpp"
+#include "privgrad/record/facts.hpp"
 #include "privgrad/statement/plan_json.hpp"
 #include "privgrad/studies/scored_rows.hpp"
 #include "privgrad/trust/files.hpp"
@@ -163,7 +164,7 @@ void prepare_directory(const core::StudyDirectory& directory, const core::StudyP
     core::make_directories(directory.arm(arm.arm->name));
     core::write_atomically(directory.arm_manifest(arm.arm->name), texts[a]);
     core::write_atomically(directory.arm(arm.arm->name) / "plan.json",
-                           core::to_json(arm.plan).dump(2) + "\n");
+                           core::to_json(core::plan_facts(arm.plan)).dump(2) + "\n");
   }
   core::write_atomically(directory.study_json(), planned.dump(2) + "\n");
 }

@@ -51,29 +51,27 @@ std::string hash_of_sent(const ClientRound& sent) {
   return hash_of_shown(sent.model, estimates.text());
 }
 
-Json clients_json(const FederatedPlan& federated, std::span<const std::unique_ptr<Client>> clients,
-                  bool shows_participation) {
-  Json list = Json::array();
+ClientTable client_table(const FederatedPlan& federated,
+                         std::span<const std::unique_ptr<Client>> clients,
+                         bool shows_participation) {
+  ClientTable table;
   for (std::size_t i = 0; i < clients.size(); ++i) {
     const ClientPlan& client = federated.clients[i];
-    Json json{{"client", i},
-              {"dataset_size", client.plan->dataset_size},
-              {"affordable_steps", client.plan->affordable_steps}};
+    ClientFacts& facts = table.clients.emplace_back();
+    static_cast<PlannedClient&>(facts) = facts_of(client, federated.at_server);
+    facts.client = i;
     if (shows_participation) {
-      json["steps"] = clients[i]->steps_done();
-      json["estimates"] = clients[i]->estimates_made();
+      facts.steps = clients[i]->steps_done();
+      facts.estimates = clients[i]->estimates_made();
     }
-    if (!client.labels.empty()) json["labels"] = client.labels;
     if (!federated.at_server) {
-      json["weight"] = federated.weights[i];
+      facts.weight = federated.weights[i];
       const Ledger* ledger = clients[i]->ledger();
-      json["epsilon"] = json_number(client.plan->epsilon().value);
-      json["charged_epsilon"] =
-          ledger == nullptr ? Json(nullptr) : json_number(ledger->spent().value);
+      facts.charged_epsilon =
+          ledger == nullptr ? Nullable<double>() : finite(ledger->spent().value);
     }
-    list.push_back(std::move(json));
   }
-  return {{"clients", std::move(list)}};
+  return table;
 }
 
 std::optional<std::size_t> client_with_fullest_ledger(

@@ -44,11 +44,10 @@ struct RoundTotals : RoundMishaps {
 /// The hash of the model and the private estimates that a client of fed_avg sends.
 std::string hash_of_sent(const ClientRound& sent);
 
-/// The content of clients.json.
-/// \param shows_participation  whether the content may show how often each client took part.
-nlohmann::json clients_json(const FederatedPlan& federated,
-                            std::span<const std::unique_ptr<Client>> clients,
-                            bool shows_participation);
+/// \param shows_participation  whether the table may show how often each client took part.
+ClientTable client_table(const FederatedPlan& federated,
+                         std::span<const std::unique_ptr<Client>> clients,
+                         bool shows_participation);
 
 /// The client whose ledger has the largest total; nothing if no client has a ledger.
 std::optional<std::size_t> client_with_fullest_ledger(

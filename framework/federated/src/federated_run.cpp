@@ -453,8 +453,9 @@ class FederatedRun final : public ResumableRun {
   }
 
   void write_clients() const {
-    write_atomically(options_.directory / "clients.json",
-                     clients_json(federated_, clients_, shows_participation()).dump() + "\n");
+    write_atomically(
+        options_.directory / "clients.json",
+        to_json(client_table(federated_, clients_, shows_participation())).dump() + "\n");
   }
 
   Summary summary_facts() override {

@@ -36,43 +36,33 @@ RhoOfExamples DrawnOrder::rho(const PublicOrder* order, std::uint64_t rows, std:
   const double kappa = sensitivity_of_unit_bound(adjacency);
   if (separation) {
     const double most = kappa * kappa * cost.worst_after.back() / 2.0;
-    return {most, most, most, most, most, most, 0, separation->most_of(steps)};
+    return {{most, most, most, most, most, most},
+            {0, separation->most_of(steps)},
+            separation->min_separation};
   }
   const std::vector<std::uint64_t> counts = participation->counts();
   std::vector<double> values;
   values.reserve(rows);
-  RhoOfExamples result;
-  result.fewest_steps = steps;
+  Count fewest_steps = steps, most_steps = 0;
   double sum = 0.0;
   for (std::uint64_t row = 0; row < rows; ++row) {
     const std::uint32_t group = order->group_of(static_cast<std::uint32_t>(row));
     values.push_back(kappa * kappa * cost.of_groups.at(group) / 2.0);
     sum += values.back();
-    result.fewest_steps = std::min(result.fewest_steps, counts[group]);
-    result.most_steps = std::max(result.most_steps, counts[group]);
+    fewest_steps = std::min(fewest_steps, counts[group]);
+    most_steps = std::max(most_steps, counts[group]);
   }
   std::ranges::sort(values);
   const auto quantile = [&](double q) {
     return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1))];
   };
-  result.least = values.front();
-  result.first_quartile = quantile(0.25);
-  result.median = quantile(0.5);
-  result.mean = sum / static_cast<double>(rows);
-  result.third_quartile = quantile(0.75);
-  result.most = kappa * kappa * cost.worst_after.back() / 2.0;
-  return result;
-}
-
-nlohmann::json to_json(const RhoOfExamples& rho) {
-  return {{"steps_of_an_example", {rho.fewest_steps, rho.most_steps}},
-          {"rho",
-           {{"min", rho.least},
-            {"first_quartile", rho.first_quartile},
-            {"median", rho.median},
-            {"mean", rho.mean},
-            {"third_quartile", rho.third_quartile},
-            {"max", rho.most}}}};
+  return {.rho = {.min = values.front(),
+                  .first_quartile = quantile(0.25),
+                  .median = quantile(0.5),
+                  .mean = sum / static_cast<double>(rows),
+                  .third_quartile = quantile(0.75),
+                  .max = kappa * kappa * cost.worst_after.back() / 2.0},
+          .steps_of_an_example = {fewest_steps, most_steps}};
 }
 
 Event release_of(std::span<const CorrelatedPart> parts, std::uint64_t step) {

@@ -78,29 +78,29 @@ std::vector<Unaccounted> foreseen_of_clients(const Manifest& manifest) {
                      start_local_iterations(*manifest.federated).rule != nullptr);
 }
 
-nlohmann::json to_json(const FederatedPlan& federated, const Federated& wish) {
-  using Json = nlohmann::json;
-  Json clients = Json::array();
-  for (const ClientPlan& client : federated.clients) {
-    Json json{{"dataset_size", client.plan->dataset_size},
-              {"affordable_steps", client.plan->affordable_steps}};
-    if (!federated.at_server) json["epsilon"] = json_number(client.plan->epsilon().value);
-    if (!client.labels.empty()) json["labels"] = client.labels;
-    clients.push_back(std::move(json));
-  }
-  Json json{{"clients", std::move(clients)},
-            {"rounds", wish.rounds},
-            {"aggregation", to_text(wish.aggregation)},
-            {"partition", wish.partition.name()},
-            {"affordable_steps", federated.affordable_steps},
-            {"local_iterations",
-             federated.is_adaptive() ? Json("adaptive") : Json(federated.local_iterations)}};
-  if (!federated.at_server) json["weights"] = federated.weights;
+PlannedClient facts_of(const ClientPlan& client, bool at_server) {
+  PlannedClient facts{.dataset_size = client.plan->dataset_size,
+                      .affordable_steps = client.plan->affordable_steps,
+                      .labels = client.labels};
+  if (!at_server) facts.epsilon = finite(client.plan->epsilon().value);
+  return facts;
+}
+
+PlannedFederation facts_of(const FederatedPlan& federated, const Federated& wish) {
+  PlannedFederation facts{.rounds = wish.rounds,
+                          .affordable_steps = federated.affordable_steps,
+                          .aggregation = Text(to_text(wish.aggregation)),
+                          .partition = wish.partition.name(),
+                          .local_iterations = federated.local_iterations};
+  for (const ClientPlan& client : federated.clients)
+    facts.clients.push_back(facts_of(client, federated.at_server));
+  if (!federated.at_server) facts.weights = federated.weights;
   if (federated.is_adaptive()) {
-    json["estimates"] = federated.estimates ? Json(to_text(wish.estimates)) : Json("none");
-    json["estimate_noise"] = federated.estimate_noise;
+    facts.local_iterations = "adaptive";
+    facts.estimates = federated.estimates ? to_text(wish.estimates) : "none";
+    facts.estimate_noise = federated.estimate_noise;
   }
-  return json;
+  return facts;
 }
 
 }  // namespace privgrad::core

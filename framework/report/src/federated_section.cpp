@@ -82,11 +82,9 @@ std::string communication_facts(const RunRecord& record) {
 
 std::string client_table(const RunRecord& record) {
   if (!record.clients) return "";
-  const std::string file = (record.directory / "clients.json").string();
-  const Json& clients = objects(*record.clients, "clients", file);
+  const std::vector<core::ClientFacts>& clients = record.clients->clients;
   std::size_t classes = 0;
-  for (const Json& client : clients)
-    classes = std::max(classes, list(client, "labels", file).size());
+  for (const core::ClientFacts& client : clients) classes = std::max(classes, client.labels.size());
   // A larger table would be unreadable.
   constexpr std::size_t kMostClasses = 20, kMostClients = 200;
   const std::size_t shown = classes <= kMostClasses ? classes : 0;
@@ -98,17 +96,14 @@ std::string client_table(const RunRecord& record) {
                             : "The clients.",
                   headings, std::vector<bool>(headings.size(), true));
   for (std::size_t i = 0; i < std::min(clients.size(), kMostClients); ++i) {
-    const Json& client = clients[i];
-    const auto epsilon = number(client, "charged_epsilon", file);
-    std::vector<std::string> cells{digits(number(client, "client", file), 15),
-                                   digits(number(client, "dataset_size", file), 15),
-                                   digits(number(client, "steps", file), 15),
+    const core::ClientFacts& client = clients[i];
+    const auto epsilon = client.charged_epsilon.value_or(core::Nullable<double>());
+    std::vector<std::string> cells{std::to_string(client.client),
+                                   std::to_string(client.dataset_size),
+                                   client.steps ? std::to_string(*client.steps) : "-",
                                    epsilon ? short_bound(*epsilon, kBoundDigits) : "-"};
-    const Json& labels = list(client, "labels", file);
-    for (std::size_t label = 0; label < shown; ++label) {
-      const bool known = label < labels.size() && labels[label].is_number();
-      cells.push_back(known ? whole(labels[label].get<double>()) : "-");
-    }
+    for (std::size_t label = 0; label < shown; ++label)
+      cells.push_back(label < client.labels.size() ? std::to_string(client.labels[label]) : "-");
     table.add(cells);
   }
   return table.html() + (clients.size() > kMostClients

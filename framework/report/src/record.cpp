@@ -49,11 +49,6 @@ std::uintmax_t size_of(const fs::path& file) {
   return size;
 }
 
-std::optional<Json> optional_object(const fs::path& file) {
-  if (!is_there(file)) return std::nullopt;
-  return read_object(file);
-}
-
 FederatedRound federated_round(const Json& json, const std::string& source) {
   FederatedRound round{core::facts_in<core::RoundLine>(json, source), {}};
   if (round.round == 0) fail(source, "has no 'round' of at least 1");
@@ -251,12 +246,14 @@ RunRecord read_run(const fs::path& directory) {
     record.summary = read_facts<core::Summary>(directory / "summary.json");
   if (is_there(directory / "statement.json"))
     record.statement = read_facts<core::Statement>(directory / "statement.json");
-  record.schedules = optional_object(directory / "schedules.json");
+  if (is_there(directory / "schedules.json"))
+    record.schedules = read_facts<core::ScheduleRecord>(directory / "schedules.json");
   read_measurements(directory / "metrics.jsonl", record);
   record.has_ledger = is_there(directory / "ledger.jsonl");
   if (record.has_ledger) read_spending(directory / "ledger.jsonl", record);
   if (is_there(directory / "rounds.jsonl")) read_rounds(directory / "rounds.jsonl", record);
-  record.clients = optional_object(directory / "clients.json");
+  if (is_there(directory / "clients.json"))
+    record.clients = read_facts<core::ClientTable>(directory / "clients.json");
   if (is_there(directory / "ledgers")) {
     record.has_ledger = true;
     read_client_spending(directory / "ledgers", record);

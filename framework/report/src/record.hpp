@@ -30,11 +30,11 @@ struct RunRecord {
   std::string lock;                          ///< "" if there is none.
   std::optional<core::Summary> summary;      ///< Absent for an interrupted run.
   std::optional<core::Statement> statement;  ///< Nothing if none was written.
-  std::optional<nlohmann::json> schedules;
+  std::optional<core::ScheduleRecord> schedules;
   std::vector<Measurement> measurements;
 
-  std::vector<FederatedRound> rounds;     ///< Empty for a central run, or if no round was made.
-  std::optional<nlohmann::json> clients;  ///< clients.json, in a federated run.
+  std::vector<FederatedRound> rounds;        ///< Empty for a central run, or if no round was made.
+  std::optional<core::ClientTable> clients;  ///< In a federated run.
 
   bool has_ledger = false;   ///< False for a run without noise.
   std::vector<Point> spent;  ///< Epsilon by the number of charged steps; only finite values.

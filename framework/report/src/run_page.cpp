@@ -313,17 +313,17 @@ class RunPage {
 
   /// Draws the excess risk that was predicted before the run, and the measured excess risk.
   std::string excess_chart() {
-    if (!record_.schedules || !record_.schedules->contains("predicted_excess")) return "";
-    const std::string source = (record_.directory / "schedules.json").string();
-    const Json& predicted = members(*record_.schedules, "predicted_excess", source);
+    if (!record_.schedules || !record_.schedules->predicted_excess) return "";
+    const core::PredictedExcess& predicted = *record_.schedules->predicted_excess;
     Series bound{.name = "bound on the expectation",
-                 .points = listed_points(predicted, "predicted_excess", source)};
+                 .points = listed_points(predicted, "predicted_excess",
+                                         (record_.directory / "schedules.json").string())};
     Series seen{.name = "measured", .points = {}, .markers = true};
-    const double optimum = number(predicted, "optimum", source).value_or(0.0);
     const std::vector<Point> losses = measured(&Measurement::train_loss);
-    const double gap = losses.empty() ? 0.0 : losses.front().y - optimum;
+    const double gap = losses.empty() ? 0.0 : losses.front().y - predicted.optimum;
     if (!losses.empty() && losses.front().x == 0.0 && gap > 0.0) {
-      for (const Point& point : losses) seen.points.push_back({point.x, (point.y - optimum) / gap});
+      for (const Point& point : losses)
+        seen.points.push_back({point.x, (point.y - predicted.optimum) / gap});
     }
     return charts_.add(
         {.id = "excess",
@@ -350,10 +350,10 @@ class RunPage {
     std::vector<std::pair<std::string, std::string>> constants;
     bool exact = true;
     int drawn = 0;
-    for (const auto& [slot, value] : members(*record_.schedules, "slots", source).items()) {
+    for (const auto& [slot, values] : record_.schedules->slots) {
       const std::vector<Point> points = slot_points(*record_.schedules, slot, source);
       const SlotWords words = words_of_slot(slot);
-      exact = exact && value.value("exact", Json(true)) == true;
+      exact = exact && values.exact;
       const bool varies = std::ranges::any_of(
           points, [&](const Point& point) { return point.y != points.front().y; });
       if (!varies) {
@@ -369,7 +369,7 @@ class RunPage {
                               .says = words.says,
                               .series = {{words.title, points, {}, true}}});
     }
-    if (!members(*record_.schedules, "slots", source).contains("clip_norm")) {
+    if (!record_.schedules->slots.contains("clip_norm")) {
       const SlotWords words = words_of_slot("clip_norm");
       figures += charts_.add({.id = "slot-adapted",
                               .title = words.title + ", as adapted",

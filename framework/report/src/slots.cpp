@@ -1,15 +1,11 @@
 #include "slots.hpp"
 
+#include <algorithm>
+#include <functional>
+
 #include "privgrad/error.hpp"
-#include "record.hpp"
 
 namespace privgrad::report {
-namespace {
-
-using Json = nlohmann::json;
-
-}  // namespace
-
 SlotWords words_of_slot(const std::string& slot) {
   if (slot == "noise_multiplier") {
     return {
@@ -44,35 +40,25 @@ SlotWords words_of_slot(const std::string& slot) {
   return {slot, "One value a step, as planned."};
 }
 
-std::vector<Point> listed_points(const Json& entry, const std::string& name,
+std::vector<Point> listed_points(const core::ValuesOfSteps& listed, const std::string& name,
                                  const std::string& source) {
-  const Json& steps = list(entry, "step", source);
-  const Json& values = list(entry, "value", source);
-  if (steps.size() != values.size())
+  const std::vector<core::Count>& steps = listed.step;
+  if (steps.size() != listed.value.size())
     throw IoError(source + ": '" + name + "' has lists of different lengths");
-  const std::string who = source + ": '" + name + "' ";
+  if (std::ranges::adjacent_find(steps, std::ranges::greater_equal()) != steps.end())
+    throw IoError(source + ": '" + name + "' has steps that do not ascend");
   std::vector<Point> points;
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (!steps[i].is_number() || !values[i].is_number()) {
-      throw IoError(who + "holds something that is not a number");
-    }
-    const Point point{steps[i].get<double>(), values[i].get<double>()};
-    if (!points.empty() && point.x <= points.back().x) {
-      throw IoError(who + "has steps that do not ascend");
-    }
-    points.push_back(point);
-  }
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    points.push_back({static_cast<double>(steps[i]), listed.value[i]});
   return points;
 }
 
-std::vector<Point> slot_points(const Json& schedules, const std::string& slot,
+std::vector<Point> slot_points(const core::ScheduleRecord& schedules, const std::string& slot,
                                const std::string& source) {
-  std::vector<Point> points = listed_points(
-      members(members(schedules, "slots", source), slot.c_str(), source), slot, source);
+  std::vector<Point> points = listed_points(schedules.slots.at(slot), slot, source);
   for (Point& point : points) point.x += 1.0;
-  const auto last = number(schedules, "steps", source);
-  if (last && !points.empty() && *last > points.back().x)
-    points.push_back({*last, points.back().y});
+  const auto last = static_cast<double>(schedules.steps);
+  if (!points.empty() && last > points.back().x) points.push_back({last, points.back().y});
   return points;
 }
 

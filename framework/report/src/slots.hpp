@@ -1,11 +1,11 @@
 // The schedules of a run on its page: their titles, and their values step by step.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "chart.hpp"
+#include "privgrad/record/plan_facts.hpp"
 
 namespace privgrad::report {
 
@@ -15,14 +15,13 @@ struct SlotWords {
 };
 SlotWords words_of_slot(const std::string& slot);
 
-/// Reads a list of steps with values.
 /// \param name  the list's name, for errors.
-/// \throws IoError if the list is malformed, or its steps do not ascend.
-std::vector<Point> listed_points(const nlohmann::json& entry, const std::string& name,
+/// \throws IoError if steps do not ascend, or not each has a value.
+std::vector<Point> listed_points(const core::ValuesOfSteps& listed, const std::string& name,
                                  const std::string& source);
 
-/// Reads the values of a slot in schedules.json; their steps are counted from 1.
-std::vector<Point> slot_points(const nlohmann::json& schedules, const std::string& slot,
+/// The values of a slot in schedules.json, over steps counted from 1 to the last step.
+std::vector<Point> slot_points(const core::ScheduleRecord& schedules, const std::string& slot,
                                const std::string& source);
 
 }  // namespace privgrad::report

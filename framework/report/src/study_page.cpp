@@ -411,7 +411,7 @@ class StudyPage {
       if (!run.spent.empty()) add_or_name(spent.series, std::move(series));
       if (!run.schedules) continue;
       const std::string source = (run.directory / "schedules.json").string();
-      for (const auto& [slot, value] : members(*run.schedules, "slots", source).items()) {
+      for (const auto& [slot, values] : run.schedules->slots) {
         add_or_name(slots[slot], {.name = arm.name,
                                   .points = slot_points(*run.schedules, slot, source),
                                   .stepped = true,

@@ -31,26 +31,20 @@ nlohmann::json floating_point_json(bool covers_bits) {
   return covers_bits ? Json("exact") : Json(nullptr);
 }
 
-nlohmann::json optional_json(const std::optional<double>& value) {
-  return value ? json_number(*value) : Json(nullptr);
-}
-
-nlohmann::json to_json(const AdaptiveNoisePlan& adapts, const NoiseRecord* made) {
+AdaptiveNoiseFacts facts_of(const AdaptiveNoisePlan& adapts, const NoiseRecord* made) {
   const Measurement& measurement = adapts.measurement;
-  Json json{{"measured", to_text(measurement.what)},
-            {"every", measurement.every},
-            {"unchanged_epsilon", json_number(adapts.unchanged.value)}};
+  AdaptiveNoiseFacts facts{.measured = Text(to_text(measurement.what)),
+                           .every = measurement.every,
+                           .unchanged_epsilon = finite(adapts.unchanged.value)};
   if (adapts.is_charged()) {
-    json["loss_bound"] = measurement.loss_bound;
-    json["check_noise_multiplier"] = measurement.noise_multiplier;
-    json["checks_epsilon"] = json_number(adapts.of_checks.value);
+    facts.loss_bound = measurement.loss_bound;
+    facts.check_noise_multiplier = measurement.noise_multiplier;
+    facts.checks_epsilon = finite(adapts.of_checks.value);
   }
-  if (made == nullptr) return json;
-  json["spent_epsilon"] = json_number(made->spent_epsilon);
-  json["measurements"] = {{"step", made->measured_at}, {"value", Json::array()}};
-  for (const double value : made->measured)
-    json["measurements"]["value"].push_back(json_number(value));
-  return json;
+  if (made == nullptr) return facts;
+  facts.spent_epsilon = finite(made->spent_epsilon);
+  facts.measurements = {made->measured_at, {made->measured.begin(), made->measured.end()}};
+  return facts;
 }
 
 std::vector<StatisticFacts> facts_of(const std::vector<PlannedStatistic>& statistics) {
@@ -72,86 +66,86 @@ Answer facts_of(const PrivacyAnswer& answer) {
   return {finite(answer.value), answer.lower, std::string(to_text(answer.bound)), answer.note};
 }
 
-nlohmann::json to_json(const Plan& plan) {
-  const Manifest& manifest = *plan.manifest;
-  Json accountants = Json::object();
-  for (const AccountantReport& report : plan.accountants)
-    accountants[report.name] = to_json(facts_of(report.epsilon));
-  Json json{{"name", manifest.name},
-            {"steps", plan.steps()},
-            {"affordable_steps", plan.affordable_steps},
-            {"noise_multiplier", plan.noise_multiplier},
-            {"clip_norm", plan.clip_norm},
-            {"learning_rate", plan.learning_rate},
-            {"epsilon", json_number(plan.epsilon().value)},
-            {"delta", manifest.target_delta},
-            {"adjacency", to_text(manifest.adjacency)},
-            {"accountant", plan.accountants.front().name},
-            {"accountants", std::move(accountants)},
-            {"parameters", plan.parameters},
-            {"network", to_json(plan.setting->whole)},
-            {"dataset_size", plan.dataset_size},
-            {"batch_size", plan.batch_size},
-            {"arithmetic", to_text(plan.arithmetic)},
-            {"floating_point", floating_point_json(plan.covers_bits())},
-            {"unaccounted", unaccounted_names(plan.unaccounted)},
-            {"declared", fact_json(declared_facts(plan))},
-            {"remarks", remarks(plan, plan.epsilon().value)},
-            {"mode", mode_name(manifest.mode)},
-            {"reproducible", manifest.seed.has_value()},
-            {"event", to_json(plan.event)}};
-  if (const auto price = price_of_allocation(plan)) json["with_allocation"] = to_json(*price);
-  if (!plan.auto_values.empty()) {
-    json["auto"] = Json::object();
-    for (const PlannedAuto& chosen : plan.auto_values)
-      json["auto"][chosen.where] = {{"value", chosen.value}, {"reason", chosen.reason}};
+namespace {
+
+PlannedInfluence influence_of(const Plan& plan) {
+  PlannedInfluence influence{.values = plan.influence};
+  if (const auto rating = influence_facts(plan)) {
+    influence.weighted_noise = rating->weighted_noise;
+    influence.uniform = rating->uniform;
+    influence.least = rating->least;
+    influence.budget = rating->budget;
   }
-  if (!plan.optimized.empty()) json["optimized"] = plan.optimized;
-  if (plan.setting->weights) {
-    json["initial_weights"] = to_json(*plan.setting->weights);
-    json["initial_weights"]["is"] = to_text(claim_of(manifest, *plan.setting->weights));
-  }
-  if (const std::size_t untrained = untrained_parameters(*plan.setting); untrained > 0)
-    json["frozen_parameters"] = untrained;
-  if (manifest.lora) {
-    json["lora"] = Json::array();
-    for (const TrainedTensor& tensor : plan.setting->lora->tensors)
-      json["lora"].push_back(
-          {{"tensor", tensor.name}, {"rank", tensor.rank}, {"parameters", tensor.size()}});
-  }
-  if (plan.federated) json["federated"] = to_json(*plan.federated, *manifest.federated);
-  if (!plan.influence.empty() && !manifest.noise_off) {
-    json["influence"] = {{"values", plan.influence}};
-    if (const auto facts = influence_facts(plan)) {
-      json["influence"].update({{"weighted_noise", facts->weighted_noise},
-                                {"uniform", facts->uniform},
-                                {"least", optional_json(facts->least)},
-                                {"budget", optional_json(facts->budget)}});
-    }
-  }
-  if (plan.public_order() != nullptr && !manifest.noise_off) {
-    json["participation"] = to_json(plan.rho_of_examples());
-    if (const auto& rule = plan.public_order()->separation)
-      json["participation"]["min_separation"] = rule->min_separation;
-  }
-  if (plan.noise_adapts) json["adaptive_noise"] = to_json(*plan.noise_adapts);
-  if (!plan.statistics.empty()) json["statistics"] = fact_json(facts_of(plan.statistics));
-  if (plan.report) json["reported"] = to_json(Reported{facts_of(*plan.report)});
-  if (plan.releases_count()) {
-    json["count_noise"] = plan.count_noise;
-    json["gradient_noise_multiplier"] = plan.gradient_noise_multiplier();
-  }
-  return json;
+  return influence;
 }
 
-nlohmann::json shown_json(const Plan& plan) {
-  Json json = to_json(plan);
-  json["trained_tensors"] = Json::array();
+std::vector<LoraTensor> tensors_of(const LoraLayout& lora) {
+  std::vector<LoraTensor> tensors;
+  for (const TrainedTensor& tensor : lora.tensors)
+    tensors.push_back({tensor.name, tensor.rank, tensor.size()});
+  return tensors;
+}
+
+}  // namespace
+
+PlanFacts plan_facts(const Plan& plan) {
+  const Manifest& manifest = *plan.manifest;
+  const Setting& setting = *plan.setting;
+  PlanFacts facts{.name = manifest.name,
+                  .adjacency = Text(to_text(manifest.adjacency)),
+                  .accountant = plan.accountants.front().name,
+                  .arithmetic = Text(to_text(plan.arithmetic)),
+                  .mode = Text(mode_name(manifest.mode)),
+                  .steps = plan.steps(),
+                  .affordable_steps = plan.affordable_steps,
+                  .parameters = plan.parameters,
+                  .dataset_size = plan.dataset_size,
+                  .noise_multiplier = plan.noise_multiplier,
+                  .clip_norm = plan.clip_norm,
+                  .learning_rate = plan.learning_rate,
+                  .batch_size = plan.batch_size,
+                  .epsilon = finite(plan.epsilon().value),
+                  .delta = manifest.target_delta,
+                  .network = to_json(setting.whole),
+                  .event = to_json(plan.event),
+                  .floating_point = floating_point_json(plan.covers_bits()),
+                  .unaccounted = unaccounted_names(plan.unaccounted),
+                  .remarks = remarks(plan, plan.epsilon().value),
+                  .declared = declared_facts(plan),
+                  .reproducible = manifest.seed.has_value(),
+                  .with_allocation = price_of_allocation(plan),
+                  .optimized = plan.optimized,
+                  .statistics = facts_of(plan.statistics)};
+  for (const AccountantReport& report : plan.accountants)
+    facts.accountants[report.name] = facts_of(report.epsilon);
+  for (const PlannedAuto& chosen : plan.auto_values)
+    facts.auto_[chosen.where] = {chosen.value, chosen.reason};
+  if (setting.weights)
+    facts.initial_weights = {*setting.weights, Text(to_text(claim_of(manifest, *setting.weights)))};
+  if (const std::size_t untrained = untrained_parameters(setting); untrained > 0)
+    facts.frozen_parameters = untrained;
+  if (manifest.lora) facts.lora = tensors_of(*setting.lora);
+  if (plan.federated) facts.federated = facts_of(*plan.federated, *manifest.federated);
+  if (!plan.influence.empty() && !manifest.noise_off) facts.influence = influence_of(plan);
+  if (plan.public_order() != nullptr && !manifest.noise_off)
+    facts.participation = plan.rho_of_examples();
+  if (plan.noise_adapts) facts.adaptive_noise = facts_of(*plan.noise_adapts);
+  if (plan.report) facts.reported = Reported{facts_of(*plan.report)};
+  if (plan.releases_count()) {
+    facts.count_noise = plan.count_noise;
+    facts.gradient_noise_multiplier = plan.gradient_noise_multiplier();
+  }
+  return facts;
+}
+
+PlanFacts shown_facts(const Plan& plan) {
+  PlanFacts facts = plan_facts(plan);
+  facts.trained_tensors.emplace();
   for (const ParameterBlock& block : parameter_blocks(plan.setting->network))
-    json["trained_tensors"].push_back(block.name);
+    facts.trained_tensors->push_back(block.name);
   if (const PassFacts& pass = plan.setting->pass; pass.rows > 0)
-    json["pass"] = {{"examples", pass.rows}, {"bytes", pass.bytes}};
-  return json;
+    facts.pass = {pass.rows, pass.bytes};
+  return facts;
 }
 
 }  // namespace privgrad::core

@@ -106,11 +106,11 @@ CorrelatedNoise correlated(const Plan& plan, const PlanNumbers& stated, std::uin
                         .window = plan.correlated->parts.front().recipes.window(),
                         .coefficients = plan.optimized};
   if (const DrawnOrder* order = plan.public_order()) {
-    const RhoOfExamples rho = plan.rho_of_examples();
+    const auto [fewest_steps, most_steps] = plan.rho_of_examples().steps_of_an_example;
     facts.amplification = "none";
-    facts.planned_steps_of_an_example = {rho.fewest_steps, rho.most_steps};
+    facts.planned_steps_of_an_example = {fewest_steps, most_steps};
     if (order->separation) {
-      facts.max_participations = rho.most_steps;
+      facts.max_participations = most_steps;
       facts.min_separation = order->separation->min_separation;
     }
   } else {
@@ -226,8 +226,8 @@ std::vector<UnaccountedFacts> unaccounted(const std::vector<Unaccounted>& items)
 
 WeightsStated initial_weights(const Plan& plan) {
   const Setting& setting = *plan.setting;
-  WeightsStated facts{*setting.weights,
-                      std::string(to_text(claim_of(*plan.manifest, *setting.weights)))};
+  WeightsStated facts{
+      {*setting.weights, Text(to_text(claim_of(*plan.manifest, *setting.weights)))}};
   const auto is_trained = [&setting](const ParameterBlock& block) {
     const auto& trained = setting.lora->tensors;
     return std::ranges::any_of(

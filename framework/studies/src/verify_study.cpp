@@ -226,7 +226,7 @@ class StudyVerifier {
       planned.plan =
           make_plan(*planned.manifest, facts_from_json(directory_.read(facts, kMostDocument)));
       const std::string plan = "arms/" + arm.name + "/plan.json";
-      compare(plan, object_of(directory_, plan), to_json(planned.plan));
+      compare(plan, object_of(directory_, plan), to_json(plan_facts(planned.plan)));
       planned.runs_of = plan_.arms.size();
       for (std::size_t a = 0; a < plan_.arms.size() && !same_as.empty(); ++a)
         if (plan_.arms[a].arm->name == same_as) planned.runs_of = a;

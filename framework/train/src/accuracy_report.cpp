@@ -93,7 +93,7 @@ void AccuracyReports::add_to_summary(Summary& summary) const {
   if (!summary.reported) summary.reported.emplace();
   AccuracySummary& reported = summary.reported->train_accuracy.emplace();
   static_cast<ReportFacts&>(reported) = facts_of(planned_);
-  if (planned_.every > 0) reported.between = AccuraciesBetween{steps_, between_};
+  if (planned_.every > 0) reported.between = ValuesOfSteps{steps_, between_};
   if (!kept_) return;
   reported.value = kept_->value;
   reported.noise_stddev = kept_->noise_stddev;

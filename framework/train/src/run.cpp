@@ -243,7 +243,7 @@ class Training final : public ResumableRun {
     if (plan_.noise_adapts) {
       record_noise();
       facts.epsilon_spent = result_.noise->spent_epsilon;
-      facts.adaptive_noise = to_json(*plan_.noise_adapts, &*result_.noise);
+      facts.adaptive_noise = facts_of(*plan_.noise_adapts, &*result_.noise);
     } else if (is_accounted_in_full(plan_, result_.status) && ledger() != nullptr) {
       // Releases decide which step is the last, so the proof covers all planned steps.
       paid.accounted = plan_.affordable_steps;

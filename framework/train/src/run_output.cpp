@@ -145,7 +145,7 @@ void RunOutput::write_again() const {
 }
 
 void RunOutput::write_schedules(const Outcome& outcome) const {
-  put("schedules.json", schedule_record(plan_, outcome).dump() + "\n");
+  put("schedules.json", to_json(schedule_record(plan_, outcome)).dump() + "\n");
 }
 
 Json RunOutput::ledger_facts() const {

@@ -409,7 +409,8 @@ class Verifier {
 
   void check_schedules(const Outcome& made) {
     const Json said = object_of(directory_, "schedules.json");
-    if (const std::string key = difference(said, schedule_record(*plan_, made)); !key.empty())
+    if (const std::string key = difference(said, to_json(schedule_record(*plan_, made)));
+        !key.empty())
       problem("schedules.json: has another '" + key + "' than the recomputed plan");
   }
 

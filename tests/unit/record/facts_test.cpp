@@ -138,7 +138,7 @@ TEST_CASE("a statement that is written and read is the same", "[facts][statement
   statement.statistics = {{.name = "data.size", .value = core::Count{398}},
                           {.transform = 1, .value = std::vector<double>{201.5}}};
   statement.initial_weights =
-      core::WeightsStated{{.sha256 = "ab", .origin = core::WeightsOrigin{}}};
+      core::WeightsStated{{{.sha256 = "ab", .origin = core::WeightsOrigin{}}, {}}};
   statement.versions.plugins = {{"a", "1", "cd", true}, {"b", "1", "ef", "built_in"}, {"c"}};
   const Json json = core::to_json(statement);
   CHECK(core::to_json(core::facts_in<core::Statement>(json, "")) == json);

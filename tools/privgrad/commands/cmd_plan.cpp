@@ -8,6 +8,7 @@
 #include "planning_display.hpp"
 #include "plugins.hpp"
 #include "privgrad/plan/plan.hpp"
+#include "privgrad/record/facts.hpp"
 #include "privgrad/statement/plan_json.hpp"
 #include "run_report.hpp"
 #include "streaming_display.hpp"
@@ -23,7 +24,7 @@ int do_plan(const Arguments& arguments) {
   const core::Plan plan = make_shown_plan(manifest, arguments);
   warn_of(plan);
   if (arguments.has("json")) {
-    print_json(core::shown_json(plan));
+    print_json(core::to_json(core::shown_facts(plan)));
   } else {
     print(plan_page(plan));
   }

@@ -226,16 +226,18 @@ std::string federated_section(const core::Plan& plan) {
 
 /// States in how many steps the examples take part, and the rho that this costs them.
 std::string participation_text(const core::Plan& plan) {
-  const core::RhoOfExamples rho = plan.rho_of_examples();
-  if (const auto& rule = plan.public_order()->separation) {
-    return "in at most " + std::to_string(rho.most_steps) + " of the rounds, with at least " +
-           std::to_string(rule->min_separation) + " between two of them; rho at most " +
-           short_bound(rho.most);
+  const core::RhoOfExamples of_examples = plan.rho_of_examples();
+  const core::Quartiles& rho = of_examples.rho;
+  const auto [fewest, most] = of_examples.steps_of_an_example;
+  if (of_examples.min_separation) {
+    return "in at most " + std::to_string(most) + " of the rounds, with at least " +
+           std::to_string(*of_examples.min_separation) + " between two of them; rho at most " +
+           short_bound(rho.max);
   }
-  std::string steps = std::to_string(rho.fewest_steps);
-  if (rho.most_steps > rho.fewest_steps) steps += " to " + std::to_string(rho.most_steps);
-  return "in " + steps + " of the steps; rho at most " + short_bound(rho.most) + ", median " +
-         short_number(rho.median, 6) + ", least " + short_number(rho.least, 6) +
+  std::string steps = std::to_string(fewest);
+  if (most > fewest) steps += " to " + std::to_string(most);
+  return "in " + steps + " of the steps; rho at most " + short_bound(rho.max) + ", median " +
+         short_number(rho.median, 6) + ", least " + short_number(rho.min, 6) +
          ", for the order that was drawn";
 }
 

@@ -11,6 +11,7 @@
 
 #include "privgrad/privacy.hpp"
 #include "privgrad/random.hpp"
+#include "privgrad/record/plan_facts.hpp"
 #include "privgrad/sampler.hpp"
 #include "privgrad/trust/correlated_recipes.hpp"
 #include "privgrad/trust/ledger.hpp"
@@ -18,14 +19,6 @@
 #include "privgrad/trust/separation.hpp"
 
 namespace privgrad::core {
-
-/// How the costs of the examples' own steps, as rho of zCDP, are distributed over all examples in
-/// the drawn order. The largest cost is the run's guarantee to everyone.
-struct RhoOfExamples {
-  double least = 0.0, first_quartile = 0.0, median = 0.0, mean = 0.0, third_quartile = 0.0;
-  double most = 0.0;
-  std::uint64_t fewest_steps = 0, most_steps = 0;  ///< Number of batches that contain an example.
-};
 
 /// The order of participation for which releases without amplification are charged: either the
 /// exact order of examples that the run follows, or a rule that the participants follow.
@@ -67,8 +60,6 @@ struct CorrelatedPlan {
   /// fixed before the first step, as a privacy filter requires.
   std::vector<Charge> charges() const;
 };
-
-nlohmann::json to_json(const RhoOfExamples& rho);
 
 /// The release of a step: a Gaussian with the step's own noise, or one for each part that makes a
 /// release in this step.

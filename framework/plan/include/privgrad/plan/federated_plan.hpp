@@ -95,7 +95,8 @@ LocalIterationsRule start_local_iterations(const Federated& wish);
 /// Like make_plan(), for a manifest with `federated`. Reads the training data to partition them.
 Plan make_federated_plan(const Manifest& manifest, const std::shared_ptr<const Setting>& setting);
 
-/// The value of "federated" in the output of `privgrad plan --json`.
-nlohmann::json to_json(const FederatedPlan& federated, const Federated& wish);
+/// \param at_server  as in FederatedPlan.
+PlannedClient facts_of(const ClientPlan& client, bool at_server);
+PlannedFederation facts_of(const FederatedPlan& federated, const Federated& wish);
 
 }  // namespace privgrad::core

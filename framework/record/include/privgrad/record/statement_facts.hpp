@@ -142,10 +142,14 @@ struct AugmentationFacts {
   PRIVGRAD_FACTS((Count, copies), (Texts, kinds))
 };
 
-/// The weights from which training begins, who vouches for them, and the layers that keep them.
-struct WeightsStated : WeightsFacts {
-  PRIVGRAD_FACTS_BESIDE(WeightsFacts, (Text, is), (Texts, frozen),
-                        (UnlessEmpty<Texts>, frozen_behind))
+/// The weights from which training begins, and who vouches for them.
+struct ClaimedWeights : WeightsFacts {
+  PRIVGRAD_FACTS_BESIDE(WeightsFacts, (Text, is))
+};
+
+/// The same with the layers that keep their weights.
+struct WeightsStated : ClaimedWeights {
+  PRIVGRAD_FACTS_BESIDE(ClaimedWeights, (Texts, frozen), (UnlessEmpty<Texts>, frozen_behind))
 };
 
 /// The tensors after the frozen layers that are adapted or trained.

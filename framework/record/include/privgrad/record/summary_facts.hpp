@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "privgrad/record/plan_facts.hpp"
 #include "privgrad/record/run_lines.hpp"
 
 namespace privgrad::core {
@@ -34,14 +35,9 @@ struct LearntStatistic {
   PRIVGRAD_FACTS((Count, transform), (std::vector<float>, value), (double, noise_stddev))
 };
 
-/// Accuracies released during the run, and the steps after which each was measured.
-struct AccuraciesBetween {
-  PRIVGRAD_FACTS((std::vector<Count>, step), (std::vector<double>, value))
-};
-
-/// The released accuracy of the final model, and of earlier ones.
+/// The released accuracy of the final model; between: those of earlier models, after the steps.
 struct AccuracySummary : ReportFacts {
-  PRIVGRAD_FACTS_BESIDE(ReportFacts, (std::optional<AccuraciesBetween>, between),
+  PRIVGRAD_FACTS_BESIDE(ReportFacts, (std::optional<ValuesOfSteps>, between),
                         (std::optional<double>, value, noise_stddev))
 };
 
@@ -69,7 +65,7 @@ struct Summary : OutcomeFacts {
                         (std::optional<ChecksFacts>, checks),
                         (std::optional<ReportedFacts>, reported),
                         (std::optional<double>, ema_decay, epsilon_spent),
-                        (std::optional<nlohmann::json>, adaptive_noise),
+                        (std::optional<AdaptiveNoiseFacts>, adaptive_noise),
                         (std::optional<FederatedSummary>, federated),
                         (nlohmann::json, test_evaluation))
 };

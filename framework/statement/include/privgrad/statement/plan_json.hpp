@@ -1,4 +1,4 @@
-// Plans as JSON, for `privgrad plan --json`; also the members that statements and summaries share.
+// What a plan says; also the facts that statements and summaries share with it.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,21 +9,20 @@
 
 #include "privgrad/plan/allocation_price.hpp"
 #include "privgrad/plan/plan.hpp"
-#include "privgrad/record/statement_facts.hpp"
+#include "privgrad/record/plan_facts.hpp"
 #include "privgrad/statement/outcome.hpp"
 
 namespace privgrad::core {
 
-/// The plan in the form that runs and studies record.
-nlohmann::json to_json(const Plan& plan);
+/// What studies record of a plan.
+PlanFacts plan_facts(const Plan& plan);
 
-/// The plan in the form of `privgrad plan --json`, which adds the trained tensors, the number of
-/// examples that are in memory at once, and their approximate bytes.
-nlohmann::json shown_json(const Plan& plan);
+/// What `privgrad plan --json` prints: plan_facts() with the trained tensors and the size of a
+/// pass.
+PlanFacts shown_facts(const Plan& plan);
 
-/// The measurement that adaptive noise follows, its cost, and all measured values.
 /// \param made  null if the run has not ended.
-nlohmann::json to_json(const AdaptiveNoisePlan& adapts, const NoiseRecord* made = nullptr);
+AdaptiveNoiseFacts facts_of(const AdaptiveNoisePlan& adapts, const NoiseRecord* made = nullptr);
 
 /// The statistics that the plan releases, with their noise.
 std::vector<StatisticFacts> facts_of(const std::vector<PlannedStatistic>& statistics);
@@ -38,7 +37,5 @@ std::vector<std::string> unaccounted_names(const std::vector<Unaccounted>& items
 
 /// \returns "exact" if the proof covers the released bits, otherwise null.
 nlohmann::json floating_point_json(bool covers_bits);
-
-nlohmann::json optional_json(const std::optional<double>& value);
 
 }  // namespace privgrad::core

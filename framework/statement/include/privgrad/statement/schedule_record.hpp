@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstddef>
-#include <nlohmann/json_fwd.hpp>
 
 #include "privgrad/plan/plan.hpp"
+#include "privgrad/record/plan_facts.hpp"
 #include "privgrad/statement/outcome.hpp"
 
 namespace privgrad::core {
@@ -27,7 +27,7 @@ inline constexpr std::size_t kMostRecordedChanges = 4096;
 ///
 ///     {"optimum": 0.0, "step": [0, 1, ...], "value": [1.0, ...]}
 /// \param outcome  contains the chosen noise once a run has ended.
-nlohmann::json schedule_record(const Plan& plan, const Outcome& outcome);
+ScheduleRecord schedule_record(const Plan& plan, const Outcome& outcome);
 
 /// Whether the theorem applies: the manifest has the facts about the loss (`utility`), the run is
 /// central, and the noise of its steps is independent and known in advance.
