@@ -221,16 +221,6 @@ const Json& members(const Json& object, const char* key, const std::string& sour
   return *found;
 }
 
-std::vector<std::string> texts(const Json& object, const char* key, const std::string& source) {
-  std::vector<std::string> all;
-  for (const Json& one : list(object, key, source)) {
-    if (!one.is_string())
-      fail(source, std::string("'") + key + "' holds something that is not text");
-    all.push_back(one.get<std::string>());
-  }
-  return all;
-}
-
 bool is_run(const fs::path& directory) {
   return is_there(directory / "manifest.yaml") && is_there(directory / "metrics.jsonl");
 }

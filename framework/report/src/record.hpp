@@ -94,9 +94,4 @@ const nlohmann::json& members(const nlohmann::json& object, const char* key,
 const nlohmann::json& objects(const nlohmann::json& object, const char* key,
                               const std::string& source);
 
-/// Returns a member that is a list of texts; empty if it is missing or null.
-/// \throws IoError if an element is not a text.
-std::vector<std::string> texts(const nlohmann::json& object, const char* key,
-                               const std::string& source);
-
 }  // namespace privgrad::report
