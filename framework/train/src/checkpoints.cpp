@@ -238,7 +238,7 @@ bool is_charged(const fs::path& directory) {
   return std::ranges::any_of(ledgers, [&](const std::string& name) {
     if (!run.has(name)) return false;
     try {
-      // The first line is not complete, so there is no charge after it.
+      // A ledger without a complete first line has no charge.
       if (run.read_beginning(name, kMostFirstLine).find('\n') == std::string::npos) return false;
       return !read_ledger(directory / name).releases.empty();
     } catch (const Error&) {
@@ -281,9 +281,8 @@ RoomForRun::RoomForRun(const RunOptions& options) {
   if (!fs::exists(where, failure)) make_directories(where);
   if (!fs::is_directory(where, failure)) return;  // make_run_directory() reports the failure
   descriptor_ = ::open(where.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // Every run holds this lock from its beginning until its first file exists and is locked, so
-  // files found here do not belong to a run that is just beginning. Without locks nothing is
-  // removed.
+  // Every run holds this lock until its first file exists and is locked, so files found here do not
+  // belong to a run that is just beginning. Without locks nothing is removed.
   if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX) != 0) return;
   if (fs::is_empty(where, failure) || failure || !is_cut_off_early(options)) return;
   discard_state(options);
@@ -347,7 +346,7 @@ std::string Checkpoints::content(const Plan& plan, const RunOptions& options) {
     throw IoError(options.directory.string() + std::string(kCutOffEarly));
   }
   StateReader in(found->content, folder_.path().string());
-  in.begin("run 2");  // the number rises whenever a checkpoint contains other parts
+  in.begin("run 2");  // the number rises whenever the parts of a checkpoint change
   for (const Bound& now : bound_parts(plan, options.lock)) {
     if (in.bytes() == now.hash) continue;
     throw PrivacyError(options.directory.string() + ": " + now.name +

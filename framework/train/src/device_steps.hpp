@@ -19,7 +19,7 @@ class DeviceSteps final : public StepEngine {
 
   /// Copies the optimizer's state to the program, which updates it from now on.
   /// \param bench  the bench of all later steps; outlives the engine.
-  /// \param key  chooses the places that are checked.
+  /// \param key  draws what is checked in each step.
   /// \throws PluginError for an optimizer whose state does not match its own description.
   DeviceSteps(StepState& state, Workbench& bench, const RandomKey& key);
 

@@ -54,14 +54,14 @@ class HostSteps : public StepEngine {
   }
 
  protected:
-  /// Sums up and releases. After this function, only the returned releases depend on the rows.
+  /// Sums up and releases. All later code depends on the rows only through the returned releases.
   virtual std::vector<Released> release_sums(const ClippedStep& now) = 0;
   virtual std::optional<Released> gradient_of(std::uint64_t, const Clip& clip,
                                               std::span<const Released> released) {
     return state_.gradient_of(clip, released.front());
   }
 
-  /// Checks the chosen example's contribution, for kinds of sums that do not do so themselves.
+  /// Checks the drawn examples, for sums that have no check of their own.
   void look(const ClippedStep& now) const {
     if (now.check != nullptr) check_row(now.program, state_.data, now.drawn.batch, *now.check);
   }

@@ -7,8 +7,8 @@
 
 namespace privgrad::core {
 
-/// \returns the engine that makes the plan's steps in this process. It fits the arithmetic of the
-///   plan, the presence of noise, and the aggregator's use of differences of gradients.
+/// \returns the engine for the plan's arithmetic, with or without noise, and with or without
+///   differences of gradients.
 std::unique_ptr<StepEngine> make_host_steps(StepState& state);
 
 }  // namespace privgrad::core

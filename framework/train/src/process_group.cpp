@@ -143,7 +143,7 @@ std::vector<Evaluation> ProcessGroup::evaluations(const Program& program, const 
   const std::size_t begin = begin_of(cluster_.rank());
   const std::vector<Evaluation> own =
       evaluate_parts(program, data, begin, begin_of(cluster_.rank() + 1), executor);
-  // If one process has a number and the others zero, the sum is that number, bit for bit.
+  // Each word is 0 in all processes but one, so the sums keep its bits.
   std::vector<std::uint64_t> words(2 * parts, 0);
   for (std::size_t i = 0; i < own.size(); ++i) {
     words[2 * (begin + i)] = std::bit_cast<std::uint64_t>(own[i].loss);

@@ -12,7 +12,7 @@
 namespace privgrad::core {
 namespace {
 
-/// A process that makes its part of each step on request. It has no ledger, draws nothing, and
+/// A process that makes its part of each step on request. It has no ledger, draws no batches, and
 /// writes nothing.
 class Worker {
  public:

@@ -24,7 +24,7 @@ class RandomIterate final : public RunFeature {
 
  private:
   std::uint64_t chosen_;     // the step
-  std::vector<float> kept_;  // the model before it; empty until the run reaches it
+  std::vector<float> kept_;  // the model before this step; empty until the run reaches the step
   std::size_t parameters_;
   bool is_reached_ = false;
 };

@@ -39,7 +39,7 @@ std::string plain_text(StateReader& in) {
   return text;
 }
 
-/// \returns what a line says without its measurements, which follow.
+/// \returns the line without its measurements and epsilon.
 Json known_unmeasured(const MetricsLine& line) {
   Json json = to_json(line);
   Metrics::members(line,
@@ -152,8 +152,8 @@ void ResumableRun::know_rows_made() {
   rows_made_ = is_transformed_ ? transformed_hash(*plan_.setting, data_.train) : "";
 }
 
-/// The hash for the account. The account is less private than the folder, so the hash must not
-/// confirm guesses about rows.
+/// The hash for the account. The account is less private than the run's private folder, so the hash
+/// must not confirm guesses about rows.
 std::string ResumableRun::bound_for_account() const {
   return keys_->lasting().derive("account\n" + bound_to_).public_hex();
 }
@@ -457,8 +457,9 @@ bool ResumableRun::has_caught_up() const {
   return !output_.is_behind() && !checkpoints_->is_behind() && !records_are_behind();
 }
 
-/// Called before each step: returns whether the user has stopped the run, or wanted it to finish
-/// here. Sets RunResult::can_be_resumed; if true, the run must do nothing more.
+/// Called before the statistics and before each step. Returns whether the user has stopped the run,
+/// or it has caught up and RunOptions::finish is set. If the run can be resumed then, sets
+/// RunResult::can_be_resumed, and the run must do nothing more.
 bool ResumableRun::ends_here() {
   const bool is_finished = options_.finish && has_caught_up();
   if (!is_finished && (options_.stop == nullptr || !options_.stop->load())) return false;

@@ -33,8 +33,8 @@ RandomKey key_from(std::span<const std::uint8_t> bytes) {
 SharedSteps::SharedSteps(StepState& state, ProcessGroup& processes)
     : StepEngine(state), processes_(processes) {}
 
-/// Whether each process updates its own slice: only if the optimizer acts on each coordinate alone,
-/// and without differences of gradients.
+/// Whether each process updates only its slice of the parameters: if the optimizer is
+/// coordinatewise, and the aggregator uses no differences of gradients.
 bool SharedSteps::takes_slices() const {
   return !state_.differences && state_.made.optimizer->is_coordinatewise();
 }
@@ -175,7 +175,6 @@ std::vector<BoundedOnGrid> SharedSteps::slices_of_sums(const StepOrder& order,
   return sums;
 }
 
-/// Whether the process that checked an example has seen a difference.
 bool SharedSteps::any_differs(bool mine) const {
   const std::vector<double> all = processes_.all(mine ? 1.0 : 0.0);
   return std::ranges::any_of(all, [](double differs) { return differs != 0.0; });

@@ -40,7 +40,7 @@ class SharedSteps final : public StepEngine {
     std::vector<Released> whole;
     double noise_stddev = 0.0;
     double unclipped = 0.0;      // the released share, if the clip norm is adaptive
-    bool check_differs = false;  // in the process that has the checked example
+    bool check_differs = false;  // whether the check found a difference in any process
   };
   bool takes_slices() const;
   StepOrder order_of(const DrawnStep& drawn, const Clip& clip, const ContributionCheck* check);

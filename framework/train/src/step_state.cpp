@@ -19,8 +19,9 @@
 namespace privgrad::core {
 namespace {
 
-/// If two copies of a state have different scalings, for example because another processor rounds
-/// differently, they release different sums, so their noise must be unrelated.
+/// The key for the noise of a step with this scaling. If two copies of a state have different
+/// scalings, for example because another processor rounds differently, they release different sums,
+/// so their noise must be unrelated.
 RandomKey key_of_scaled(const RandomKey& noise_key, const Scaling& scaling) {
   const auto bytes = [](std::span<const float> numbers) {
     const auto raw = std::as_bytes(numbers);

@@ -41,7 +41,7 @@ struct StepState {
   /// step's rows, so that the rows cannot affect the scaling.
   void copy_scaling();
   /// Uses the step's receipt.
-  /// \throws PrivacyError
+  /// \throws PrivacyError if there is no receipt, or it is for another release.
   Released release(BoundedOnGrid sum, double divisor);
   Released release(Bounded sum, double divisor);
   Released release_without_noise(Bounded sum, double divisor);

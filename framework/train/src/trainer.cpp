@@ -24,13 +24,13 @@ namespace {
 /// The number of steps that are paid for together, with one answer of the accountant and one flush
 /// to the disk. Apart from reports in between, a run has at most 64 payments, so neither a slow
 /// accountant nor a slow disk delays the steps. An interrupted run may have paid for steps that it
-/// never made, but never the reverse.
+/// never made, but has made no unpaid step.
 std::uint64_t steps_per_payment(std::uint64_t steps) {
   return std::max<std::uint64_t>(1, (steps + 63) / 64);
 }
 
-/// If one of two copies of a state was edited and has different coins, they release different sums
-/// in the rest of the epoch, so their noise must be unrelated.
+/// The key for the noise of an epoch with these coins. A state and a copy whose coins were edited
+/// release different sums in the rest of the epoch, so their noise must be unrelated.
 RandomKey key_with_coins(const RandomKey& key, const RandomKey& coins) {
   const auto bytes = coins.secret_bytes();
   return key.derive("coins\n" + std::string(bytes.begin(), bytes.end()));
@@ -242,8 +242,8 @@ void Trainer::take_part(const StepOrder& order, Workbench& bench) {
   shared_->take_part(order, bench);
 }
 
-/// An epoch's batches all use the coins of its first step; fresh coins would place some examples
-/// twice.
+/// An epoch's batches all use the coins of its first step; fresh coins would put some examples into
+/// two batches.
 const RandomSource& Trainer::coins_of(std::uint64_t step) {
   if (!draws_epochs_) return *sampler_random_;
   if (coins_ && step > coins_->first && step <= coins_->last) return *epoch_random_;

@@ -51,8 +51,8 @@ std::optional<ReportedAccuracy> release_accuracy(
     const std::function<std::vector<float>()>& halves_of_rows, std::span<const float> model,
     const RandomKey& key, Ledger* ledger, ReleaseWitness* witness, Executor& executor);
 
-/// The accuracies that a run releases: between its steps, which may end the run, and of the model
-/// that it keeps.
+/// The accuracies that a run releases: of models between its steps, where an accuracy may end the
+/// run, and of the model that it keeps.
 class AccuracyReports final : public RunFeature {
  public:
   /// Pays for a report and releases the accuracy of the current model (release_accuracy()); nothing
@@ -66,8 +66,8 @@ class AccuracyReports final : public RunFeature {
   std::optional<RunStatus> ends_run() const override;
   /// Ends the run if the budget that is left is reserved for the last report.
   std::optional<RunStatus> before_step(std::uint64_t step, RunModel& model) override;
-  /// Releases the accuracy of the model, if a report is due. Nothing depends on the accuracy before
-  /// the line of metrics has bound it.
+  /// Releases the accuracy of the model, if a report is due. The following line of metrics binds
+  /// the run to the accuracy before anything depends on it.
   bool after_step(std::uint64_t steps, RunModel& model) override;
   /// Releases the accuracy of the kept model; the steps have left enough budget. A run that its
   /// user ends early has no such report: otherwise, copies of its state that end at different steps

@@ -28,12 +28,11 @@ double measured_on_test_rows(const Measurement& measurement, const Evaluation& s
 /// The adaptive noise of a run: makes the measurements that the schedule requests, and pays for
 /// them and for the steps, one at a time.
 ///
-/// Sensitivity of a loss_change: an example contributes b(l(w)) - b(l(w')) for two released models
-/// w, w', where b brings a loss to [0, loss_bound]. Both terms are in that range, so their
-/// difference is at most loss_bound in absolute value. The sum of all differences changes by at
-/// most loss_bound if an example is added, removed or zeroed, and by at most twice that if an
-/// example is replaced, as the accountant assumes for a `gaussian` event. row_sum() enforces the
-/// bound once more.
+/// Sensitivity of a loss_change: an example contributes the difference between its losses at two
+/// released models, after each loss was clamped to [0, loss_bound]. So the difference is at most
+/// loss_bound in absolute value. The sum of all differences changes by at most loss_bound if an
+/// example is added, removed or zeroed, and by at most twice loss_bound if an example is replaced,
+/// as the accountant assumes for a `gaussian` event. row_sum() enforces the bound once more.
 ///
 /// The losses of the last measurement are kept for the next one; they are as private as the rows
 /// and stay in this object.
@@ -60,16 +59,16 @@ class AdaptiveNoise {
   /// \returns nothing if the budget does not pay for it.
   std::optional<Receipt> pay(std::uint64_t step, Ledger& ledger);
 
-  /// Draws the noise of later measurements with this key.
-  /// \param key  the key of the step.
+  /// Changes the noise of later measurements.
+  /// \param key  the key of the next step.
   void use_key(const RandomKey& key) { check_mechanism_.use_key(key.derive(kPurpose)); }
 
   /// Saves the losses at the last measurement, which are private, and all choices and charges.
   void save(StateWriter& out) const;
-  /// \throws IoError
+  /// \throws IoError if the state has another number of rows or steps.
   void restore(StateReader& in);
 
-  /// The noise multiplier of the last paid step, or of the first step.
+  /// The noise multiplier that was chosen last; before the first choice, the plan's.
   double noise_multiplier() const noexcept { return current_; }
   const NoiseRecord& record() const noexcept { return record_; }
 

@@ -20,17 +20,15 @@ namespace privgrad::core {
 /// The reason why a run cannot make checkpoints in this state folder; "" if it can.
 std::string why_no_checkpoints(const std::filesystem::path& state);
 
-/// Whether a resumed run may repeat steps: always without noise; otherwise only if a repeated step
-/// has the same bits, with exact sums by a program that promises this (ExactClipping,
-/// ReproducibleRows).
+/// Whether a resumed run may repeat steps: always without noise; otherwise only with exact sums, by
+/// a program that promises to repeat them bit for bit (ExactClipping, ReproducibleRows).
 bool steps_are_repeatable(const Plan& plan);
 
 /// The hash of the transformed training examples if some transform does not promise to reproduce
 /// its rows; otherwise "". The hash is private, and is compared when a run is resumed.
 std::string transformed_hash(const Setting& setting, const Dataset& train);
 
-/// The hash of the assignment of examples to clients. Like transformed_hash(), it is private and is
-/// compared when a run is resumed.
+/// The hash of the clients' examples. It is private, and is compared when a run is resumed.
 std::string hash_of_shards(const FederatedPlan& federated);
 
 /// The key from which the plan of a resumed run draws the order of examples and the clients.
@@ -38,17 +36,17 @@ std::string hash_of_shards(const FederatedPlan& federated);
 RandomKey kept_plan_key(const std::filesystem::path& directory, const std::filesystem::path& state);
 
 /// The schedules with which a resumed run began, as a text for KeptNumbers.
-/// \throws IoError as kept_plan_key().
+/// \throws IoError if the run's private folder is missing, or does not contain the schedules.
 std::string kept_schedules(const std::filesystem::path& directory,
                            const std::filesystem::path& state);
 
-/// The hash of parameters and of the text that is published with them.
+/// The hash of published parameters and of `more`, a text that is published with them.
 std::string hash_of_shown(std::span<const float> parameters, std::string_view more);
 
 /// Prepares the directory of a new run. If an earlier run in it was interrupted before its first
 /// charge and checkpoint, that run's files and private folder are removed. Anything else in the
-/// directory is left alone, and the directory is then refused (make_run_directory()). If several
-/// runs begin in one directory, each waits here until the previous one's first file exists.
+/// directory is left alone, and the directory is then refused (make_run_directory()). While one run
+/// has this object, any other run that begins in the same directory waits in the constructor.
 class RoomForRun {
  public:
   /// \throws IoError if the directory cannot be made or read.
@@ -77,12 +75,14 @@ class Checkpoints {
   static std::string bound_to(const Plan& plan, const std::string& lock,
                               const DataCommitment& data);
 
-  /// Returns the content of the checkpoint to resume from, after comparing its head with this run.
-  /// \throws PrivacyError naming the part that differs; IoError if there is no checkpoint.
+  /// Returns the text that was last given to write().
+  /// \throws PrivacyError naming a part of the run that was changed since (bound_to()); IoError if
+  ///   there is no usable checkpoint.
   std::string content(const Plan& plan, const RunOptions& options);
 
   /// Whether a checkpoint is due after this step or, in a federated run, after this round.
   bool is_due(std::uint64_t steps_done) const;
+  /// Makes a checkpoint.
   /// \param body  the text that content() will return.
   void write(const Plan& plan, const RunOptions& options, std::string_view body);
 
@@ -102,8 +102,7 @@ class Checkpoints {
   /// Records in the private folder that its run is in this directory.
   void settle_in(const std::filesystem::path& directory);
 
-  /// Removes keys and private state of a finished run, and then the run directory's reference to
-  /// them.
+  /// Removes the private folder of a finished run, and then the run directory's reference to it.
   void erase(const std::filesystem::path& directory);
 
  private:

@@ -44,7 +44,7 @@ class GradientDifferences {
 
   /// The step's sums, in whole cells of the grid.
   std::vector<BoundedOnGrid> exact_sums(const Step& now);
-  /// The same in floating point, for `arithmetic: float` or without noise.
+  /// The step's sums in floating point, for `arithmetic: float` or without noise.
   std::vector<Bounded> sums(const Step& now);
 
   /// The gradient for the optimizer, from the releases of the step.

@@ -14,8 +14,9 @@ namespace privgrad::core {
 ///
 ///     a_0 = w_0,   a_t = d_t a_{t-1} + (1 - d_t) w_t,   d_t = min(decay, (1 + t) / (10 + t)),
 ///
-/// so that the first parameters are soon forgotten (as in De et al. 2022, section 3.4). Computed in
-/// double, coordinate by coordinate: the same bits on any number of threads and any processor.
+/// with w_t the parameters and a_t the average after t steps. At first d_t is small, so that the
+/// first parameters are soon forgotten (as in De et al. 2022, section 3.4). Computed in double,
+/// coordinate by coordinate: the same bits on any number of threads and any processor.
 ///
 /// Privacy: post-processing of the run's releases; costs nothing.
 class MovingAverage final : public RunFeature {
@@ -28,12 +29,12 @@ class MovingAverage final : public RunFeature {
 
   void begin(RunModel& model) override;
   bool after_step(std::uint64_t steps, RunModel& model) override;
-  /// Loads the average, if it is kept; the last parameters are reported first.
+  /// If the average is kept: reports the last parameters, and then loads the average.
   void choose_model(RunModel& model) override;
 
   void save(StateWriter& out) const override;
   void restore(StateReader& in) override;
-  /// Adds the metrics of the average. Loads it for that, and then the last parameters again.
+  /// Adds the metrics of the average. Loads the average to measure it, and then restores the model.
   void add_to_metrics(MetricsLine& line, std::uint64_t steps, RunModel& model) const override;
   void add_to_summary(Summary& summary) const override;
 

@@ -25,8 +25,8 @@ struct StepOrder {
   std::uint64_t step = 0;
   std::vector<std::uint32_t> batch;
   double clip_norm = 0.0, count_share = 0.0;
-  /// The place in the batch of the example whose contribution is checked; the batch's size if none
-  /// is checked. The next two members are also those of ContributionCheck.
+  /// ContributionCheck::place, the place in the batch of an example to be checked; the batch's size
+  /// if none is checked. The next two members are ContributionCheck::others and ::is_of_all.
   std::uint64_t checked = 0;
   std::vector<std::uint64_t> checked_others;
   bool all_are_checked = false;
@@ -51,9 +51,8 @@ enum class Wish : std::uint64_t {
   end
 };
 
-/// At process 0: sends the others what they need to make the same plan: the key from which the plan
-/// draws its public order of examples, on which the paid noise of correlated releases depends, and
-/// its computed numbers (KeptNumbers), which depend on the processor.
+/// At process 0: sends the others what they need to make the same plan: the key that draws its
+/// public order of examples, and its computed numbers (KeptNumbers), which depend on the processor.
 /// \throws ConfigError naming a process with a different program, plugins or manifest.
 void share_plan(Cluster& cluster, const Plan& plan, const RunOptions& options);
 /// At the other processes: recreates the plan of process 0.
@@ -69,8 +68,9 @@ std::vector<CommonPart> common_ground(const RunData& data);
 /// The messages between the processes that make the steps of a run together. Every process has a
 /// group; process 0 sends requests, and the others answer (work_for_others()).
 ///
-/// Process 0 pays before it sends a request: the lines of a ledger are on the disk before a batch
-/// is drawn, and other processes read rows only on request. Threads: calls never overlap.
+/// Process 0 pays for a step or report before it sends the request: the ledger's lines are on the
+/// disk before a batch is drawn, and other processes read rows only on request.
+/// Threads: calls never overlap.
 class ProcessGroup {
  public:
   /// \param cluster  outlives this.
@@ -156,7 +156,7 @@ class ProcessGroup {
   /// Sends the number of each process to all processes; returns all numbers by rank.
   std::vector<double> all(double mine) const;
 
-  /// Assembles vectors with one number per parameter from slices.
+  /// A function that assembles a vector with one number per parameter from all processes' slices.
   StateWriter::Whole whole() const;
 
  private:

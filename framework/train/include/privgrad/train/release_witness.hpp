@@ -33,7 +33,7 @@ struct ReleaseSeen {
   std::span<const std::uint32_t> batch;
   std::span<const float> model;    ///< The parameters at which the release was computed.
   std::span<const float> reached;  ///< For an estimate: the model after the local steps.
-  /// The clip norm that was used for a gradient; for any other release, its bound.
+  /// For a gradient: the clip norm; for any other release: the bound on one contribution.
   double clip_norm = 0.0;
 };
 

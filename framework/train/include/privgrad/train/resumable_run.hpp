@@ -25,10 +25,10 @@
 
 namespace privgrad::core {
 
-/// The loop of every run, which begins it, makes its steps, measures the model, makes checkpoints,
-/// stops, and resumes (docs/resume.md). A kind of run differs in the owners of the data, which make
-/// the steps: one owner, or the clients of a federation, whose steps are called rounds. What a run
-/// does between its steps are its features (RunFeature).
+/// The loop of every run: begins or resumes the run, makes its steps, measures the model, and makes
+/// checkpoints (docs/resume.md). Derived classes make the steps, for one owner of data or for the
+/// clients of a federation; the steps of a federation are its rounds. Between the steps, the loop
+/// calls the features of the run (RunFeature).
 class ResumableRun : RunModel {
  public:
   ResumableRun(const ResumableRun&) = delete;
@@ -44,7 +44,7 @@ class ResumableRun : RunModel {
 
   // ---- implemented by each kind of run
 
-  /// Makes all parts that train, once data and keys are available.
+  /// Makes the workbench and the trainers or clients. Data and keys are available.
   virtual void make_parts() = 0;
   /// Opens ledgers, and files that RunOutput does not open; the last action before the first
   /// checkpoint.
@@ -58,7 +58,7 @@ class ResumableRun : RunModel {
   virtual void reopen_records(bool may_repeat) = 0;
   /// In a restored run: the number of steps that were paid for but not made.
   virtual std::uint64_t receipts_to_take_up() const = 0;
-  /// Whether this kind's own files contain lines that a resumed run has yet to repeat.
+  /// Whether files that reopen_records() opened contain lines that the run has yet to repeat.
   virtual bool records_are_behind() const = 0;
   /// The ledger that pays for statistics, once records are open; null without statistics or noise.
   virtual Ledger* ledger_of_statistics() { return nullptr; }
@@ -66,14 +66,14 @@ class ResumableRun : RunModel {
   virtual void statistics_are_released() {}
   /// \returns the features of the run, in the order in which the loop calls them.
   virtual std::vector<std::unique_ptr<RunFeature>> make_features();
-  /// The numbers of steps, or rounds, that were made and that are planned.
+  /// The number of steps or rounds so far.
   virtual std::uint64_t made() const = 0;
   virtual std::uint64_t planned() const = 0;
   /// Pays for the next step and makes it. Updates RunResult::steps and ::epsilon.
-  /// \returns false if the run ends before this step or, if it diverged, with it; RunResult::status
-  ///   is then set, unless the run has completed.
+  /// \returns false if the step was not made, or if it made the model diverge. RunResult::status is
+  ///   then set, unless the run has completed.
   virtual bool make_step() = 0;
-  /// The status of the run after its last step, before the model is looked at.
+  /// The status of the run after its last step, before the model is measured.
   virtual RunStatus status_of_steps() const { return result_.status; }
   /// The workbench that holds the model, fetched from a device if necessary.
   virtual Workbench& bench() = 0;
@@ -81,7 +81,7 @@ class ResumableRun : RunModel {
   virtual void put_model(std::vector<float> parameters) = 0;
   /// The ledger with the largest total; null without noise, or if other programs have the ledgers.
   virtual const Ledger* ledger() const = 0;
-  /// What the progress display shows as epsilon.
+  /// The epsilon in the progress display.
   virtual double shown_epsilon() const { return result_.epsilon.value; }
   /// The members of a line of metrics that only this kind of run has.
   virtual MetricsLine metrics_facts() = 0;
@@ -108,9 +108,9 @@ class ResumableRun : RunModel {
   // ---- during the run
 
   const std::vector<float>& parameters() override { return bench().parameters; }
-  /// The witness of all releases; null without one, and without noise.
+  /// The witness of all releases; null if there is no witness or no noise.
   ReleaseWitness* witness() const { return manifest_.noise_off ? nullptr : options_.witness; }
-  /// What the ledgers show as spent; without a ledger, what the plan costs.
+  /// The epsilon that ledger() shows as spent; without a ledger, the plan's epsilon.
   PrivacyAnswer spent() const;
 
   /// Must be called before an output is measured or published. Records the output's hash on the
@@ -122,7 +122,6 @@ class ResumableRun : RunModel {
   /// and the transforms have learnt and were applied.
   bool is_transformed() const noexcept { return is_transformed_; }
 
-  /// The facts for the first lines of ledgers.
   nlohmann::json facts_for_ledger() const;
 
   const Plan& plan_;

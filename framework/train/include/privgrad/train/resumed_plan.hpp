@@ -1,4 +1,4 @@
-// Recreates the plan of a resumed run, with the order, clients and numbers with which it began.
+// Recreates the plan of a resumed run, with its original order of examples, clients and numbers.
 #pragma once
 
 #include <filesystem>
@@ -11,13 +11,12 @@
 
 namespace privgrad::core {
 
-/// The same as make_plan(), with the order of examples, the clients and the numbers with which the
-/// run began.
+/// Does the same as make_plan(), but with the run's original order of examples, clients and
+/// numbers.
 /// \param directory  the run's directory, with its facts.json.
-/// \param state  contains the run's private folder, with the key from which the order and the
-///   clients were drawn.
-/// \throws as make_plan(); PrivacyError if the data's headers differ from the recorded facts;
-///   IoError if the run's record or its private folder cannot be read.
+/// \param state  the user's state folder, with the run's private folder.
+/// \throws as make_plan(); PrivacyError if the new plan's facts differ from facts.json; IoError if
+///   facts.json or the private folder cannot be read.
 Plan make_resumed_plan(const Manifest& manifest, const std::filesystem::path& directory,
                        const std::filesystem::path& state);
 

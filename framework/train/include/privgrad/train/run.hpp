@@ -20,14 +20,14 @@ namespace privgrad::core {
 
 class RemoteClients;
 
-/// Whether every loss that may be shown is finite.
+/// Whether the losses in `metrics` are finite; an absent loss counts as finite.
 bool has_finite_losses(const Metrics& metrics);
 
 /// One line of the progress display.
 struct Progress {
   std::uint64_t step = 0;  ///< Steps made.
   std::uint64_t steps = 0;
-  double epsilon = 0.0;  ///< The epsilon spent so far; in adaptive federated runs, the final claim.
+  double epsilon = 0.0;  ///< Spent so far; in adaptive federated runs: of all planned steps.
   Metrics metrics;
 };
 
@@ -35,22 +35,21 @@ struct RunOptions {
   std::filesystem::path directory;  ///< The run creates it; if it exists, it must be empty.
   std::string lock;                 ///< The content of privgrad.lock.
   int threads = 1;
-  /// The user's state folder, for files that must not be in run directories; empty if there is
-  /// none.
+  /// The user's state folder, for files that must not be in run directories; may be empty.
   std::filesystem::path state{};
   /// The date to write, in the form of Outcome::date; empty: utc_date().
   std::string date{};
   std::function<void(const Progress&)>
       on_progress;  ///< Called on the calling thread; may be empty.
-  /// Ends the run after the current step once it is true; may be null.
+  /// The run ends after the step during which this becomes true; may be null.
   const std::atomic<bool>* stop = nullptr;
-  /// Resume the run of `directory` from its last checkpoint in `state`.
+  /// Whether to resume the run of `directory` from its last checkpoint in `state`.
   bool resume = false;
-  /// For a resumed run: repeat only the steps whose output was published or that were paid for, and
-  /// end there with the current model.
+  /// Whether a resumed run ends, with the model so far, once it has repeated the steps that were
+  /// paid for or whose output was published.
   bool finish = false;
-  /// Stores outputs of frozen layers and of costly transforms, which are private copies of data;
-  /// null: no cache. The run is the same with and without a cache.
+  /// Stores outputs of frozen layers and of costly transforms, all as private as the data. Changes
+  /// no result. Null: no cache.
   const FeatureCache* features = nullptr;
   /// The processes of the run: process 0 calls run(), and the others call work_for_others(). Null
   /// if this process is alone. Results have the same bits either way.
@@ -69,18 +68,18 @@ struct RunResult : Outcome {
   double seconds = 0.0;      ///< The time of the training loop, without reading the data.
   nlohmann::json statement;  ///< As in statement.json.
   nlohmann::json summary;    ///< As in summary.json.
-  /// The number of steps before the checkpoint, which were not repeated.
+  /// In a resumed run: the number of steps before the checkpoint. They were not repeated.
   std::optional<std::uint64_t> resumed_at;
   /// Whether the run was stopped and can be resumed: its directory has no model, statement or
   /// summary yet.
   bool can_be_resumed = false;
-  /// Why there were no checkpoints, although they were not switched off.
+  /// The reason why no checkpoints could be made; "" if they were made or switched off.
   std::string no_checkpoints;
 };
 
 /// Does the same as run(), for a plan with one owner of data.
 RunResult central_run(const Plan& plan, const RunOptions& options);
-/// Does the same as work_for_others(), for the manifest of such a run.
+/// Does the same as work_for_others(), for a manifest with one owner of data.
 void work_for_central_run(const Manifest& manifest, const RunOptions& options);
 
 /// The file in the directory of an unfinished run that names its private folder; not secret.
@@ -93,16 +92,15 @@ inline constexpr const char* kResumeFile = "resume.json";
 void check_resumable(const RunOptions& options);
 
 /// Whether the directory contains an interrupted run whose private state still exists and has a
-/// checkpoint. A run that was interrupted before its first checkpoint was charged for nothing, and
-/// starts again.
+/// checkpoint. A run that was interrupted before its first checkpoint was charged nothing, and must
+/// be started again.
 bool can_be_resumed(const RunOptions& options);
 
 /// Removes any private state of a run that will not be resumed, and the directory's reference to
 /// this state. The state of a run in another directory is not removed, because anyone can write the
 /// name of a folder into a directory.
-/// \returns a one-line reason if state that the directory names was not removed; otherwise
-///   "".
-/// \throws IoError
+/// \returns a one-line reason if state that the directory names was not removed; otherwise "".
+/// \throws IoError if the state is in use or cannot be removed.
 std::string discard_state(const RunOptions& options);
 
 }  // namespace privgrad::core

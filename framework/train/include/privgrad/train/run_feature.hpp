@@ -30,7 +30,7 @@ class RunModel {
 /// the steps are its rounds. Every run has the same loop (ResumableRun), which calls the features
 /// in their order.
 ///
-/// Privacy: what a feature reads from RunModel was released. A feature that releases more itself
+/// Privacy: what a feature reads from RunModel was released. A feature that makes a release itself
 /// pays for it first (AccuracyReports).
 /// Threads: calls never overlap.
 class RunFeature {
@@ -38,8 +38,8 @@ class RunFeature {
   virtual ~RunFeature() = default;
   /// Called before the first step, but not in a resumed run.
   virtual void begin(RunModel&) {}
-  /// Called before each step, and before the user's wish to stop is looked at, because the end of a
-  /// run that its releases ended is verified.
+  /// Called before each step. Takes precedence over a user's request to stop, because `verify`
+  /// checks that a run ended exactly where its releases require.
   /// \returns the status with which the released values end the run; nothing if they do not.
   virtual std::optional<RunStatus> ends_run() const { return {}; }
   /// Called before each step is paid for.
@@ -55,7 +55,7 @@ class RunFeature {
   /// Called once the kept model is final, unless the user ended the run early.
   virtual void model_is_final(RunModel&) {}
 
-  /// Saves and restores everything on which later calls depend.
+  /// Saves everything on which later calls depend; restore() reads it.
   virtual void save(StateWriter& out) const = 0;
   /// \throws IoError
   virtual void restore(StateReader& in) = 0;

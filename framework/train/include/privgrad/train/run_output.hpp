@@ -30,7 +30,7 @@ ChecksFacts facts_of(const RunChecks& checks, Mode mode);
 /// after a uniformly drawn step. The initial parameters do not count.
 /// \param lines  the lines of metrics.jsonl, of a run with `gradient_norm: true`.
 /// \returns NaN if there is no such line, or if a line has no finite norm.
-/// \throws IoError for a line that is not a JSON object with a step, or is nested too deeply.
+/// \throws IoError if a line is not a JSON object with a step, or is nested too deeply.
 double mean_gradient_norm_along(const std::string& lines);
 
 /// The length of a file of lines and the hash of its content, for a checkpoint.
@@ -45,9 +45,10 @@ struct FilePosition {
 /// A file of lines in a run directory, to which a resumed run appends.
 class LineFile {
  public:
-  /// \throws IoError as AppendOnlyFile.
+  /// \throws IoError if the file exists or cannot be created.
   explicit LineFile(const std::filesystem::path& path) : path_(path), file_(path) {}
-  /// Reopens a file. \throws IoError also if the content up to `at` was changed.
+  /// Reopens a file.
+  /// \throws IoError if the file cannot be opened, or its content up to `at` was changed.
   LineFile(const std::filesystem::path& path, const FilePosition& at);
 
   void append(const std::string& text) { file_.append(text); }
@@ -73,8 +74,8 @@ class RunOutput {
   void open(const DataCommitment& data);
 
   /// Replaces open() in a resumed run, in which the files from before the first step exist.
-  /// \param metrics  position in metrics.jsonl at the checkpoint.
-  /// \throws PrivacyError if facts.json has changed; IoError
+  /// \param metrics  the position in metrics.jsonl at the checkpoint.
+  /// \throws PrivacyError if facts.json has changed; IoError if metrics.jsonl has.
   void reopen(const DataCommitment& data, const FilePosition& metrics);
 
   /// For a resumed run that continues: rewrites the files from before the first step if they
@@ -112,7 +113,7 @@ class RunOutput {
   /// The final model's quality on the test rows (evaluation_json()), for the summary; null if there
   /// are no test rows, if their metrics may not be shown, or if the program returns no outputs.
   nlohmann::json test_evaluation(const RunData& data, Workbench& bench, Executor& executor) const;
-  /// The metrics of the bench's parameters that may be measured.
+  /// Measures the parameters of `bench`: in release mode, only on public rows.
   Metrics measure(const RunData& data, Workbench& bench, Executor& executor) const;
 
   const Metrics& last_metrics() const { return last_metrics_; }
@@ -127,7 +128,7 @@ class RunOutput {
 
   /// Writes statement, model and summary, and stores them in the result.
   /// \param preprocessing  the values that the transforms have learnt.
-  /// \param summary  what only this kind of run and its features say.
+  /// \param summary  the members of the summary that the kind of run and its features have set.
   /// \param close_ledgers  receives the hashes of all files for the ledgers' last lines. The
   ///   summary is written afterwards, so if there is a summary, the ledgers are closed.
   /// \param settled  may be empty; receives the summary before any hash depends on it, and returns
@@ -162,11 +163,13 @@ class RunOutput {
 /// Reads the data, and commits to the training examples as they were read. Applies the transforms,
 /// unless one of them learns from a statistic, which is released only after a ledger is open.
 /// \param data  out.
-/// \returns an empty commitment without noise, because there is no ledger to contain one.
+/// \returns the commitment; without noise, only the hash of the test rows, because there is no
+///   ledger to contain a commitment.
 DataCommitment read_committed_data(const Plan& plan, const RunOptions& options, RunData& data);
 
 /// The plan's facts in the first line of each ledger, in addition to the budget.
-/// \param client  the client with fed_avg; if absent: the run has only this ledger.
+/// \param client  with fed_avg: the client that the ledger belongs to; if absent: the run has only
+///   one ledger.
 nlohmann::json ledger_facts(const Plan& plan, std::optional<std::size_t> client);
 
 /// The metadata of a model file. A model may be moved without its directory, so it contains its own

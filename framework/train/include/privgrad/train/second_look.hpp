@@ -35,7 +35,7 @@ class SecondLook {
   SecondLook& operator=(const SecondLook&) = delete;
 
   /// \param number  the transform's number in the manifest.
-  /// \param transform  has already learnt from the release.
+  /// \param transform  has already learnt from `mean`.
   /// \throws PluginError if the transform of the other process has learnt other values.
   void check_learnt(std::size_t number, const ExampleShape& input, const Released& mean,
                     const Transform& transform);
@@ -44,12 +44,12 @@ class SecondLook {
   /// \throws PluginError if the other process answers differently.
   void check_clip_norm(double clip_norm, double unclipped, double next);
 
-  /// \param clipping  has already learnt from the release.
-  /// \throws PluginError if its scaling or its state differs in the other process.
+  /// \param clipping  has already learnt from `release`.
+  /// \throws PluginError if the clipping of the other process has another scaling or state.
   void check_scaling(const Released& release, Clipping& clipping);
 
-  /// Sends the other process the state of a clipping from which a resumed run continues. The state
-  /// was checked when it was reached.
+  /// Sends the other process the clipping's state from which a resumed run continues. The state was
+  /// checked before it was saved.
   void restore_scaling(Clipping& clipping);
 
  private:

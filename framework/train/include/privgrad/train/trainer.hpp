@@ -37,7 +37,7 @@ struct StepState;
 /// What a trainer needs to know about its run, besides the plan. Everything that is pointed to
 /// outlives the trainer.
 struct TrainerSetting {
-  /// Numbers of the owner's rows; if absent: all rows.
+  /// The numbers of the owner's rows in the data set; if absent: all rows.
   std::optional<std::span<const std::uint32_t>> rows{};
   /// For an owner that is itself the privacy unit, such as a client of dp_fed_avg: its number of
   /// rows is as private as the rows. The sampler then draws from the actual rows instead of the
@@ -47,7 +47,7 @@ struct TrainerSetting {
   /// the noise and the optimizer; the plan must allow sharing (Engine::processes). Null: this
   /// process is alone.
   ProcessGroup* processes = nullptr;
-  /// Lets a process that sees no rows check the public answers of the clipping; may be null.
+  /// Checks the public answers of the clipping in a process that sees no rows; may be null.
   SecondLook* second_look = nullptr;
   /// For comparisons of runs: every release passes through it; may be null.
   ReleaseWitness* leader = nullptr;
@@ -70,11 +70,11 @@ class Trainer {
   /// \param plan  the owner's plan, for which the trainer makes its own components. The plan and
   ///   the following arguments outlive the trainer.
   /// \param data  contains the owner's rows.
-  /// \param key  the owner's key; the keys "sampler" and "noise" are derived from it.
+  /// \param key  the owner's key, from which all other keys are derived.
   /// \param executor  makes sums and noise in parallel, with the same result on any number of
   ///   threads.
-  /// \throws ConfigError for a witness and a clipping that scales coordinates, because audits assume
-  ///   that a row without a gradient contributes nothing.
+  /// \throws ConfigError if there is a witness and the clipping scales coordinates, because audits
+  ///   assume that a row without a gradient contributes nothing.
   Trainer(const Plan& plan, const Dataset& data, const RandomKey& key, Executor& executor,
           TrainerSetting setting = {});
   Trainer(const Trainer&) = delete;
@@ -83,13 +83,14 @@ class Trainer {
 
   /// Must be called before the first step, unless noise is off.
   /// \param facts  further facts for the ledger's first line.
-  /// \throws IoError
+  /// \throws PluginError if the components' charges differ from the plan; IoError if the file
+  ///   exists or cannot be written.
   void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
 
   /// Replaces open_ledger() in a resumed run. Must follow restore(), which determines the written
   /// part of the ledger.
   /// \param may_repeat  LedgerReopening::may_repeat.
-  /// \throws IoError, PrivacyError as the reopened ledger.
+  /// \throws IoError, PrivacyError as the constructor of Ledger that reopens a file.
   void reopen_ledger(const std::filesystem::path& file, const nlohmann::json& facts,
                      bool may_repeat);
 
@@ -106,7 +107,7 @@ class Trainer {
   /// \throws PrivacyError if fewer steps were paid for.
   void hand_over(std::uint64_t count);
 
-  /// The number of unused receipts that the ledger of a restored trainer had issued.
+  /// For a restored trainer: the number of steps that were paid for but not made.
   std::uint64_t receipts_to_take_up() const noexcept { return restored_.in_hand; }
 
   /// For a run whose keys change with its steps: sets the key for the draws of the next step. An
@@ -122,7 +123,7 @@ class Trainer {
   /// single process would have.
   void save(StateWriter& out, Between where) const;
   /// For a trainer that has made no step.
-  /// \throws IoError
+  /// \throws IoError if the state does not fit the plan or the components.
   void restore(StateReader& in, Between where);
 
   /// For adaptive noise, must be called before pay_for(); otherwise does nothing. Makes the
@@ -147,13 +148,13 @@ class Trainer {
   void forget_clip_norm();
 
   /// Draws the step's batch, releases its gradient, and updates the parameters. With a ledger,
-  /// tests the batch against the law for which it was charged, and in some steps checks one
-  /// example's contribution (SamplingWatch, ContributionCheck).
+  /// tests the batch against the law for which it was charged (SamplingWatch), and in some steps
+  /// checks contributions of examples (ContributionCheck).
   /// \returns false if the parameters are no longer finite; the last finite parameters are kept.
   /// \throws PluginError if a check proves a plugin faulty; nothing is then released for the step.
   bool take_step(std::uint64_t step, Workbench& bench);
 
-  /// In a process without a ledger: makes its part of a step that process 0 makes.
+  /// In a process without a ledger: makes this process's part of the step that process 0 orders.
   /// \throws as take_step(); IoError if a process is gone.
   void take_part(const StepOrder& order, Workbench& bench);
 
