@@ -99,8 +99,7 @@ std::optional<double> AdaptiveNoise::release_change(std::uint64_t step, const Wo
   return static_cast<double>(mean.front().values().front());
 }
 
-/// Informs the aggregator, so that its recipes, which determine charges and releases, use the
-/// chosen noise.
+/// Also restarts the aggregator, because its recipes determine charges and releases.
 void AdaptiveNoise::change_to(double multiplier, std::uint64_t step) {
   const Manifest& manifest = *plan_.manifest;
   if (!std::isfinite(multiplier) || multiplier <= 0.0) {

@@ -101,7 +101,6 @@ std::vector<Released> one(Released released) {
   return all;
 }
 
-/// Steps that release exact sums.
 class ExactSteps final : public HostSteps {
   using HostSteps::HostSteps;
   std::vector<Released> release_sums(const ClippedStep& now) override {
@@ -118,7 +117,6 @@ class ExactSteps final : public HostSteps {
   }
 };
 
-/// Steps that release sums in floating point.
 class FloatingSteps final : public HostSteps {
   using HostSteps::HostSteps;
   std::vector<Released> release_sums(const ClippedStep& now) override {

@@ -10,8 +10,8 @@
 
 namespace privgrad::core {
 
-/// Keeps the model before one of the affordable steps, drawn uniformly before the first step, so
-/// the choice reveals nothing. A run that ends before this step keeps its last model.
+/// Keeps the model before one of the affordable steps, the chosen step. It is drawn uniformly
+/// before the run, so it reveals nothing. A run that ends earlier keeps its last model.
 class RandomIterate final : public RunFeature {
  public:
   RandomIterate(const PlanNumbers& plan, const RandomKey& key);
@@ -23,7 +23,7 @@ class RandomIterate final : public RunFeature {
   void add_to_summary(Summary& summary) const override;
 
  private:
-  std::uint64_t chosen_;     // the step
+  std::uint64_t chosen_;
   std::vector<float> kept_;  // the model before this step; empty until the run reaches the step
   std::size_t parameters_;
   bool is_reached_ = false;

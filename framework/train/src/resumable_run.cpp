@@ -333,7 +333,7 @@ double ResumableRun::seconds() const {
          std::chrono::duration<double>(std::chrono::steady_clock::now() - *began_).count();
 }
 
-/// Trains and reports: everything after the beginning and before the removal of private state.
+/// Everything between the beginning of the run and the removal of its private state.
 void ResumableRun::train_and_report() {
   if (!is_transformed_) {
     if (ends_here() && result_.can_be_resumed) return stop_for_later();
@@ -350,7 +350,7 @@ PrivacyAnswer ResumableRun::spent() const {
   return ledger() != nullptr ? ledger()->spent() : plan_.epsilon();
 }
 
-/// The loop: makes the steps after the checkpoint, or from the beginning, and chooses the model.
+/// Makes the remaining steps, and chooses the model.
 void ResumableRun::train() {
   if (result_.status == RunStatus::unfinished) result_.status = RunStatus::completed;
   result_.epsilon = spent();

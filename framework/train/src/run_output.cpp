@@ -271,8 +271,7 @@ void RunOutput::close(RunResult& result, const std::vector<float>& parameters,
   write_atomically(options_.directory / "summary.json", text);
 }
 
-/// The hashes of all files of the run. All are on the disk except the summary, which is written
-/// later.
+/// The hashes of all files of the run. Only the summary is not on the disk yet.
 Json RunOutput::left_files(const std::string& summary) const {
   const RecordDirectory directory(options_.directory);
   Json files = Json::object();

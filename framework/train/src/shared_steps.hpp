@@ -34,7 +34,6 @@ class SharedSteps final : public StepEngine {
   void restore_optimizer(StateReader& in) override;
 
  private:
-  /// The results of a step.
   struct Made {
     /// The whole releases, at process 0; empty if each process updates its own slice.
     std::vector<Released> whole;

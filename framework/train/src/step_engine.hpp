@@ -18,8 +18,8 @@ struct DrawnStep {
 };
 
 /// Makes the steps of one owner: sums up the gradients of a batch, uses the step's receipt for the
-/// release, and updates the parameters. For a plan that they support, all engines make the same
-/// releases, bit for bit; plan/engines.hpp says which engine supports which traits.
+/// release, and updates the parameters. All engines that support a plan make the same releases, bit
+/// for bit; plan/engines.hpp says which engine supports which traits.
 ///
 /// Threads: calls never overlap.
 class StepEngine {

@@ -77,7 +77,6 @@ class ResumableRun : RunModel {
   virtual RunStatus status_of_steps() const { return result_.status; }
   /// The workbench that holds the model, fetched from a device if necessary.
   virtual Workbench& bench() = 0;
-  /// Replaces the model.
   virtual void put_model(std::vector<float> parameters) = 0;
   /// The ledger with the largest total; null without noise, or if other programs have the ledgers.
   virtual const Ledger* ledger() const = 0;

@@ -17,8 +17,8 @@ namespace privgrad::core {
 ///
 /// Two instances in one process share a plugin's statics, thread-local variables and other process
 /// state. A second process, started before this one reads a row, therefore receives the same
-/// releases in the same order, and must give the same answers, bit for bit. It exists only for
-/// plans with such components, and ends with this object or its parent process.
+/// releases in the same order, and must give the same answers, bit for bit. This second process
+/// exists only for plans with such components, and ends with this object or its parent process.
 ///
 /// Not detected: information that reaches both processes, such as through a file that a plugin
 /// writes; and rows that the same process saw in an earlier run.

@@ -50,7 +50,7 @@ class StatisticNoiseRecipes final : public Aggregator {
 /// later release computes depends on earlier ones: adaptive composition, as for steps.
 class StatisticReleases final : public Teacher {
  public:
-  /// Called with each release before anything follows from it.
+  /// Called with each release before the run uses it.
   using Shown = std::function<void(const PlannedStatistic&, std::span<const float>)>;
 
   /// \param plan, executor, ledger, witness outlive this.
@@ -64,8 +64,8 @@ class StatisticReleases final : public Teacher {
   /// \throws PrivacyError if, contrary to the plan, the budget does not pay for all releases.
   void pay();
 
-  /// Releases the planned counts before any transform learns: all later sums are divided by the
-  /// number of rows.
+  /// Releases the planned counts, before any transform learns, because all later sums are divided
+  /// by the number of rows.
   /// \pre pay()
   void release_counts(const Dataset& train);
 
