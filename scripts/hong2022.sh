@@ -27,7 +27,7 @@ mkdir -p "$folder"
   --set 'model.hidden=[100]'
 
 for study in theorem curvature auxiliary synthetic baselines adaclip data-scale data-scale-squared momentum epsilon \
-             data-efficiency mnist35 mnist sampling cifar10; do
+             epsilon-equal-steps data-efficiency mnist35 training-sets mnist sampling cifar10; do
   "$program" ablate examples/studies/hong2022/$study.yaml --quiet --cache="$folder/.cache" --out "$folder/$study" \
     >/dev/null
   echo "$study: done after $(($(date +%s) - began)) s"

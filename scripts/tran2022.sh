@@ -17,8 +17,8 @@ mkdir -p "$folder"
 [ -f "$folder/commit" ] || git rev-parse HEAD >"$folder/commit"
 
 for study in in-regime in-regime-epsilon in-regime-examples in-regime-parameters in-regime-one-epsilon \
-             at-size-2500 mnist-mlp-epsilon mnist-mlp-examples mnist-cnn fashion-mnist-mlp-epsilon \
-             fashion-mnist-mlp-examples fashion-mnist-cnn noises in-regime-noises at-size; do
+             at-size-2500 mnist-mlp-epsilon training-sets mnist-mlp-examples mnist-cnn \
+             fashion-mnist-mlp-epsilon fashion-mnist-mlp-examples fashion-mnist-cnn noises in-regime-noises at-size; do
   "$program" ablate examples/studies/tran2022/$study.yaml --quiet --out "$folder/$study" >/dev/null
   echo "$study: done after $(($(date +%s) - began)) s"
 done
