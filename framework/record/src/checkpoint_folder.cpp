@@ -77,7 +77,7 @@ std::string number_bytes(std::uint64_t number) {
   return bytes;
 }
 
-/// \returns nothing if the checkpoint is not complete.
+/// \returns nothing if the checkpoint is damaged.
 std::optional<CheckpointFolder::Checkpoint> parse(std::string text) {
   if (!text.starts_with(kMagic) || text.size() < kMagic.size() + kNumberBytes + kHashDigits)
     return std::nullopt;
@@ -278,7 +278,6 @@ void CheckpointFolder::erase() {
   for (const auto& entry : fs::directory_iterator(path_, failure))
     names.push_back(entry.path().filename().string());
   if (failure) throw IoError(path_.string() + ": cannot be read: " + failure.message());
-  // Removes the keys first.
   std::stable_partition(names.begin(), names.end(), [](const std::string& name) {
     return name.starts_with("checkpoint-") || name == "plan-key";
   });

@@ -17,7 +17,7 @@ struct Writer {
     return "dp.LaplaceDpEvent(" + number(e.noise_multiplier) + ")";
   }
   std::string operator()(const DiscreteGaussianEvent& e) const {
-    // In its published versions, dp_accounting has a loss distribution of such noise, but no event.
+    // dp_accounting 0.6.0 has a privacy loss distribution for this noise, but no event.
     throw ConfigError(
         "discrete_gaussian: dp_accounting has no event for it as of release 0.6.0; what is proved "
         "of it there is dp.ZCDpEvent(sensitivity^2 / (2 sigma^2)), here dp.ZCDpEvent(" +

@@ -15,8 +15,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMostLedgers = 1'000'000;
 
-/// Returns the client of "client-12.jsonl", if the name has exactly the form that runs write;
-/// otherwise nothing.
+/// Returns 12 for "client-12.jsonl"; nothing for a name that no run writes.
 std::optional<std::size_t> client_of(const std::string& name) {
   constexpr std::string_view kBegin = "client-", kEnd = ".jsonl";
   if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return std::nullopt;
@@ -94,7 +93,8 @@ class EvidenceReader {
     }
   }
 
-  /// \param line  must have an object `key` with a hash for each of `names`, and no other members.
+  /// Checks that the object `key` of `line` has a hash for each of `names` and no other members,
+  /// and that the files match these hashes.
   void check_bound(const NamedLedger& ledger, const Json& line, const char* key,
                    const std::string& place, const std::vector<std::string>& names) {
     if (!line.is_object()) return;

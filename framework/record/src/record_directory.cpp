@@ -17,7 +17,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Descends folder by folder, without following links.
+/// Opens `name`, a path below `directory`, folder by folder and without following links.
 /// \returns a descriptor, or -1 with errno set.
 int open_below(int directory, std::string_view name, int flags) {
   int at = directory;
@@ -43,7 +43,7 @@ int open_below(int directory, std::string_view name, int flags) {
 
 }  // namespace
 
-/// An open regular file.
+/// A regular file, open unless it is missing.
 class RecordDirectory::File {
  public:
   File(int directory, std::string_view name) : name_(name) {

@@ -14,7 +14,7 @@ namespace privgrad::core {
 ///     event = dp.SelfComposedDpEvent(
 ///         dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)), 1000)
 ///
-/// \throws ConfigError for a discrete Gaussian, for which release 0.6.0 has no event.
+/// \throws ConfigError for an event that dp_accounting 0.6.0 lacks, such as a discrete Gaussian.
 std::string to_dp_accounting(const Event& event);
 
 }  // namespace privgrad::core

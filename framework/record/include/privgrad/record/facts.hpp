@@ -18,7 +18,7 @@ concept Facts = requires {
   typename T::IsFacts;
 };
 
-/// \returns numbers that are not finite as null.
+/// \returns the fact as JSON; null for a number that is not finite.
 template <class T>
 nlohmann::json fact_json(const T& fact) {
   if constexpr (Facts<T>) {
@@ -58,15 +58,15 @@ struct FactPlace {
   std::string_view name;
   bool is_in_list = false;
 
-  /// \param wanted  "a number".
+  /// \throws IoError unless `holds`.
+  /// \param wanted  such as "a number".
   void expect(bool holds, const std::string& wanted) const {
     const char* const is = is_in_list ? "' holds something that is not " : "' is not ";
     if (!holds) throw IoError(source + ": '" + std::string(name) + is + wanted);
   }
 };
 
-/// Reads a fact, of which only the type is checked. Members that are null or missing remain as they
-/// are.
+/// Reads a fact, checking only types. Members that are null or missing keep their values.
 /// \throws IoError for a value of the wrong type.
 template <class T>
 void read_fact(const nlohmann::json& json, const FactPlace& at, T& fact) {
@@ -79,7 +79,7 @@ void read_fact(const nlohmann::json& json, const FactPlace& at, T& fact) {
       if constexpr (requires { member->has_value(); }) member.emplace();
     });
   } else if constexpr (requires { fact.index(); }) {
-    // The second of two types is a text or a list, unlike the first.
+    // The second alternative is a text or a list; the first is neither.
     if (json.is_array() || json.is_string()) fact.template emplace<1>();
     std::visit([&](auto& one) { read_fact(json, at, one); }, fact);
   } else if constexpr (requires { fact.has_value(); }) {
@@ -115,7 +115,7 @@ void read_fact(const nlohmann::json& json, const FactPlace& at, T& fact) {
 }
 
 /// \param source  the name of the file, for errors.
-/// \throws IoError as read_fact().
+/// \throws IoError if `json` is not an object, or a value in it has the wrong type.
 template <Facts T>
 T facts_in(const nlohmann::json& json, const std::string& source) {
   if (!json.is_object()) throw IoError(source + ": holds no JSON object, as PrivGrad writes it");

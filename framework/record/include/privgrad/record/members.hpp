@@ -1,4 +1,4 @@
-// Structs of facts, whose members have the names that they have in files (facts.hpp).
+// Macros for structs of facts, whose members are named as in JSON files (facts.hpp).
 #pragma once
 
 #include <boost/preprocessor/seq/for_each.hpp>
@@ -13,11 +13,11 @@
 #include <string_view>
 #include <utility>
 
-/// Declares the members of a struct, as (type, name, name, ...), ..., and defines members(), which
-/// calls use(name, member) for each. Members begin as zero, empty or false. A name of files that is
-/// a word of C++ has an underscore in the struct.
+/// Declares the members of a struct from groups (type, name, name, ...), and defines members(),
+/// which calls use(name, member) for each. Members begin as zero, empty or false. A final
+/// underscore, as in `short_`, is not part of the name in files.
 #define PRIVGRAD_FACTS(...) PRIVGRAD_FACTS_AFTER(, BOOST_PP_VARIADIC_TO_SEQ(__VA_ARGS__))
-/// The same for a struct with a base that has members().
+/// PRIVGRAD_FACTS for a struct derived from Base, which also has members().
 #define PRIVGRAD_FACTS_BESIDE(Base, ...) \
   PRIVGRAD_FACTS_AFTER(Base::members(self, use);, BOOST_PP_VARIADIC_TO_SEQ(__VA_ARGS__))
 
@@ -43,7 +43,8 @@ constexpr std::string_view written_name(std::string_view name) {
   return name.substr(0, name.size() - (name.ends_with('_') ? 1 : 0));
 }
 
-/// A member that is null in a file if it has no value; std::optional is then absent from the file.
+/// A member that is written as null if it has no value. A std::optional without a value is not
+/// written.
 template <class T>
 struct Nullable : std::optional<T> {
   using std::optional<T>::optional;
@@ -53,12 +54,12 @@ struct Nullable : std::optional<T> {
   const std::optional<T>& plain() const { return *this; }
 };
 
-/// \returns nothing for infinity.
+/// \returns nothing for infinity or NaN.
 inline Nullable<double> finite(double value) {
   return std::isfinite(value) ? Nullable<double>(value) : Nullable<double>();
 }
 
-/// A text or a list that is absent from a file if it is empty.
+/// A text, list or map that is not written if it is empty.
 template <class T>
 struct UnlessEmpty : T {
   using T::T;

@@ -1,5 +1,4 @@
-// What a plan says: the members of plan.json and schedules.json, and of clients.json, which adds
-// what became of each client.
+// What a plan says: the members of plan.json, schedules.json and clients.json.
 #pragma once
 
 #include <array>
@@ -10,24 +9,25 @@
 
 namespace privgrad::core {
 
-/// Values over steps, which ascend. Each value is valid from its step until the next listed step.
+/// Values at steps, which ascend.
 struct ValuesOfSteps {
   PRIVGRAD_FACTS((std::vector<Count>, step), (std::vector<double>, value))
 };
 
-/// exact: whether every change is listed, and not only evenly spread steps.
+/// A schedule; each value is valid from its step until the next listed step. exact: whether the
+/// steps of all changes are listed; if not, evenly spread steps are.
 struct SlotFacts : ValuesOfSteps {
   PRIVGRAD_FACTS_BESIDE(ValuesOfSteps, (bool, exact))
 };
 using Slots = std::map<Text, SlotFacts>;
 
-/// The bound on the expected excess risk before each listed step, relative to the excess risk
-/// before the first step; optimum: the loss from which the excess is measured.
+/// value: a bound on the expected excess risk after `step` steps, divided by the excess risk before
+/// the first step. optimum: the loss from which the excess is measured.
 struct PredictedExcess : ValuesOfSteps {
   PRIVGRAD_FACTS_BESIDE(ValuesOfSteps, (double, optimum))
 };
 
-/// schedules.json. schedules: the version of the form, 1.
+/// schedules.json. schedules: the version of the file format, 1.
 struct ScheduleRecord {
   PRIVGRAD_FACTS((Count, schedules, steps, affordable_steps), (Slots, slots),
                  (std::optional<PredictedExcess>, predicted_excess))
@@ -43,15 +43,15 @@ struct LoraTensor {
   PRIVGRAD_FACTS((Text, tensor), (Count, rank, parameters))
 };
 
-/// labels: the number of examples of each class, if they were counted.
+/// labels: the number of examples of each class; empty if they were not counted.
 struct PlannedClient {
   PRIVGRAD_FACTS((Count, dataset_size, affordable_steps),
                  (std::optional<Nullable<double>>, epsilon),
                  (UnlessEmpty<std::vector<Count>>, labels))
 };
 
-/// A line of a federated run's table of clients. Steps and estimates reveal participation, and are
-/// absent if it is secret.
+/// A client of a run, as in clients.json. `steps` and `estimates` reveal participation, and are
+/// absent if the run may not show it.
 struct ClientFacts : PlannedClient {
   PRIVGRAD_FACTS_BESIDE(PlannedClient, (Count, client), (std::optional<Count>, steps, estimates),
                         (std::optional<double>, weight),
@@ -71,7 +71,7 @@ struct PlannedFederation {
                  (std::optional<double>, estimate_noise))
 };
 
-/// The influence of each step's noise (influence_facts.hpp defines the other members).
+/// values: the influence of each step's noise. InfluenceFacts defines the other members.
 struct PlannedInfluence {
   PRIVGRAD_FACTS((std::vector<double>, values), (std::optional<double>, weighted_noise, uniform),
                  (std::optional<Nullable<double>>, least, budget))
@@ -83,8 +83,8 @@ struct Quartiles {
   PRIVGRAD_FACTS((double, min, first_quartile, median, mean, third_quartile, max))
 };
 
-/// The costs of the examples' own steps, as rho of zCDP, in the drawn order. The largest cost is
-/// the run's guarantee to everyone. steps_of_an_example: the smallest and the largest number of
+/// The cost of each example's own steps in the drawn order, as rho of zCDP. The run guarantees the
+/// largest cost to every example. steps_of_an_example: the smallest and the largest number of
 /// batches that contain an example.
 struct RhoOfExamples {
   PRIVGRAD_FACTS((Quartiles, rho), (TwoCounts, steps_of_an_example),
@@ -95,8 +95,8 @@ struct MeasuredValues {
   PRIVGRAD_FACTS((std::vector<Count>, step), (std::vector<Nullable<double>>, value))
 };
 
-/// The measurement that adaptive noise follows, and its cost; the last two members are known after
-/// the run.
+/// The measurement that adaptive noise follows, and its cost. `spent_epsilon` and `measurements`
+/// are absent until the run has ended.
 struct AdaptiveNoiseFacts {
   PRIVGRAD_FACTS((Text, measured), (Count, every), (Nullable<double>, unchanged_epsilon),
                  (std::optional<double>, loss_bound, check_noise_multiplier),
@@ -104,12 +104,12 @@ struct AdaptiveNoiseFacts {
                  (std::optional<MeasuredValues>, measurements))
 };
 
-/// examples: the number that is in memory at once; bytes: approximately.
+/// examples: the most in one pass; bytes: their approximate memory.
 struct PassSize {
   PRIVGRAD_FACTS((Count, examples, bytes))
 };
 
-/// plan.json; trained_tensors and pass are only in the output of `privgrad plan --json`.
+/// plan.json. Only the output of `privgrad plan --json` has trained_tensors and pass.
 struct PlanFacts {
   PRIVGRAD_FACTS(
       (Text, name, adjacency, accountant, arithmetic, mode),

@@ -7,16 +7,16 @@
 
 namespace privgrad::core {
 
-/// Means over a split; null if the split is absent or its metrics may not be shown. gradient_norm:
-/// of the mean training loss, if the manifest requests it; mean_gradient_norm:
-/// mean_gradient_norm_along(), only at the end of a run.
+/// Means over the training or test rows; null if there are no such rows, or if they may not be
+/// shown. gradient_norm: the norm of the mean training loss's gradient, if the manifest requests
+/// it; mean_gradient_norm: mean_gradient_norm_along(), only at the end of a run.
 struct Metrics {
   PRIVGRAD_FACTS((Nullable<double>, train_loss, train_accuracy, test_loss, test_accuracy),
                  (std::optional<double>, gradient_norm, mean_gradient_norm))
 };
 
-/// A line of metrics.jsonl; charged_epsilon, of a federated run, is the largest total of all
-/// ledgers, and round the number of rounds so far.
+/// A line of metrics.jsonl. Only federated runs have `charged_epsilon`, the largest total of all
+/// ledgers, and `round`, the number of rounds so far.
 struct MetricsLine : Metrics {
   PRIVGRAD_FACTS_BESIDE(Metrics, (std::optional<Count>, step, round), (Nullable<double>, epsilon),
                         (std::optional<double>, clip_norm, noise_multiplier, reported_accuracy),
@@ -24,8 +24,7 @@ struct MetricsLine : Metrics {
                         (std::optional<Metrics>, ema))
 };
 
-/// The constants of the losses by which local iterations adapt; see FederatedProgress for the
-/// names.
+/// Estimates from which the number of local iterations is chosen; FederatedProgress defines them.
 struct LossEstimates {
   PRIVGRAD_FACTS((Nullable<double>, lipschitz, smoothness, divergence, convexity, heterogeneity))
 
@@ -35,21 +34,22 @@ struct LossEstimates {
   }
 };
 
-/// A line of rounds.jsonl. Rounds count from 1; local_iterations: of each client; steps: the most
-/// that any client had made by then.
+/// A line of rounds.jsonl. round: counted from 1; local_iterations: the local steps of each client
+/// in this round; steps: the most steps that any client has made so far, or for dp_fed_avg the
+/// number of rounds.
 struct RoundLine {
   PRIVGRAD_FACTS((Count, round, local_iterations, steps), (Nullable<double>, charged_epsilon),
                  (std::optional<LossEstimates>, estimates))
 };
 
-/// What went wrong in a round, or in all rounds, and what was sent. refused: the number of clients
-/// that came too early or too often; nothing without such limits.
+/// Problems and traffic of one round, or of all rounds so far. refused: the number of clients that
+/// came too early or too often; absent without federated.min_separation.
 struct RoundMishaps {
   PRIVGRAD_FACTS((Count, dropped, stragglers, bytes_down, bytes_up),
                  (std::optional<Count>, refused))
 };
 
-/// The members of a round's line that reveal who took part.
+/// The members of a line of rounds.jsonl that reveal who took part.
 struct RoundParticipation : RoundMishaps {
   PRIVGRAD_FACTS_BESIDE(RoundMishaps, (Count, clients))
 };

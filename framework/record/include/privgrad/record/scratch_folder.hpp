@@ -6,8 +6,8 @@
 
 namespace privgrad::core {
 
-/// A folder that is removed with its object. It is on a file system in memory, if there is one,
-/// because ledgers wait for the disk, and these files need not outlive the process.
+/// A folder that is removed with its object. It is in memory if possible, because ledgers wait for
+/// the disk, and files in this folder need not outlive the process.
 class ScratchFolder {
  public:
   /// \param purpose  a word for the folder's name, such as "audit".

@@ -19,7 +19,7 @@ std::string short_range(double low, double high, int digits = 4);
 /// Like short_number(), but never below `value`: for an epsilon that is read as a guarantee.
 std::string short_bound(double value, int digits = 6);
 
-/// Does the same as short_number(), but never goes above `value`: for a lower bound.
+/// Like short_number(), but never above `value`: for a lower bound.
 std::string short_lower_bound(double value, int digits = 6);
 
 }  // namespace privgrad::core

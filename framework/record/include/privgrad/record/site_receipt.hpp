@@ -1,4 +1,4 @@
-// The receipt of a client of a federated run for its part in the run, signed by its site.
+// The receipt that a site signs for its client's part in a federated run.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace privgrad::core {
 
-/// What a site says of its client's part in a run after the client's ledger was closed. Everything
-/// in it is public: the server that receives it knows all of it but the hash of the ledger, which
-/// covers a commitment to the data, and the names of the account.
+/// A site's statement about its client's part in a run, made after the client's ledger was closed.
+/// All members are public. The server that receives them already knows them, except the hash of the
+/// ledger, which covers a commitment to the data, and the names of the account.
 struct SiteReceipt {
   std::string run, ground;  ///< As in the server's orders.
   std::uint32_t client = 0;
@@ -22,21 +22,23 @@ struct SiteReceipt {
   nlohmann::json account;   ///< Reservation::facts(), or null.
   std::string signer;       ///< The public key of the site, 64 hex digits.
 
-  /// The receipt without a signature and signer, and its inverse.
-  /// \throws ConfigError if it is not a receipt.
+  /// The receipt as JSON, without signature and signer.
   nlohmann::json body() const;
+  /// The inverse of body().
+  /// \throws ConfigError if `body` is not a receipt.
   static SiteReceipt of_body(const nlohmann::json& body);
 
-  /// Signs the receipt.
-  /// \returns its text.
-  /// \throws as sign().
+  /// \returns the text of the receipt with a signature by `key`.
+  /// \throws the errors of sign().
   std::string signed_by(const std::filesystem::path& key) const;
 
+  /// Reads a receipt and checks its signature.
   /// \param text  of unknown origin.
-  /// \throws ConfigError if it is not a receipt, or if its signature is not valid.
+  /// \throws ConfigError if `text` is not a receipt, or if its signature is not valid.
   static SiteReceipt of(std::string_view text);
 
-  /// \returns why this is not the receipt of a client of a run that has ended so; "" if it is.
+  /// \returns why this is not the receipt of client `of_client` for a run that ended as
+  ///   `with_status`; "" if it is.
   std::string why_not(std::string_view of_run, std::string_view of_ground, std::uint32_t of_client,
                       std::string_view with_status) const;
 };
@@ -45,13 +47,12 @@ struct SiteReceipt {
 /// contain it.
 /// \param common  "protocol" and the hashes "program", "plugins" and "manifest" (the hash of
 ///   shared_by_sites()).
-/// \param facts  PublicFacts without the account of a site.
+/// \param facts  PublicFacts without a site's account.
 std::string hash_of_ground(nlohmann::json common, const nlohmann::json& facts);
 
-/// The name of a client's receipt in the directory of the server.
+/// The name of a client's receipt in the server's run directory.
 std::string receipt_of_client(std::uint32_t client);
 
-/// The longest receipt that is read, in bytes.
 inline constexpr std::size_t kMostReceiptBytes = 1 << 16;
 
 }  // namespace privgrad::core

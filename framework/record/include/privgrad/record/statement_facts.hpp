@@ -16,24 +16,24 @@ using Texts = std::vector<std::string>;
 
 /// The account that paid for a run, as its statement describes it.
 struct AccountFacts {
-  // opened: the hash of its first line; accountant: the filter's full name.
+  // opened: the hash of the account's first line; accountant: the full name of the privacy filter.
   PRIVGRAD_FACTS((Text, name, opened, accountant), (double, target_epsilon, target_delta))
 };
 
-/// The cost of a plan's releases under random allocation in epochs: an upper bound, at the plan's
-/// delta.
+/// An upper bound, at the plan's delta, on the cost of the plan's releases under random allocation
+/// in epochs.
 struct AllocationPrice {
   PRIVGRAD_FACTS((Count, steps_per_epoch), (Text, adjacency), (Nullable<double>, epsilon))
 };
 
-/// One fact that a manifest declares about its data. The key is dotted, as in the manifest:
-/// "data.columns.0"; the value is on one line, in the form of a manifest.
+/// A fact that a manifest declares about its data. key: dotted, such as "data.columns.0"; value: on
+/// one line, in the form of a manifest.
 struct Declared {
   PRIVGRAD_FACTS((Text, key, value))
 };
 
 /// The unsigned statement of origin in a model file written by PrivGrad. Each text can be shown on
-/// one line; `account` is the hash of the first line of the account that paid.
+/// one line. account: the hash of the first line of the account that paid.
 struct WeightsOrigin {
   PRIVGRAD_FACTS((Text, name, mode, epsilon, delta, unit, adjacency), (Texts, unaccounted),
                  (Nullable<Text>, account))
@@ -42,9 +42,9 @@ struct WeightsOrigin {
 
 /// The public facts about a model's initial weights: a part of facts.json.
 struct WeightsFacts {
-  // sha256: of the file; loaded: the model's tensors that are in the file; begun_anew: those that
-  // the model itself initializes; unused: the number of the file's tensors that the model lacks;
-  // origin: only for models trained by PrivGrad.
+  // sha256: the hash of the file; loaded: the model's tensors whose values come from the file;
+  // begun_anew: the model's other tensors; unused: the number of the file's tensors that were not
+  // loaded; origin: only for models trained by PrivGrad.
   PRIVGRAD_FACTS((Text, sha256), (Texts, loaded, begun_anew), (Count, unused),
                  (Nullable<WeightsOrigin>, origin))
   bool operator==(const WeightsFacts&) const = default;
@@ -55,7 +55,7 @@ struct Range {
   PRIVGRAD_FACTS((Number, smallest, largest))
 };
 
-/// An accountant's answer; null if no finite epsilon is proved.
+/// An accountant's answer. epsilon: null if no finite epsilon is proved.
 struct Answer {
   PRIVGRAD_FACTS((Nullable<double>, epsilon, lower), (Text, bound, note))
 };
@@ -64,7 +64,7 @@ struct AnswerOfOther : Answer {
   PRIVGRAD_FACTS_BESIDE(Answer, (Text, accountant), (Count, steps))
 };
 
-/// The bound of membership_test() (membership.hpp), and the pair that proves it.
+/// The bound of membership_test() (membership.hpp), and the epsilon and delta that prove it.
 struct MembershipTest {
   PRIVGRAD_FACTS((double, wrongly_accused, found_at_most), (Nullable<double>, epsilon),
                  (double, delta))
@@ -90,8 +90,9 @@ struct SamplingFacts {
                  (std::optional<AllocationPrice>, with_allocation))
 };
 
-/// Noise shared between steps: the noise of the new part of each release, and the number of steps
-/// in which an example takes part. Older statements have no `window`.
+/// Noise that steps share. own_noise_multiplier: the noise of the new part of each release;
+/// planned_steps_of_an_example: the number of steps in which an example takes part. Older
+/// statements have no `window`.
 struct CorrelatedNoise {
   PRIVGRAD_FACTS((Nullable<Range<double>>, own_noise_multiplier), (bool, gradient_differences),
                  (Count, window), (Text, amplification),
@@ -120,7 +121,8 @@ struct MechanismFacts {
 
 using ReleasedValue = std::variant<Count, std::vector<double>>;
 
-/// A statistic of the rows from which transforms learnt, or counts, which have no transform.
+/// A statistic from which a transform learnt, or released counts of rows, which have no
+/// `transform`.
 struct StatisticFacts {
   PRIVGRAD_FACTS((Nullable<Count>, transform), (Text, name, what), (Count, numbers),
                  (double, l2_bound, noise_multiplier), (Nullable<double>, share),
@@ -142,17 +144,18 @@ struct AugmentationFacts {
   PRIVGRAD_FACTS((Count, copies), (Texts, kinds))
 };
 
-/// The weights from which training begins, and who vouches for them.
+/// Trained weights from which training begins. is: who vouches for them.
 struct ClaimedWeights : WeightsFacts {
   PRIVGRAD_FACTS_BESIDE(WeightsFacts, (Text, is))
 };
 
-/// The same with the layers that keep their weights.
+/// frozen, frozen_behind: the tensors before the trained ones, and after them, that keep their
+/// initial weights.
 struct WeightsStated : ClaimedWeights {
   PRIVGRAD_FACTS_BESIDE(ClaimedWeights, (Texts, frozen), (UnlessEmpty<Texts>, frozen_behind))
 };
 
-/// The tensors after the frozen layers that are adapted or trained.
+/// adapted: the tensors that get low-rank changes; trained: the tensors that are trained in full.
 struct AdaptersFacts {
   PRIVGRAD_FACTS((Count, rank), (double, alpha), (Texts, adapted, trained))
 };
@@ -161,8 +164,9 @@ struct UnaccountedFacts {
   PRIVGRAD_FACTS((Text, what, reaches), (UnlessEmpty<Text>, because))
 };
 
-/// Whether there is a record that a plugin's file passed its tests; or "allowed", by its hash; or
-/// "built_in", if there is no record because the program was built without its tests.
+/// true if a record says that the plugin's file passed its tests; "allowed" if there is no such
+/// record, but the file's hash is allowed; "built_in" if a plugin of the program's own build has no
+/// record; otherwise false.
 using Tested = std::variant<bool, Text>;
 
 /// Older statements have no `tested`.
@@ -171,7 +175,7 @@ struct PluginFacts {
   bool operator==(const PluginFacts&) const = default;
 };
 
-/// The files that ran.
+/// The program's version, and the plugins that ran.
 struct Versions {
   PRIVGRAD_FACTS((Text, privgrad), (std::vector<PluginFacts>, plugins))
   bool operator==(const Versions&) const = default;

@@ -23,7 +23,8 @@ struct AxisFacts {
   PRIVGRAD_FACTS((Texts, keys, labels))
 };
 
-/// until: the widest interval of each metric's differences; at_least and at_most: of seeds.
+/// until: the widest permitted interval of each metric's differences; at_least, at_most: numbers of
+/// seeds.
 struct SeedRuleFacts {
   PRIVGRAD_FACTS((Named<double>, until), (Count, at_least, at_most))
 };
@@ -31,11 +32,11 @@ struct SeedRuleFacts {
 /// The rows on which a search scored, and how many of them the comparison also uses. Rows are the
 /// same if their features have the same bytes.
 struct ScoredRows {
-  // split: "test" or "training"; training_in_common: the number of the search's training rows that
-  // the comparison also uses; data_sets: the number of different data sets that the arms use, over
-  // which the other numbers are maxima; read_alike: whether search and comparison read rows in the
-  // same way. If not, a row has different features in each, and the numbers count only rows that
-  // happen to be equal.
+  // split: "test" or "training"; training_in_common: the number of the search's training rows on
+  // which the comparison also trains; data_sets: the number of different data sets that the arms
+  // use; the other numbers are the largest over these data sets. read_alike: whether search and
+  // comparison read rows in the same way. If not, a row has different features in each, and the
+  // numbers count only rows that happen to be equal.
   PRIVGRAD_FACTS((Text, split),
                  (Count, rows, also_trained_on, also_tested_on, training_in_common, data_sets),
                  (bool, read_alike))
@@ -44,22 +45,22 @@ struct ScoredRows {
   bool are_others() const { return read_alike && training_in_common == 0 && also_trained_on == 0; }
 };
 
-/// What a search chose for an arm. The score is the mean over the search's seeds; epsilon is the
-/// cost of the choice, at the arm's delta, and `why` the reason if none is proved.
+/// The candidate that a search chose for an arm. score: the mean over the search's seeds; epsilon:
+/// the cost of the choice, at the arm's delta; why: the reason if no epsilon is proved.
 struct ChoiceFacts {
   PRIVGRAD_FACTS((Text, arm, candidate, why), (Named<nlohmann::json>, set), (double, score),
                  (Texts, at_edge), (Count, runs), (Nullable<double>, epsilon))
 };
 
 struct SearchFacts {
-  // arms: the axes of single variants.
+  // over: the axes of all variants; arms: the additional axes of single variants.
   PRIVGRAD_FACTS((std::vector<AxisFacts>, over), (Named<std::vector<AxisFacts>>, arms),
                  (std::vector<Count>, seeds), (Named<nlohmann::json>, set), (MetricFacts, score),
                  (Nullable<ScoredRows>, rows), (std::vector<ChoiceFacts>, choices))
 };
 
-/// An arm, as planned and in results. reference: it has no privacy, and is not compared; same_as:
-/// the arm whose runs it uses.
+/// reference: whether the arm has no privacy and is not compared; same_as: the arm whose runs this
+/// arm uses.
 struct ArmFacts {
   PRIVGRAD_FACTS((Text, name, variant), (Nullable<Text>, level), (Named<Text>, labels),
                  (Named<nlohmann::json>, set), (Nullable<double>, epsilon), (double, delta),
@@ -75,18 +76,20 @@ struct PlannedArmFacts : ArmFacts {
                         (nlohmann::json, floating_point), (Texts, unaccounted))
 };
 
-/// The values of a metric over the seeds; null where a run has none.
+/// values: the metric for each seed; null if the run has no such metric.
 struct MeanFacts {
   PRIVGRAD_FACTS((Nullable<double>, mean, std_), (Nullable<Interval>, ci95),
                  (std::vector<Nullable<double>>, values))
 };
 
-/// The number of seeds that find an effect with a probability of 0.8; null above a million.
+/// The number of seeds with which `effect` is found with a probability of 0.8; null if above a
+/// million.
 struct SeedsToFind {
   PRIVGRAD_FACTS((double, effect), (Nullable<Count>, seeds))
 };
 
-/// The difference to the baseline, paired by seed; the last members exist with a margin.
+/// The difference to the baseline, paired by seed. Without a margin for equivalence, `margin`,
+/// `p_equivalent` and `p_equivalent_holm` are absent.
 struct DifferenceFacts {
   PRIVGRAD_FACTS((Nullable<double>, difference, p, p_holm, p_sign_flip, p_sign_flip_holm),
                  (Nullable<Interval>, ci95), (std::optional<SeedsToFind>, seeds_to_find),
@@ -94,7 +97,7 @@ struct DifferenceFacts {
                  (std::optional<Nullable<double>>, p_equivalent, p_equivalent_holm))
 };
 
-/// The runs of an arm: statuses has the number of runs that ended in each way.
+/// statuses: the number of runs that ended in each way.
 struct ArmResults : ArmFacts {
   PRIVGRAD_FACTS_BESIDE(ArmFacts, (Count, runs), (Named<Count>, statuses),
                         (std::vector<Count>, steps), (Named<MeanFacts>, metrics),
@@ -105,13 +108,14 @@ struct FactorValue {
   PRIVGRAD_FACTS((Text, label), (Nullable<double>, mean), (Nullable<Interval>, ci95))
 };
 
-/// The marginal means of a factor, over the number of combinations of the other factors.
+/// A metric's means for each value of a factor, over all combinations of the other factors.
+/// combinations: their number.
 struct MainEffect {
   PRIVGRAD_FACTS((Text, factor), (Count, combinations), (std::vector<FactorValue>, values),
                  (Nullable<double>, p, p_holm))
 };
 
-/// The means of two factors: [value of the first][value of the second].
+/// A metric's means for two factors, as [value of the first factor][value of the second factor].
 struct Interaction {
   PRIVGRAD_FACTS((Texts, factors), (Count, combinations),
                  (std::vector<std::vector<Nullable<double>>>, means), (Nullable<double>, p, p_holm))
@@ -121,7 +125,7 @@ struct FactorFacts {
   PRIVGRAD_FACTS((std::vector<MainEffect>, main), (std::vector<Interaction>, interactions))
 };
 
-/// The cost of choosing among all runs. Without an epsilon, `why` has the reason.
+/// The cost of choosing among all runs. why: the reason if no epsilon is proved.
 struct GridCost {
   PRIVGRAD_FACTS((Nullable<double>, epsilon), (Text, why, accountant), (Count, runs),
                  (double, delta), (Nullable<Text>, bound))
@@ -140,6 +144,7 @@ struct BestArmFacts {
                  (std::vector<RandomNumberCost>, random_number), (Texts, words))
 };
 
+/// target_epsilon, target_delta and adjacency are null if private arms differ in them.
 struct StudyBase {
   PRIVGRAD_FACTS((Count, study), (Text, name, privgrad, baseline, unit),
                  (std::vector<Count>, seeds), (std::vector<MetricFacts>, metrics),
@@ -150,7 +155,7 @@ struct StudyBase {
                  (Named<Text>, titles), (Texts, stains, remarks), (UnlessEmpty<Texts>, curves))
 };
 
-/// study.json. What all private arms have in common is null if they differ.
+/// study.json
 struct StudyFacts : StudyBase {
   PRIVGRAD_FACTS_BESIDE(StudyBase, (std::vector<PlannedArmFacts>, arms))
 };

@@ -8,8 +8,8 @@
 
 namespace privgrad::core {
 
-/// The members that follow from the plan and the run's outcome. floating_point:
-/// floating_point_json(); accounted_event: null if none is known.
+/// The members that follow from the plan and the run's outcome. accounted_event:
+/// Outcome::accounted_event(), or null.
 struct OutcomeFacts {
   PRIVGRAD_FACTS((Text, status, name, bound, note, accountant, adjacency, unit, sampler, clipping,
                   aggregator, mode, privgrad),
@@ -18,24 +18,25 @@ struct OutcomeFacts {
                  (Texts, unaccounted), (bool, reproducible), (UnlessEmpty<Text>, date))
 };
 
-/// RunChecks; reported_differences are private.
+/// RunChecks. reported_differences: private, and therefore absent in release mode.
 struct ChecksFacts {
   PRIVGRAD_FACTS((Count, contributions, batches), (std::optional<Count>, reported_differences),
                  (UnlessEmpty<Text>, noise_by))
 };
 
-/// A number of rows, or one for each class, and the class weights that follow.
+/// A released number of rows; or one number for each class, and the class weights that follow.
 struct ReleasedCount {
   PRIVGRAD_FACTS((double, noise_stddev), (Nullable<double>, share),
                  (std::optional<ReleasedValue>, value), (UnlessEmpty<std::vector<double>>, weights))
 };
 
-/// What a transform learnt from; `transform` is its number in the manifest.
+/// A released statistic from which a transform learnt. transform: the transform's number in the
+/// manifest.
 struct LearntStatistic {
   PRIVGRAD_FACTS((Count, transform), (std::vector<float>, value), (double, noise_stddev))
 };
 
-/// The released accuracy of the final model; between: those of earlier models, after the steps.
+/// The released accuracy of the final model. between: the accuracies of earlier models, by step.
 struct AccuracySummary : ReportFacts {
   PRIVGRAD_FACTS_BESIDE(ReportFacts, (std::optional<ValuesOfSteps>, between),
                         (std::optional<double>, value, noise_stddev))
@@ -48,8 +49,8 @@ struct ReportedFacts {
                  (std::optional<AccuracySummary>, train_accuracy))
 };
 
-/// The last members reveal participation, and are absent if it is secret. refused: nothing without
-/// limits on how often clients come.
+/// dropped, stragglers, bytes_down, bytes_up and refused reveal participation, and are absent if
+/// the run may not show it; refused also without federated.min_separation.
 struct FederatedSummary {
   PRIVGRAD_FACTS((Count, clients, rounds, planned_rounds, most_local_iterations),
                  (Text, aggregation, partition), (Nullable<double>, charged_epsilon),
