@@ -336,8 +336,8 @@ TEST_CASE("the studies of Hong et al. are right, and can run in some hours", "[s
     }
     ++studies;
   }
-  CHECK(studies == 15);
-  CHECK(runs < 12000);
+  CHECK(studies == 17);
+  CHECK(runs < 13000);
   check_runs_all("hong2022");
 }
 

@@ -9,18 +9,18 @@
 
 namespace privgrad::core {
 
-/// A range in words, from the smallest to the largest; "none" for nothing.
+/// Returns a range as "1.5 to 3"; "none" if there is no range.
 template <class Number>
 std::string range_text(const std::optional<Range<Number>>& range) {
   if (!range) return "none";
   return short_range(static_cast<double>(range->smallest), static_cast<double>(range->largest), 5);
 }
 
-/// \param mechanism  the statement's member.
-/// \returns a description of the sums' noise, if steps share noise.
+/// Describes noise that steps share.
+/// \param mechanism  its member `correlated` must exist.
 std::string correlated_noise(const MechanismFacts& mechanism);
 
-/// Describes the distributions against which batches were tested.
+/// Describes how the batches, or the clients of a round, were checked.
 std::string checked_draws(const MechanismFacts& mechanism);
 
 }  // namespace privgrad::core

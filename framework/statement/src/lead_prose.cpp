@@ -42,10 +42,10 @@ std::string one_in(double probability) {
   return short_number(is_rounding ? nearest : std::floor(times), 15);
 }
 
-/// Explains the numbers by the mechanism that dominates all (epsilon, delta)-private mechanisms:
-/// their outputs can be computed from its output, without the data. With probability delta it
-/// reveals the data set; otherwise it is a randomised response with odds of e^epsilon (Kairouz, Oh
-/// and Viswanath 2015).
+/// Explains epsilon and delta by the mechanism that dominates all (epsilon, delta)-private
+/// mechanisms: anyone can compute their outputs from its output, without the data. With probability
+/// delta the dominating mechanism reveals the data set; otherwise it is a randomised response with
+/// odds of exp(epsilon) (Kairouz, Oh and Viswanath 2015).
 std::string what_numbers_mean(const Statement& statement) {
   const double delta = statement.delta;
   const std::string chance = " with a probability of 1 in " + one_in(delta);

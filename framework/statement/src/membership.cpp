@@ -19,8 +19,8 @@ constexpr double kQuantile = 1.6448536269514722;
 
 double below(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
-/// An approximate mu of the Gaussian mechanism with this epsilon and delta (Dong, Roth and Su 2022,
-/// Corollary 1): it is only used to choose the point for which a proof is requested.
+/// The approximate mu of the Gaussian mechanism with this epsilon and delta (Dong, Roth and Su
+/// 2022, Corollary 1). It only chooses the epsilon for which a delta is then proved.
 double about_mu(double epsilon, double delta) {
   double low = 0.0, high = 1e3;
   for (int i = 0; i < 80; ++i) {
@@ -33,13 +33,13 @@ double about_mu(double epsilon, double delta) {
   return high;
 }
 
-/// The epsilon whose line touches the trade-off of mu-GDP at kWronglyAccused, where its slope is
-/// -exp(mu quantile - mu^2 / 2). If the slope is flatter than -1, the line belongs to the opposite
-/// direction.
+/// The epsilon whose line touches the trade-off of mu-GDP at kWronglyAccused, where the trade-off
+/// has the slope -exp(mu kQuantile - mu^2 / 2). If this slope is flatter than -1, the line is the
+/// one with the slope -exp(-epsilon).
 double touching_epsilon(double mu) { return std::fabs(mu * kQuantile - 0.5 * mu * mu); }
 
-/// The delta that the guard proves for the first `steps` steps and the other releases, composed one
-/// by one as the plan and the ledger do.
+/// The delta that the guard proves for the first `steps` steps and the releases besides steps.
+/// Charges are composed one by one, as in the plan and the ledger.
 PrivacyAnswer proved_delta(const Manifest& manifest, const PlanNumbers& numbers,
                            std::uint64_t steps, double epsilon) {
   const std::span<const Charge> all(numbers.charges);

@@ -47,7 +47,7 @@ std::optional<ReportedFacts> reported_facts(const Plan& plan, const ReleasedCoun
   ReportedFacts facts;
   for (const PlannedStatistic& one : plan.statistics) {
     if (one.of == StatisticOf::transform) continue;
-    // With a bound of 1 the noise multiplier is the standard deviation, in rows.
+    // A count has the bound 1, so the noise multiplier is the standard deviation, in rows.
     ReleasedCount count{.noise_stddev = one.noise_multiplier};
     if (one.share > 0.0) count.share = one.share;
     if (one.of == StatisticOf::rows) {
@@ -80,7 +80,7 @@ bool are_numbers(const Json& list, std::size_t size) {
          std::all_of(list.begin(), list.end(), [](const Json& x) { return x.is_number(); });
 }
 
-/// \param next  the statistic's place in the list.
+/// \param next  the index of the statistic in `reported.statistics`.
 ReleasedStatistic statistic_from(const Json& reported, const PlannedStatistic& planned,
                                  std::size_t next) {
   const Json list = reported.is_object() ? reported.value("statistics", Json()) : Json();

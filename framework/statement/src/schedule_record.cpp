@@ -42,8 +42,8 @@ double number_of(const Value& object, const char* key) {
   return std::get<double>(value.data());
 }
 
-/// The bounds after 0, 1, ... T steps that follow from the manifest's `utility` before any data is
-/// read.
+/// The bounds after 0, 1, 2, ... steps, which follow from `utility` and the planned noise without
+/// data.
 PredictedExcess predicted_excess(const PlanNumbers& plan, const Value& utility) {
   const Descent descent{.kappa = number_of(utility, "kappa"), .alpha = number_of(utility, "alpha")};
   const std::vector<double> bounds = descent.bounds(plan.noise_multiplier);

@@ -52,7 +52,7 @@ std::string_view adjacency_means(Adjacency adjacency, PrivacyUnit unit, bool in_
   return "";
 }
 
-/// The provenance of the number of examples that the statement contains.
+/// Says how the statement's number of examples is known.
 std::string_view size_provenance(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
   if (plan.unit == PrivacyUnit::client) return "public";
@@ -82,8 +82,8 @@ std::optional<Range<double>> range(std::span<const double> values) {
   return Range<double>{*low, *high};
 }
 
-/// The Gaussian to which the charges of correlated releases compose: the cost of the charged steps
-/// for the example with the highest cost (CorrelatedPlan::charges()).
+/// The Gaussian release to which the charges of the first `steps` correlated releases compose:
+/// their cost for the costliest example (CorrelatedPlan::charges()).
 Event correlated_event(const PlanNumbers& stated, std::uint64_t steps) {
   double squared_sensitivity = 0.0;
   for (std::uint64_t i = 0; i < std::min<std::uint64_t>(steps, stated.charges.size()); ++i) {
@@ -121,10 +121,10 @@ CorrelatedNoise correlated(const Plan& plan, const PlanNumbers& stated, std::uin
   return facts;
 }
 
-/// The mu of the run, rounded up, if all its charges are for Gaussian releases, which compose to a
-/// single mu-GDP release (Dong, Roth and Su 2022, Corollary 2); under replace_one, mu is twice as
-/// large. Nothing with fed_avg, or if sampling, or noise that is chosen during the run, gives the
-/// run a different trade-off.
+/// The mu for which the run is mu-GDP, rounded up, if all charges are for Gaussian releases: they
+/// compose to one Gaussian release (Dong, Roth and Su 2022, Corollary 2), and under replace_one mu
+/// is doubled. Nothing with fed_avg, or if sampling or noise chosen during the run gives the run a
+/// different trade-off.
 std::optional<double> gaussian_mu(const Plan& plan, const PlanNumbers& stated,
                                   std::uint64_t steps) {
   const bool is_of_one_client = plan.federated && !plan.federated->at_server;
@@ -149,7 +149,7 @@ std::optional<double> gaussian_mu(const Plan& plan, const PlanNumbers& stated,
   return sensitivity_of_unit_bound(plan.manifest->adjacency) * std::sqrt(squared) * (1.0 + 1e-9);
 }
 
-/// The event for which the steps were charged, in the vocabulary of the accountants.
+/// Describes the event for which the first `steps` steps and the other releases were charged.
 std::string charged_as(const DrawnOrder* order, const PlanNumbers& stated, std::uint64_t steps) {
   std::vector<Event> costs;
   const bool is_one = order != nullptr;
@@ -207,8 +207,8 @@ MechanismFacts mechanism(const Plan& plan, const Outcome& outcome, const PlanNum
   return facts;
 }
 
-/// The other accountants' answers from before the run, for the steps that the budget pays for; with
-/// clients, each answer is for the client that costs most by that accountant.
+/// The other accountants' answers about the plan, for the steps that the budget pays for. With
+/// clients, each answer is for the client that costs most by the answering accountant.
 std::vector<AnswerOfOther> also(const PlanNumbers& stated) {
   std::vector<AnswerOfOther> list;
   for (const AccountantReport& report : std::span(stated.accountants).subspan(1))

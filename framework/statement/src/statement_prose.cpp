@@ -31,7 +31,7 @@ std::string without_stop(std::string sentence) {
 }
 
 /// \param reaches  "model" or "shown_values".
-/// \returns the names, each once.
+/// \returns the names of these unaccounted items, each once and without kFloatingPoint.
 std::vector<std::string> unaccounted(const Statement& statement, const std::string& reaches) {
   std::vector<std::string> items;
   for (const auto& [what, reached, because] : statement.unaccounted) {
@@ -41,7 +41,8 @@ std::vector<std::string> unaccounted(const Statement& statement, const std::stri
   return items;
 }
 
-/// The reasons why the bits are not covered; empty for covered bits, or without noise.
+/// The reasons why the guarantee does not cover the released bits; empty if it does, or without
+/// noise.
 std::vector<std::string> causes_of_floating_point(const Statement& statement) {
   std::vector<std::string> causes;
   for (const UnaccountedFacts& item : statement.unaccounted)
@@ -194,8 +195,7 @@ std::string unit(const Statement& statement) {
          ", which was read off the private data and is not covered.";
 }
 
-/// Describes what each party sees, and the joint guarantee for the steps of many
-/// clients.
+/// Describes what each party sees, and the joint guarantee for the steps of many clients.
 std::string setting(const Statement& statement) {
   if (!statement.federated)
     return "The setting is central: whoever ran the training sees all rows. ";
@@ -298,7 +298,7 @@ std::string coverage(const Statement& statement) {
   return sentence + " How long the run took is not covered.";
 }
 
-/// Describes which weights are trained, if not all weights are trained.
+/// Describes the low-rank changes of tensors; "" if there are none.
 std::string adapters(const Statement& statement) {
   if (!statement.lora) return "";
   const auto& [rank, alpha, adapted, trained] = *statement.lora;
@@ -308,7 +308,6 @@ std::string adapters(const Statement& statement) {
          "released for them.";
 }
 
-/// Describes the weights from which training begins.
 std::string beginning(const Statement& statement) {
   if (!statement.initial_weights) return "";
   const WeightsStated& weights = *statement.initial_weights;
@@ -404,7 +403,7 @@ std::string assumptions(const Statement& statement) {
          " The accountant's own rounding errs upwards.";
 }
 
-/// The plugins with this entry about tests: true, false, "allowed" or "built_in".
+/// The names of the plugins with this value of PluginFacts::tested.
 std::vector<std::string> plugins_that_are(const Statement& statement, const Tested& tested) {
   std::vector<std::string> names;
   for (const PluginFacts& plugin : statement.versions.plugins)

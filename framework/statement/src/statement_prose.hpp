@@ -11,8 +11,8 @@ namespace privgrad::core {
 /// A statement in sentences, from its other members; one text per paragraph.
 std::vector<std::string> statement_prose(const Statement& statement);
 
-/// The first sentence of "prose" if the guarantee is weaker than it looks, with the reason;
-/// otherwise "".
+/// A warning, the first paragraph of "prose", if the guarantee is weaker than it looks; otherwise
+/// "".
 std::string statement_stain(const Statement& statement);
 
 /// A statement in one line.

@@ -8,14 +8,13 @@
 namespace privgrad::core {
 namespace {
 
-/// The noise in words: "noise multiplier 4, for a share of 0.05 of the budget".
+/// Returns "noise multiplier 4, for a share of 0.05 of the budget".
 std::string noise_words(const auto& one) {
   std::string words = "noise multiplier " + short_number(one.noise_multiplier, 5);
   if (one.share) words += ", for a share of " + format_number(*one.share) + " of the budget";
   return words;
 }
 
-/// A number or a list as text: "398", or "201.3, 196.9".
 std::string values_text(std::uint64_t value) { return std::to_string(value); }
 std::string values_text(const std::vector<double>& values) {
   std::string text;
@@ -34,7 +33,6 @@ std::string class_weights_prose(const StatisticFacts& one) {
   return words + ". ";
 }
 
-/// Describes the counts that are released before everything else.
 std::string counts_prose(const Statement& statement, bool noise) {
   std::string words;
   for (const StatisticFacts& one : statement.statistics) {

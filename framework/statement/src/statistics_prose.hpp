@@ -7,12 +7,13 @@
 
 namespace privgrad::core {
 
-/// The releases besides steps that epsilon covers: " and of 2 statistics of the rows". All
-/// functions here return parts of statement_prose() about such releases; "" if there are none.
+/// Names the releases besides steps that epsilon covers: " and of 2 statistics of the rows". This
+/// function and those below return parts of statement_prose(), or "".
 std::string releases_beside_steps(const Statement& statement);
-/// Describes the statistics from which transforms learnt; ends with a space.
+/// Describes the counts of rows, and the statistics from which transforms learnt. Ends with a
+/// space.
 std::string statistics_prose(const Statement& statement);
-/// Describes the report about the final model; begins with a space.
+/// Describes the released accuracies on the training rows. Begins with a space.
 std::string report_prose(const Statement& statement);
 
 }  // namespace privgrad::core

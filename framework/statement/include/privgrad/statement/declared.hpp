@@ -16,11 +16,12 @@ namespace privgrad::core {
 /// name files, or that only concern the release of a statistic, are omitted.
 std::vector<Declared> declared_facts(const Manifest& manifest);
 
-/// The same facts, and the hashes of files that are read but contain no rows, such as a tokenizer
-/// or the description of a public model: naming such a file declares it public.
+/// The facts that the plan's manifest declares, and the hashes of files that are read but contain
+/// no rows, such as a tokenizer or the description of a public model: naming such a file declares
+/// it public.
 std::vector<Declared> declared_facts(const Plan& plan);
 
-/// A statement's sentences about the facts; "" if there are none. Long lists are shortened.
+/// Sentences about declared facts, for statements; "" if there are none. Long values are shortened.
 std::string declared_prose(const std::vector<Declared>& declared);
 
 }  // namespace privgrad::core

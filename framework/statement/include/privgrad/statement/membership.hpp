@@ -47,13 +47,12 @@ TestBound least_found(double wrongly, std::span<const ProvedPair> pairs);
 /// rounded down.
 double least_missed(const TestBound& bound);
 
-/// The bound for a run with noise, at kWronglyAccused, for the member `membership_test` of
-/// statements: the smaller of the bounds from two points of the run's trade-off, namely the stated
-/// (epsilon, delta), and a smaller epsilon with the delta that the guard proves for it. The smaller
-/// epsilon is chosen such that the line through the second point would touch the trade-off at
-/// kWronglyAccused if the run were the Gaussian mechanism with the stated (epsilon, delta) (Dong,
-/// Roth and Su 2022); the bound is proved for any run. With adaptive noise, only the stated point
-/// is available, because a filter guarantees no other point.
+/// The bound at kWronglyAccused for a run with noise: the smaller of the bounds that two pairs
+/// prove. One pair is the stated (epsilon, delta). The other is another epsilon with the delta that
+/// the guard proves for it: the epsilon whose line would touch the trade-off at kWronglyAccused if
+/// the run were the Gaussian mechanism with the stated (epsilon, delta) (Dong, Roth and Su 2022).
+/// The bound is proved for any run. With adaptive noise, only the stated pair is used, because a
+/// filter guarantees no other pair.
 ///
 /// \returns the bound, and the epsilon and delta that prove it.
 MembershipTest membership_test(const Plan& plan, const Outcome& outcome);

@@ -26,9 +26,9 @@ enum class RunStatus {
 
 std::string_view to_text(RunStatus status);
 
-/// Whether the epsilon of a run that ended this way covers all steps that the budget pays for,
-/// however many the run made, because its releases may have decided which step was the last.
-/// Everything that such a run shows follows from the releases of all these steps, so their cost
+/// Whether the epsilon of a run with this status covers all steps that the budget pays for, even if
+/// the run made fewer, because releases may have decided which step was the last. Everything that
+/// such a run shows follows from the releases of all steps that the budget pays for, so their cost
 /// bounds the run's cost. The cost of only the steps made is not a bound, because their number was
 /// chosen by looking at the releases.
 bool is_accounted_in_full(const PlanNumbers& plan, RunStatus status);

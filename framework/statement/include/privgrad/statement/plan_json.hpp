@@ -14,7 +14,7 @@
 
 namespace privgrad::core {
 
-/// What studies record of a plan.
+/// The facts of a plan that studies record in plan.json.
 PlanFacts plan_facts(const Plan& plan);
 
 /// What `privgrad plan --json` prints: plan_facts() with the trained tensors and the size of a

@@ -22,8 +22,8 @@ struct ReleasedStatistic {
   bool operator==(const ReleasedStatistic&) const = default;
 };
 
-/// The largest size of a statistic that is recorded. Larger statistics are not recorded, because a
-/// covariance of several hundred features would be larger than the model.
+/// Larger statistics are not recorded: a covariance of several hundred features would be larger
+/// than the model.
 inline constexpr std::size_t kMostRecordedNumbers = 16384;
 
 /// Releases about a run's training rows before the first step: public, and paid for
@@ -41,14 +41,15 @@ struct ReleasedCounts {
 };
 
 /// The divisor of sums over all rows: the released or the public number of rows.
-/// \throws PrivacyError if the number should be released, but has not been.
+/// \throws PrivacyError if the plan releases the number, but it has not been released yet.
 double divisor_of(const Plan& plan, const ReleasedCounts& counts);
 
-/// The class weights for model.class_weights: balanced, [classes]: the mean of the released class
-/// counts, divided by the class's own count. Counts are raised to at least 1, and weights are at
-/// most report.class_counts.largest_weight.
+/// The weight of each class, if the manifest has `model.class_weights: balanced`: the mean of the
+/// released class counts, divided by the count of the class. Counts are raised to at least 1, and
+/// weights are at most report.class_counts.largest_weight.
 ///
-/// Privacy: post-processing of released counts. A weight multiplies the loss of its own row.
+/// Privacy: post-processing of released counts. The loss of each row is multiplied by the weight of
+/// its own class.
 /// \returns an empty list if the manifest does not request class weights, or before the class
 ///   counts are released.
 std::vector<double> class_weights_of(const Plan& plan, const ReleasedCounts& counts);
@@ -58,11 +59,11 @@ std::vector<double> class_weights_of(const Plan& plan, const ReleasedCounts& cou
 /// \returns the nearest integer from 1 to 2^53.
 std::uint64_t count_of_rows(float noised);
 
-/// The member `reported` of summaries, without accuracies; nothing if the plan releases nothing.
+/// The member `reported` of summaries, without accuracies; nothing if it would be empty.
 std::optional<ReportedFacts> reported_facts(const Plan& plan, const ReleasedCounts& counts);
-/// Reads what reported_facts() returned.
+/// Reads counts and statistics back from the JSON of reported_facts().
 /// \param reported  from a summary of unknown origin.
-/// \throws IoError if the counts do not match the releases of the plan.
+/// \throws IoError if `reported` lacks a release of the plan, or has it in a wrong form.
 ReleasedCounts counts_from_json(const PlanNumbers& plan, const nlohmann::json& reported);
 
 }  // namespace privgrad::core

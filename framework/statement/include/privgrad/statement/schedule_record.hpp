@@ -9,7 +9,6 @@
 
 namespace privgrad::core {
 
-/// The most changes of a schedule that its record contains.
 inline constexpr std::size_t kMostRecordedChanges = 4096;
 
 /// The schedules of a plan in the form of schedules.json:
@@ -22,15 +21,15 @@ inline constexpr std::size_t kMostRecordedChanges = 4096;
 /// and the last, and "exact" is then false.
 ///
 /// With has_prediction(), "predicted_excess" contains the bound of Theorem 4.1 of Hong et al. 2022
-/// on the expected excess risk after each number of steps, relative to the excess risk before the
-/// first step, and the optimum from which the excess is measured:
+/// on the expected excess risk after `step` steps, divided by the excess risk before the first
+/// step, and the optimum from which the excess is measured:
 ///
 ///     {"optimum": 0.0, "step": [0, 1, ...], "value": [1.0, ...]}
 /// \param outcome  contains the chosen noise once a run has ended.
 ScheduleRecord schedule_record(const Plan& plan, const Outcome& outcome);
 
-/// Whether the theorem applies: the manifest has the facts about the loss (`utility`), the run is
-/// central, and the noise of its steps is independent and known in advance.
+/// Whether the theorem of "predicted_excess" applies: the manifest has the facts about the loss
+/// (`utility`), the run is central, and the noise of its steps is independent and known in advance.
 bool has_prediction(const Plan& plan);
 
 }  // namespace privgrad::core

@@ -12,16 +12,15 @@ namespace privgrad::core {
 /// adjacency, which accesses to the data are covered, releases, sampling, mechanism, accountant,
 /// (epsilon, delta) with its kind of bound, the assumptions, randomness, arithmetic and versions.
 ///
-/// "prose" states the same in sentences, one text per paragraph. If the guarantee is weakened,
-/// it begins with "stain", a warning. The three paragraphs of "lead" follow: the protected
-/// unit, the guarantee, and the meaning of the numbers. "short" is one line for the model
-/// file.
+/// "prose" states the same in sentences, one text per paragraph. The first paragraph is "stain", a
+/// warning, if the guarantee is weakened. The three paragraphs of "lead" follow: the protected
+/// unit, the guarantee, and the meaning of the numbers. "short" is one line for the model file.
 ///
 /// Privacy: depends only on the plan and the releases.
 /// \throws only errors of the functions that it calls.
 Statement privacy_statement(const Plan& plan, const Outcome& outcome);
 
-/// The statement with stain, lead, short and prose, which follow from the other members.
+/// Fills stain, lead, short and prose, which follow from the other members.
 Statement with_words(Statement facts);
 
 }  // namespace privgrad::core
