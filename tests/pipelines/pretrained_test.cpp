@@ -170,6 +170,25 @@ TEST_CASE("a public model is trained by its head, its layers or adapters", "[pre
   CHECK(verify::all_of(verify::check(experiment.run_dir()).problems) == "");
 }
 
+TEST_CASE("a run begins from the model of an earlier run, without the folder's rearrangements",
+          "[pretrained]") {
+  const std::string name = GENERATE("bert", "vit", "gpt2", "llama");
+  CAPTURE(name);
+  Experiment first(yaml(kFolders / name));
+  write_rows(first, json_of(kFolders / name / "expected.json"), shape_of(name));
+  CHECK(first.run().status == core::RunStatus::completed);
+  const fs::path written = first.run_dir() / "model.safetensors";
+  const core::ModelFile model = core::read_model_file(written);
+  Experiment second(yaml(kFolders / name), {"model.weights.file=" + written.string()});
+  write_rows(second, json_of(kFolders / name / "expected.json"), shape_of(name));
+  const core::InitialWeights& weights = *second.plan().setting->initial;
+  CHECK(weights.unused.empty());
+  CHECK(weights.facts.begun_anew.empty());
+  Floats begun(model.parameters.size());
+  weights.put_into(begun);
+  CHECK(begun == model.parameters);
+}
+
 TEST_CASE("trained weights go back into the folder, and the others stay as they are",
           "[pretrained]") {
   const std::string name = GENERATE("bert", "vit", "gpt2", "llama");

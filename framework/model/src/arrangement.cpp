@@ -105,6 +105,13 @@ StoredByName by_name(const StoredTensors& file) {
   return there;
 }
 
+std::vector<TensorSource> sources_in(const StoredTensors& file,
+                                     const std::vector<TensorSource>& sources) {
+  const auto format = file.metadata.find("format");
+  const bool is_own = format != file.metadata.end() && format->second == "privgrad";
+  return is_own ? std::vector<TensorSource>() : sources;
+}
+
 std::vector<Match> matches_of(const TensorNames& names, const Network& network,
                               const std::vector<ParameterBlock>& blocks,
                               const std::vector<TensorSource>& sources, const StoredByName& there) {

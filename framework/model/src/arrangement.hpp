@@ -70,8 +70,14 @@ struct Match {
 using StoredByName = std::map<std::string, const StoredTensor*>;
 StoredByName by_name(const StoredTensors& file);
 
+/// Returns the sources that apply to a file: none if PrivGrad wrote the file, because its tensors
+/// already have the model's names, shapes and order.
+std::vector<TensorSource> sources_in(const StoredTensors& file,
+                                     const std::vector<TensorSource>& sources);
+
 /// \param names  model.weights.map; its entries take precedence over the model's own sources.
 /// \param blocks  the blocks of the network.
+/// \param sources  those that apply to the file; see sources_in().
 /// \param there  the file's tensors; must outlive the result, as must `blocks`.
 std::vector<Match> matches_of(const TensorNames& names, const Network& network,
                               const std::vector<ParameterBlock>& blocks,

@@ -77,7 +77,8 @@ std::vector<std::size_t> lacking_in(std::string_view bytes, const ModelFile& mod
   const std::vector<ParameterBlock> blocks = parameter_blocks(model.network);
   const StoredByName there = by_name(file);
   std::vector<std::size_t> lacking;
-  for (const Match& match : matches_of(names, model.network, blocks, sources, there)) {
+  const auto matches = matches_of(names, model.network, blocks, sources_in(file, sources), there);
+  for (const Match& match : matches) {
     if (match.found == nullptr)
       lacking.push_back(static_cast<std::size_t>(match.block - blocks.data()));
   }
@@ -91,7 +92,7 @@ std::string weights_with(std::string bytes, const ModelFile& model,
   const StoredTensors file = read_safetensors(bytes);
   const std::vector<ParameterBlock> blocks = parameter_blocks(model.network);
   const StoredByName there = by_name(file);
-  const auto matches = matches_of(names, model.network, blocks, sources, there);
+  const auto matches = matches_of(names, model.network, blocks, sources_in(file, sources), there);
   const std::span<const float> parameters(model.parameters);
   std::set<std::string> used, replaced;
   std::vector<Written> written;

@@ -150,7 +150,7 @@ InitialWeights fit_weights(const Manifest& manifest, const Network& network,
   const StoredByName there = by_name(file);
   check_names(manifest, blocks, there);
   const std::vector<Match> matches =
-      matches_of(manifest.weights->names, network, blocks, sources, there);
+      matches_of(manifest.weights->names, network, blocks, sources_in(file, sources), there);
   InitialWeights weights;
   weights.facts = facts_of(file);
   std::size_t misfits = 0;

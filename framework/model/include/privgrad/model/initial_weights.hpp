@@ -37,7 +37,7 @@ struct InitialWeights {
 WeightsFacts facts_of(const TensorFile& file);
 
 /// Matches the weights of model.weights to a model, tensor by tensor: by name, by the model's own
-/// list (Model::sources()), or by model.weights.map.
+/// list (Model::sources()), or by model.weights.map. Files that PrivGrad wrote need no list.
 /// \param network  the whole model.
 /// \throws ManifestError, with a table of tensors, if shapes differ or nothing matches; also for an
 ///   unknown name in the map. IoError for a tensor that cannot be read.
