@@ -9,8 +9,8 @@ namespace privgrad::core {
 
 /// Checks a clipping that adapts its clip norm or scales coordinates. Neither allows noise_std: the
 /// noise follows the clip norm, or is in units of scaled gradients. A clip norm that follows a
-/// released count must be given as one number, because the clipping sets it after the first step. A
-/// clipping that scales coordinates must not release a count.
+/// released count must be constant in the manifest, because the clipping sets it after the first
+/// step. A clipping that scales coordinates must not release a count.
 /// \throws ManifestError if the schedules contradict this; PluginError for a clipping with both
 ///   abilities.
 void check_clipping(const Manifest& manifest, const StepSchedules& schedules,

@@ -31,7 +31,7 @@ std::vector<Charge> AdaptiveNoisePlan::check_charges(std::uint64_t steps) const 
 
 namespace {
 
-/// Refuses settings that exclude adaptive noise; the caller adds the noise's place.
+/// Refuses settings that exclude adaptive noise; the caller adds the place to the message.
 void refuse_setting(const Manifest& manifest, const std::string& name) {
   if (manifest.federated && !supports(Engine::federated, Trait::adaptive_noise)) {
     throw ConfigError(name +

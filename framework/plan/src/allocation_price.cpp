@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMostNoises = 8;
 
-/// The number of steps per epoch; 0 if the sampler has no epochs to compare.
+/// The number of steps per epoch; 0 for samplers that price_of_allocation() does not price.
 std::uint64_t steps_of_epoch(const PlanNumbers& plan) {
   const SamplingLaw law = sampling_law(plan.charges, 0);
   const bool has_epochs = law.kind == SamplingLaw::Kind::once;
@@ -37,8 +37,8 @@ std::optional<double> least_noise(std::span<const Charge> steps) {
   return least;
 }
 
-/// Replaces the noise multipliers of epochs by at most kMostNoises + 1 values, each at most the
-/// epoch's own, because the accountant takes seconds for each different value.
+/// Replaces the noise multipliers of epochs by at most kMostNoises + 1 values, none above the value
+/// that it replaces, because the accountant takes seconds for each different value.
 void round_down(std::span<double> noises) {
   if (std::set<double>(noises.begin(), noises.end()).size() <= kMostNoises) return;
   const auto [least, most] = std::ranges::minmax_element(noises);

@@ -21,8 +21,8 @@ struct BudgetPlan {
 
 /// \param target  the target for epsilon; if absent: all steps are paid for.
 /// \param are_bounds  whether the charges are upper bounds on the cost of the releases.
-/// \throws PrivacyError with the place: not a single step is affordable, an accountant refuses a
-///   charge, two accountants contradict each other, or release mode has no finite epsilon.
+/// \throws PrivacyError with the place if no step is affordable, an accountant refuses a charge,
+///   two accountants contradict each other, or release mode has no finite epsilon.
 BudgetPlan plan_budget(const Manifest& manifest, std::span<const Charge> charges,
                        std::optional<double> target, const BesideCharges& beside, bool are_bounds);
 

@@ -96,8 +96,8 @@ CorrelatedPart part_of(const UsesGradientDifferences& differences, GradientDiffe
   return part;
 }
 
-/// The factor from the noise of `others` to the noise of `parts`: the smallest over all parts;
-/// nothing if their bounds differ, or if the factors differ by more than rounding errors.
+/// The factor from the noise of `others` to the noise of `parts` (the smallest, if the parts'
+/// factors differ by rounding errors); nothing if the two differ in anything else.
 std::optional<double> noise_relative_to(std::span<const CorrelatedPart> parts,
                                         std::span<const CorrelatedPart> others) {
   if (parts.size() != others.size()) return std::nullopt;

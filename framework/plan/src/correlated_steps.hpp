@@ -19,7 +19,8 @@ std::shared_ptr<const CorrelatedPlan> plan_correlated_steps(const StepSetting& s
 
 /// The charges of steps whose batches are drawn by coins, amplified by this sampling.
 /// \param plan  without an order.
-/// \throws PrivacyError with the place, for a sampler that may redraw an example too soon.
+/// \throws PrivacyError with the place, for a sampler that does not draw by coins, or may draw an
+///   example twice in fewer steps than the strategy has bands.
 std::vector<Charge> amplified_charges(const Manifest& manifest, const Components& made,
                                       const CorrelatedPlan& plan);
 

@@ -59,8 +59,8 @@ void take_larger(const std::vector<AccountantReport>& of_client,
   }
 }
 
-/// The batch size of the estimates in every round: the first step's; empty if the manifest gives
-/// none, or if a target determines it.
+/// The batch sizes of the estimates, one per round: the first step's batch size. Empty if the
+/// manifest gives none, or if a target determines it.
 std::vector<double> estimate_batch_size(const Manifest& manifest, std::uint64_t most_steps) {
   if (!manifest.batch_size.is_given()) return {};
   const ScheduleValues all =
@@ -69,7 +69,7 @@ std::vector<double> estimate_batch_size(const Manifest& manifest, std::uint64_t 
   return std::vector<double>(manifest.federated->rounds, all.at.front());
 }
 
-/// Plans the clients, and the estimates that choose their local iterations.
+/// Plans the clients, and the estimates from which their local iterations are chosen.
 class ClientPlanner {
  public:
   ClientPlanner(const Manifest& manifest, std::shared_ptr<const Setting> setting,
@@ -119,8 +119,8 @@ class ClientPlanner {
     return plans;
   }
 
-  /// Asks the schedule whether it will choose the rounds from estimates, and plans the estimates'
-  /// cost.
+  /// Asks the schedule whether it will use estimates to choose the local steps of each round, and
+  /// plans the cost of the estimates.
   void plan_estimates(AdaptiveLocalIterations& chooser, PlansBySize& plans) {
     wish_.local_iterations.with_position(
         [&] { federated_.estimates = starts_rounds(chooser, plans); });
@@ -137,8 +137,8 @@ class ClientPlanner {
     return chooser.start_rounds(wish_.rounds, federated_.paced_steps(wish_));
   }
 
-  /// Plans no estimates, because after estimates the budget would pay for at most one step per
-  /// round, and no rule requests estimates then.
+  /// Plans without estimates: after them, the budget would pay for at most one step per round, and
+  /// then the schedule does not use estimates.
   void leave_out_estimates(PlansBySize& plans) {
     federated_.estimates = false;
     federated_.estimate_noise = 0.0;
@@ -146,7 +146,8 @@ class ClientPlanner {
     plans = plans_with({});
   }
 
-  /// The smallest noise, equal for all clients, with which no client pays more than its share.
+  /// The given noise multiplier, or else the smallest with which no client's estimates cost more
+  /// than their share of the budget.
   double estimate_noise() const {
     if (wish_.estimate_noise) return *wish_.estimate_noise;
     if (!manifest_.target_epsilon) {

@@ -39,8 +39,8 @@ struct RowsInTurn {
   }
 };
 
-/// \returns the front's values side by side, [rows, after]; all NaN for an example that was NaN or
-///   became NaN.
+/// \returns the front's values side by side, [rows, after]; all NaN for an example whose features
+///   or values are not all finite.
 std::vector<float> outputs_of(const FrozenFront& front, std::size_t after, const Dataset& data) {
   const std::size_t before = data.row_size();
   std::vector<float> result(data.rows() * after), value;

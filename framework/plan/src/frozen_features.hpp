@@ -34,7 +34,7 @@ FrozenFront compile_frozen_layers(const Manifest& manifest, const Setting& setti
 /// Privacy: an example's outputs are a function only of that example and the weights, bit for bit
 /// (Outputs promises this, and the conformance suite tests it), as for a transform by row. Data
 /// sets that differ in one example therefore still differ in one example, and the proofs about the
-/// later layers remain valid. An example that overflows, or was NaN before, becomes NaN; its
+/// later layers remain valid. An example that overflows, or was not finite before, becomes NaN; its
 /// gradient then counts as zero.
 /// \param cache  provides and stores the outputs; null: no cache. Cached outputs have the same
 ///   bits: everything that determines them is compared by its hash.

@@ -50,8 +50,8 @@ bool is_whole(const SamplingLaw& law, std::size_t charges) {
 }
 
 /// Checks cycles of steps. A poisson_sampled event that pays for several steps pays for a cycle
-/// (Sampler::charges()). If one step is in a cycle, all steps must be: any other step could use any
-/// rows, but the cost of cycles relies on a distance between the steps of a row.
+/// (Sampler::charges()). If the first step is in a cycle, all steps must be: any other step could
+/// use any rows, but the cost of cycles relies on a distance between the steps of a row.
 void check_cycles(const std::string& sampler, std::span<const Charge> charges,
                   Adjacency adjacency) {
   const SamplingLaw first = charges.empty() ? SamplingLaw{} : sampling_law(charges, 0);

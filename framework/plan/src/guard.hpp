@@ -41,15 +41,16 @@ PrivacyAnswer guard_answer(const Manifest& manifest, const std::vector<Charge>& 
 using ChargesAtScale = std::function<std::vector<Charge>(double scale)>;
 
 /// The smallest scale at which the guard proves that the charges cost at most the target
-/// (smallest_scale()). If the manifest's own accountant only estimates, it finds a first scale,
-/// which is then raised until its certifier's proof meets the target.
+/// (smallest_scale()). If the manifest's own accountant only estimates, its estimates give a first
+/// scale, which is then raised until its certifier's proof meets the target.
 ///
 /// The search stays below the target by a relative 1e-10, so that reusing the scale on another
 /// processor does not exceed the budget through rounding errors: the accountants' answers differ by
 /// 1e-13 between processors that multiply and add in one instruction and other processors.
 /// \param noise  the largest noise multiplier at a scale of 1; 0 if the scale does not apply to
 ///   noise.
-/// \throws PrivacyError as guard_answer(), if no scale meets the target, or if every scale does.
+/// \throws PrivacyError as guard_answer(); also if no scale meets the target or, for noise, if
+///   every scale does.
 double calibrated_scale(const Manifest& manifest, const ChargesAtScale& charges_at, double target,
                         std::span<const Charge> beside = {}, double noise = 1.0);
 

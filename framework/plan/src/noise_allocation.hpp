@@ -27,8 +27,8 @@ using CostOfCharges = std::function<double(std::span<const Charge> charges)>;
 bool costs_inverse_square(std::span<const Charge> charges, std::span<const double> noise);
 
 /// Noise multipliers with a small sum of influence times squared noise at a given cost, if the cost
-/// of a step is not 1/sigma^2 (a sampled step costs much more if sigma is below 1, and less if
-/// sigma is large).
+/// of a step is not proportional to 1/sigma^2 (a sampled step costs much more if sigma is below 1,
+/// and less if sigma is large).
 ///
 /// For several noise multipliers sigma, the accountant computes the marginal cost m(sigma): the
 /// amount by which one more step with this noise raises the epsilon of a run with uniform noise

@@ -191,8 +191,7 @@ void plan_model_files(const Manifest& manifest, Setting& setting) {
                  (names.empty() ? "its files are" : names + " is") + " not what the run has read");
 }
 
-/// Refuses augmentation if altered copies of these examples make no sense, or if steps do not
-/// support them.
+/// Refuses augmentation if the examples are not images, or if the run does not support it.
 void check_augmentation(const Manifest& manifest, const Setting& setting) {
   if (!manifest.augmentation) return;
   const auto refuse = [&](const std::string& what) {
@@ -312,8 +311,9 @@ void require_targets(const Manifest& manifest, const Setting& setting) {
                                "targets to train on"));
 }
 
-/// Makes the part of a setting that is known before a row is read, and throws all errors that
-/// depend only on it.
+/// In release mode, or with data.test_is_public, makes the part of a setting that is known before a
+/// row is read, and throws all errors that depend only on this part. In other runs, only notes
+/// facts about the weights.
 /// \param weights  the file of model.weights, or null.
 void foresee(const Manifest& manifest, const TensorFile* weights, Setting& setting) {
   if (weights != nullptr) setting.weights = facts_of(*weights);
@@ -335,7 +335,7 @@ void check_foreseen_shape(const ComponentUse& data, const ExampleShape& foreseen
 }
 
 void check_rows(const Manifest& manifest, Setting& setting) {
-  // If the number of rows is declared or released, the run must not reveal that there are no rows.
+  // If the number of rows is private, and declared or released, no error may reveal that it is 0.
   if (setting.info.train_rows == 0 && (size_is_public(manifest) || !declared_size(manifest)))
     throw IoError(error_text(manifest, "data", "there are no training examples"));
   setting.dataset_size = public_size(manifest, setting.info);

@@ -26,8 +26,8 @@ void fill_clients(Shards& shards, const std::vector<std::uint32_t>& owners, cons
   }
 }
 
-/// Refuses shards that are drawn if neighbours must differ in only one shard: if one row is
-/// removed, a draw assigns some of the other rows to different clients.
+/// If neighbours must differ in only one shard, refuses a partition that draws: with one row
+/// removed, the draw assigns some of the other rows to different clients.
 void refuse_drawn_shards(const Manifest& manifest, const Partition& partition) {
   const Federated& wish = *manifest.federated;
   if (!wish.shards_are_given || !partition.is_drawn()) return;
@@ -78,7 +78,7 @@ void check_sizes(const Shards& shards, const Manifest& manifest) {
   }
 }
 
-/// Whether sizes are public and do not depend on the actual assignment.
+/// Whether the clients' sizes are public if they are not counted client by client.
 bool are_public(const Manifest& manifest) {
   const Federated& wish = *manifest.federated;
   // Without a declared size, sizes are shares of the counted examples, and thus depend on whether a

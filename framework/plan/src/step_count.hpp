@@ -15,7 +15,8 @@ struct StepCount {
 };
 
 /// \param made  the components, not started; this function may start the sampler.
-/// \throws ManifestError for `steps: auto` if no theorem chooses them.
+/// \throws ManifestError for `steps: auto` if no theorem chooses the steps, and for any `auto`
+///   value if schedules.batch_size is given.
 StepCount plan_step_count(const Manifest& manifest, const Setting& setting,
                           const OwnerSetting& owner, const Components& made);
 

@@ -142,8 +142,9 @@ std::vector<double> noise_by_guard(const StepSetting& setting, const StepSchedul
 }
 
 /// Finds the scale, and compares noise that was derived from an influence with uniform noise of the
-/// same guarantee under the same accountant. If steps do not cost 1/sigma^2, noise whose influence
-/// suits any cost divides the budget by the accountant's own costs, never worse than uniform noise.
+/// same guarantee under the same accountant. If steps do not cost 1/sigma^2, and the influence
+/// suits any cost, replaces the noise by noise that divides the budget by the accountant's own
+/// costs, or by uniform noise if that is no worse.
 ScaledSchedules scaled(const StepSetting& setting, const StepSchedules& schedules,
                        std::optional<double> target, const BesideCharges& beside) {
   const ScheduleValues& noise = schedules.noise;

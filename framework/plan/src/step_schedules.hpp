@@ -17,7 +17,8 @@ struct ScheduleValues {
   NoiseInfluence influence{};  ///< Empty if the schedule has no influence.
 };
 
-/// \throws ManifestError for infinite, NaN or negative values, and with `above_zero` for 0.
+/// \throws ManifestError for infinite, NaN or negative values, with `above_zero` for 0, and for
+///   adaptive noise in a slot other than noise_multiplier.
 ScheduleValues schedule_values(const ComponentUse& use, const std::string& slot,
                                std::uint64_t steps, bool above_zero);
 
@@ -46,11 +47,14 @@ struct StepSchedules {
 
 /// \param noise_adapts  whether the noise values are only the initial ones, so that
 ///   `privacy.calibrate: all` must not scale them.
-/// \throws ManifestError for a value that is not allowed, and for open scales without a target.
+/// \throws ManifestError for a value that is not allowed, and for open scales that one target does
+///   not determine.
 StepSchedules plan_schedules(const Manifest& manifest, const OwnerSetting& owner,
                              std::uint64_t steps, bool noise_adapts);
 
-/// The manifest's learning rates, whose scale is never open: a learning rate costs nothing.
+/// The manifest's learning rates.
+/// \throws ManifestError for an open scale: a learning rate costs nothing, so no target determines
+///   it.
 std::vector<double> learning_rates(const ComponentUse& schedule, std::uint64_t steps);
 
 }  // namespace privgrad::core

@@ -85,8 +85,8 @@ class Lister {
   }
 
   /// Lists the selection of rows, because the proofs concern only the selected rows. The selection
-  /// is a separate use of the data if one example affects whether another is selected, or a size
-  /// that neighbouring data sets must share.
+  /// is a separate use of the data if one example affects whether another is selected, or affects a
+  /// size that neighbouring data sets must share.
   void list_choice_of_rows(const DataInfo& info) {
     if (info.first_rows_only && manifest_.adjacency == Adjacency::add_or_remove_one) {
       // If one example is removed, the next example moves into the selected rows, and two

@@ -12,11 +12,11 @@
 
 namespace privgrad::core {
 
-/// Checks that the account named in the manifest accepts this kind of plan, whatever its remaining
-/// budget.
-/// \throws PrivacyError, with the key, for a different adjacency or unit, a plan without noise,
-///   events for which the account's filter has no proof, noise that follows from a seed, and
-///   unaccounted outputs.
+/// Checks that the account named in the manifest, if there is one, accepts this kind of plan. The
+/// account's remaining budget does not matter.
+/// \throws PrivacyError, with the key, for a different adjacency or unit, a plan without noise, an
+///   accountant that is not a filter, events that this accountant refuses, a seed, and unaccounted
+///   outputs.
 void check_account(const Plan& plan);
 
 /// Checks that the account named in the manifest was read; does nothing if none is named. A
@@ -46,7 +46,8 @@ class Reservation {
   Reservation(const Plan& plan, const std::filesystem::path& directory);
 
   /// Takes over the reservation of a resumed run.
-  /// \throws PrivacyError if no open reservation for the plan's cost has this id.
+  /// \throws PrivacyError if no open reservation for the plan's cost has this id, or if the account
+  ///   was replaced.
   Reservation(const Plan& plan, std::string id);
 
   const std::string& id() const noexcept { return id_; }
@@ -64,7 +65,8 @@ class Reservation {
   /// The reservation, as the first line of the run's ledger records it.
   nlohmann::json facts() const;
 
-  /// Returns the whole reservation to the account. Only before begin(), while nothing is charged.
+  /// Returns the whole reservation to the account. Allowed only before begin(), while nothing is
+  /// charged.
   void give_back();
 
   /// Returns the unspent part of the reservation to the account, if the run was never resumed.

@@ -24,8 +24,8 @@ struct StepPlan;
 /// depends on released values.
 struct AdaptiveNoisePlan {
   Measurement measurement;
-  PrivacyAnswer unchanged;  ///< Cost of the affordable steps if the noise never changes.
-  PrivacyAnswer of_checks;  ///< Cost of the charged measurements during these steps.
+  PrivacyAnswer unchanged;  ///< Cost of affordable steps and checks if the noise never changes.
+  PrivacyAnswer of_checks;  ///< Cost of the checks alone, which are the charged measurements.
 
   bool operator==(const AdaptiveNoisePlan&) const = default;
 
@@ -42,13 +42,13 @@ struct AdaptiveNoisePlan {
 
 /// The adaptive noise that a manifest requests; nothing if its noise is fixed in advance, or off.
 /// \throws ManifestError, PrivacyError if the manifest combines adaptive noise with anything that
-///   excludes it; the message names the place.
+///   excludes it, with the place; PluginError for an invalid measurement or uneven initial noise.
 std::optional<AdaptiveNoisePlan> plan_adaptive_noise(const Manifest& manifest,
                                                      const Setting& setting, std::uint64_t steps);
 
-/// Makes the checks that need the charges of the steps: each step must be charged in full, as a
-/// separate release.
-/// \throws like plan_adaptive_noise().
+/// Checks the steps: their clip norm must be fixed, and each must be charged in full, as a separate
+/// release.
+/// \throws ManifestError, PrivacyError with the place if not.
 void check_adaptive_noise(const Manifest& manifest, const StepPlan& steps);
 
 /// States the budget as the guarantee, because the final cost depends on the releases.

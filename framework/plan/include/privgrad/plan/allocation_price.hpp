@@ -13,9 +13,9 @@ namespace privgrad::core {
 /// sampler; steps, epochs, noise and other charges stay the same. Under `replace_one`, for which no
 /// cost of epochs is proved, returns the cost under `zero_out`. If epochs have more than eight
 /// different noise multipliers, each is rounded down to one of nine values.
-/// \returns nothing unless the sampler goes through the rows epoch by epoch or draws batches of a
-///   fixed size, the steps release independent Gaussians with noise fixed in advance, and `pld` is
-///   available and accepts all events.
+/// \returns nothing for federated runs and epochs of one step; if a release is not an independent
+///   Gaussian with noise fixed in advance; if the sampler neither goes through the rows epoch by
+///   epoch nor draws batches of a fixed size; or if `pld` is absent or proves no finite epsilon.
 std::optional<AllocationPrice> price_of_allocation(const Plan& plan);
 
 }  // namespace privgrad::core

@@ -23,14 +23,14 @@ namespace privgrad::core {
 /// The order of participation for which releases without amplification are charged: either the
 /// exact order of examples that the run follows, or a rule that the participants follow.
 struct DrawnOrder {
-  std::shared_ptr<const RandomSource> random;          ///< The streams for drawing that order.
+  std::shared_ptr<const RandomSource> random;          ///< The streams that draw the order.
   std::shared_ptr<const Participation> participation;  ///< Null: `separation` is charged instead.
   /// The rule that all clients follow, if there is no exact order. The sampler then draws the
   /// intended participants, from streams that need not be secret.
   std::optional<Separation> separation;
   CorrelatedCost cost;
 
-  /// \param order  the sampler; null with a separation, which charges all clients alike.
+  /// \param order  the sampler; null if `separation` is set, which charges all clients alike.
   RhoOfExamples rho(const PublicOrder* order, std::uint64_t rows, std::uint64_t steps,
                     Adjacency adjacency) const;
 };
@@ -38,7 +38,7 @@ struct DrawnOrder {
 /// The part of a plan whose releases share data or noise between steps: the recipes, and how
 /// examples take part in them.
 struct CorrelatedPlan {
-  /// One part; three if the aggregator uses gradient differences, in the order of parts_of().
+  /// One part or, if the aggregator uses gradient differences, the parts from parts_of().
   std::vector<CorrelatedPart> parts;
   /// If absent: coins decide in which step of each cycle an example takes part.
   std::optional<DrawnOrder> order = std::nullopt;
@@ -68,7 +68,7 @@ Event release_of(std::span<const CorrelatedPart> parts, std::uint64_t step);
 /// The parts of a started aggregator's releases: gradients at the anchors; differences since the
 /// anchors; and, if there are steps after the first epoch, differences between anchors.
 /// \throws PrivacyError, PluginError like CorrelatedRecipes::of(); PluginError for an invalid
-///   bound.
+///   bound, or an epoch of 0 steps.
 std::vector<CorrelatedPart> parts_of(const Aggregator& aggregator,
                                      const UsesGradientDifferences& differences,
                                      std::uint64_t steps);

@@ -13,8 +13,8 @@ namespace privgrad::core {
 
 struct Plan;
 
-/// A behaviour of a plan's steps that some engines do not support. Traits of components have the
-/// names of privgrad/traits.hpp.
+/// A behaviour of a plan's steps that an engine may or may not support. Traits of components have
+/// the names of privgrad/traits.hpp.
 enum class Trait {
   // traits of components
   correlated = 1,
@@ -77,8 +77,7 @@ struct PlannedTrait {
 /// Whether the engine declares that it supports the trait.
 bool supports(Engine engine, Trait trait);
 
-/// \returns why the engine does not support the trait, in one line that names the trait; nothing if
-///   it does. A trait that an engine does not declare is refused.
+/// \returns why the engine does not support the trait, in one line; nothing if it does.
 std::optional<std::string> why_not(Engine engine, Trait trait);
 
 /// \returns why the engine cannot make the steps of this plan; "" if it can.

@@ -84,7 +84,7 @@ ComponentPtr<Sampler> start_estimate_sampler(const Manifest& manifest, std::uint
 /// The started sampler that draws which clients take part in each round of fed_avg.
 ComponentPtr<Sampler> start_participation(const Federated& wish);
 
-/// The started schedule that chooses the local iterations of adaptive federated runs.
+/// The schedule of the local iterations; started if it chooses them during the run.
 struct LocalIterationsRule {
   ComponentPtr<Schedule> schedule;
   /// The schedule's ability; null if the schedule lacks it.
@@ -92,7 +92,8 @@ struct LocalIterationsRule {
 };
 LocalIterationsRule start_local_iterations(const Federated& wish);
 
-/// Like make_plan(), for a manifest with `federated`. Reads the training data to partition them.
+/// Like make_plan(), for a manifest with `federated`. Reads the training data to partition them,
+/// unless the setting has recorded facts.
 Plan make_federated_plan(const Manifest& manifest, const std::shared_ptr<const Setting>& setting);
 
 /// \param at_server  as in FederatedPlan.

@@ -7,8 +7,8 @@
 
 namespace privgrad::core {
 
-/// Overwrites the tensors that model.weights contains with its values. Does nothing if the manifest
-/// names no weights, or if the setting was made from recorded facts, which have no values.
+/// Overwrites the tensors for which model.weights has values. Does nothing if the manifest names no
+/// weights, or if the setting was made from recorded facts, which have no values.
 /// \param whole  the parameters of the whole model.
 /// \throws ConfigError if the values were freed, because the plan was only made to be compared with
 ///   others (plan_study()): training would begin from weights that differ from the plan's.

@@ -16,7 +16,7 @@ struct LocalSteps {
 };
 
 /// \param most  the manifest's steps.
-/// \throws ManifestError for numbers that are not whole or not above 0.
+/// \throws ManifestError for a shape, and for numbers that are not whole or not in [1, kMostSteps].
 LocalSteps plan_local_steps(const Federated& wish, std::uint64_t most);
 
 }  // namespace privgrad::core

@@ -114,8 +114,8 @@ struct PlanNumbers {
   /// Whether the charges are upper bounds on the cost of the releases, so that no accountant's
   /// answer about them is exact or has a lower bound.
   bool charges_are_bounds = false;
-  /// For the affordable steps and `beside`; the guarding accountant first. For fed_avg, each
-  /// accountant's answer is for the client that costs most according to it.
+  /// The answers about the affordable steps and `beside`; the guarding accountant first. For
+  /// fed_avg, each accountant answers about the client that it finds costliest.
   std::vector<AccountantReport> accountants;
   Event event = Event::nothing();  ///< The affordable steps and `beside` as one event.
 
@@ -138,7 +138,7 @@ struct PlanNumbers {
 
 /// Everything that can be known before the data are read, with calibrated noise and proved cost. A
 /// plan does not change after it is made: runs make their own components for it (start_components),
-/// and report results in their Outcome. Copies share everything except the numbers.
+/// and report results in their Outcome. Copies share everything behind a pointer.
 ///
 /// With fed_avg, the steps, their noise and their cost belong to the client with the weakest
 /// guarantee; with dp_fed_avg, they belong to the server. `federated` has all clients.
@@ -165,8 +165,8 @@ struct Plan : PlanNumbers {
   RhoOfExamples rho_of_examples() const;
 };
 
-/// The cost of all affordable steps. It is an upper bound if releases end the run earlier: the
-/// run's steps are then a prefix of a sequence that is private as a whole.
+/// The cost of all affordable steps, as an upper bound for a run that its releases end earlier:
+/// such a run makes a prefix of a sequence that is private as a whole.
 PrivacyAnswer of_all_steps(const PlanNumbers& plan);
 
 /// The key from which all randomness of a run is derived. It is made from the seed, or by the
@@ -175,10 +175,9 @@ RandomKey run_key(std::optional<std::uint64_t> seed);
 
 /// \param manifest  must outlive the plan.
 /// \param kept  the numbers of the first plan, to repeat it; null: this is the first plan.
-/// \throws ManifestError for parts that do not fit together; PrivacyError for anything without
-///   a proof, for a budget that cannot pay for a single step, and for anything that release
-///   mode refuses, each with its place in the manifest; IoError if the data's headers cannot be
-///   read.
+/// \throws ManifestError for parts that do not fit together; PrivacyError for anything without a
+///   proof, for a budget that cannot pay for a single step, and for anything that release mode
+///   refuses, each with its place in the manifest; IoError as make_setting().
 Plan make_plan(const Manifest& manifest, std::shared_ptr<KeptNumbers> kept = nullptr);
 
 /// The plan of a process that takes part in a run, with the leading process's order of examples and

@@ -36,9 +36,10 @@ struct Policy {
 /// \throws ManifestError that lists every problem.
 Policy parse_policy(std::string_view text, const std::filesystem::path& file);
 
-/// All policies that a run must satisfy: /etc/privgrad/policy.yaml and etc/privgrad/policy.yaml
-/// below the program's prefix, if they exist, and the files in PRIVGRAD_POLICY, separated by ':'.
-/// The prefix follows only from the file that contains this code, so no caller can choose it.
+/// All policies that a run must satisfy: the files in PRIVGRAD_POLICY, separated by ':', and, if
+/// they exist, /etc/privgrad/policy.yaml and etc/privgrad/policy.yaml below the program's prefix
+/// (unless this is /usr). The prefix follows only from the file that contains this code, so no
+/// caller can choose it.
 /// \throws IoError, ManifestError for a policy that cannot be read; PrivacyError for a system
 ///   policy that anyone except root and the user may change.
 std::vector<Policy> policies_in_force();

@@ -9,8 +9,8 @@
 namespace privgrad::core {
 
 /// \throws IoError if the number of examples differs from the plan's; PluginError if a transform
-///   changed the set of examples (apply_transform.hpp); ManifestError if a transform learns from a
-///   statistic that a run must release.
+///   changed the set of examples (apply_transform.hpp); ManifestError if data.size or a transform
+///   needs a release that only a run makes.
 RunData read_data(const Manifest& manifest, const Setting& setting);
 
 /// The two halves of read_data(): read_rows() returns the source's examples, and apply_transforms()

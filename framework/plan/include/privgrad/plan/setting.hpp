@@ -41,8 +41,8 @@ struct PassFacts {
   std::uint64_t bytes = 0;  ///< Their approximate memory; 0 if the program does not report it.
 };
 
-/// The model that a manifest trains and the data on which it trains: known from headers and counts
-/// before any row is read, and the same for all owners of data.
+/// The data, model and network of a manifest: known from headers and counts before any row is read,
+/// and the same for all owners of data.
 struct Setting {
   /// The opened source; null if the setting was made from recorded facts.
   ComponentPtr<DataSource> data;
@@ -90,7 +90,8 @@ struct Setting {
 };
 
 /// \throws ManifestError for parts that do not fit together; IoError if the data's headers cannot
-///   be read, or if there are no training examples.
+///   be read, or if there are no training examples (not if their number is private and a size is
+///   declared, because an error would reveal it).
 std::shared_ptr<Setting> make_setting(const Manifest& manifest);
 
 /// Makes the setting from the facts that a run has recorded, without the data, for plans that are
@@ -100,7 +101,7 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFact
 
 /// The backend's program for the setting's network.
 /// \param backend  created if null; must outlive the program.
-/// \param class_weights  for model.class_weights: balanced, [classes]; empty: the network's own.
+/// \param class_weights  for model.class_weights: balanced, one per class; empty: the network's.
 /// \throws ManifestError if the backend cannot execute the network; PluginError for a broken
 ///   program.
 std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting& setting,

@@ -21,7 +21,8 @@ struct Shards {
 /// examples, and whether sizes are public.
 Shards foreseen_shards(const Manifest& manifest);
 
-/// Reads the training data, and divides them among the clients.
+/// Reads the training data and divides them among the clients; with recorded facts, only makes
+/// clients of the recorded sizes.
 /// \throws ManifestError for a partition that leaves a client without examples.
 Shards share_out(const Manifest& manifest, const Setting& setting);
 
