@@ -25,7 +25,7 @@ bool is_gaussian(const Event& event) {
   return false;
 }
 
-/// The most different releases, which limits the time; with decaying noise, every step differs.
+/// The largest number of different releases; it limits the time.
 constexpr std::size_t kMostKinds = 64;
 /// The precision for planning the number of guesses; low, because computing curves takes long.
 constexpr double kPlanningStep = 0x1p-5;

@@ -13,7 +13,7 @@ __extension__ using Wide = unsigned __int128;
 
 constexpr std::size_t kRoleFeatures = 2;
 
-/// A batch, separated into its parts.
+/// A batch, separated into examples of the data and canaries.
 struct Parted {
   std::vector<std::uint32_t> rows;  // positions of the data's examples in the batch
   std::vector<float> features, targets;

@@ -32,8 +32,8 @@ class SpareLayout {
     return outer_[group].offset + inner_[group].size + slot;
   }
 
-  /// \param from  [parameters()].
-  /// \param to  [outer_parameters()]; spare parameters are not changed.
+  /// Copies `from`, the [parameters()] of the network, to their places in `to`,
+  /// [outer_parameters()], and leaves the spare parameters as they are; gather() copies back.
   void spread(std::span<const float> from, std::span<float> to) const;
   void gather(std::span<const float> from, std::span<float> to) const;
   /// to += from, modulo 2^64.

@@ -79,7 +79,8 @@ double AuditScores::unit_of(std::uint64_t step, const Released& gradient,
 
 void AuditScores::add(std::uint64_t step, const Released& gradient, double noise_multiplier) {
   // Under every rule that clips groups alike, a canary's contribution has the same length in each
-  // group. Their sum has `groups` times one group's contribution, and sqrt(groups) times its noise.
+  // group. The sum over the groups has `groups` times one group's contribution, and sqrt(groups)
+  // times its noise.
   const auto groups = static_cast<double>(layout_.inner().size());
   const double scale = unit_of(step, gradient, noise_multiplier) * std::sqrt(groups);
   std::vector<double> moved(scores_.size(), 0.0);
@@ -116,8 +117,8 @@ void AuditScores::add_correlated(std::uint64_t step, std::span<const double> mov
     sum[i] = (step == 0 ? 0.0 : recipes.keep(step) * sums_[step - 1][i]) +
              (parts_.takes_part(step, i) ? 1.0 : 0.0);
   }
-  std::vector<double> fresh(moved.begin(), moved.end());  // q_t
-  // each canary's contribution to the sum if it is present
+  std::vector<double> fresh(moved.begin(), moved.end());  // the new part of the release
+  // what each canary adds to `fresh` if it is present
   std::vector<double> added = sum;
   for (const EarlierNoise& earlier : recipes.earlier(step)) {
     double factor = earlier.share;

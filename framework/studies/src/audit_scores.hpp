@@ -40,7 +40,7 @@ class PublicParts {
 /// releases in its coordinates, if releases are as the plan describes them. (If their distribution
 /// differs, guesses are worse, but the bound from these guesses is still valid.)
 ///
-/// In units of its noise, let y be the value that a step releases in a canary's coordinate; a
+/// Let y be the value that a step releases in a canary's coordinate, in units of its noise. A
 /// canary that takes part shifts y by a = 1 / noise_multiplier. With q the probability of taking
 /// part, the step adds log(1 - q + q exp(a y - a^2 / 2)) (and subtracts the same for -a under
 /// replace_one). A release that continues another is first reduced to its new part, which has

@@ -28,7 +28,7 @@ ComponentPtr<Accountant> after(const ComponentUse& use, Adjacency adjacency,
   return accountant;
 }
 
-/// The reason why no cost can be proved for these plans; "" if a cost can be proved.
+/// A reason why no accountant can prove a cost for these plans; "" if there is none.
 std::string obstacle(const std::vector<const Plan*>& plans) {
   for (const Plan* plan : plans) {
     if (plan->manifest->noise_off) return "an arm is without privacy";

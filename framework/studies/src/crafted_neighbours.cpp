@@ -19,7 +19,7 @@
 namespace privgrad::core {
 namespace {
 
-/// A residual that makes a gradient longer than any clip norm.
+/// The residual of crafted rows; refusal() refuses clip norms above it.
 constexpr float kFar = -1e4f;
 /// Pairs of runs from which the adversary learns the releases of the two data sets. Their midpoint
 /// is then known within an eighth of the noise, which reduces the power by a hundredth.

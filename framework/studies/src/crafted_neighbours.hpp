@@ -14,8 +14,9 @@ namespace privgrad::core {
 /// Only the first step is made: its release is part of the plan's releases, so its cost bounds the
 /// plan's epsilon from below. The adversary knows both data sets and the code, and has run the code
 /// on both beforehand: the distance between the two releases is measured, not derived.
-/// \throws ConfigError unless the model is one dense layer with the squared loss, and every row is
-///   in the first batch.
+/// \throws ConfigError unless runs are repeated, the model is one dense layer with the squared
+///   loss, noise is independent, the clip norm does not adapt and is at most 1e4, and all rows (at
+///   least 4) are in the first batch.
 AuditResult audit_crafted(const Plan& plan, const AuditOptions& options);
 
 }  // namespace privgrad::core

@@ -96,7 +96,7 @@ ScoredRows scored_rows(const StudyPlan& search, const StudyPlan& comparison) {
 
 std::string trained_on_different_rows(const StudyPlan& plan, const StudyRuns& runs) {
   constexpr std::array<std::string_view, 1> kAfterReading{"transforms"};
-  // For each data and seed: the commitment, and a run that has it.
+  // For each section `data` and seed: the commitment, and a run that has it.
   std::map<std::pair<std::string, std::uint64_t>, std::pair<std::string, std::string>> known;
   for (std::size_t a = 0; a < runs.size(); ++a) {
     const std::string data = data_without(plan.arms[a].manifest->resolved, kAfterReading);

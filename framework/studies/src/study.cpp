@@ -197,7 +197,8 @@ class StudyReader {
     }
   }
 
-  /// An axis of a search must not override an arm's settings.
+  /// An axis of a search must not override an arm's settings; under search.arms, it may vary the
+  /// parameters of a component that the arm sets.
   void check_kept(const Value& node, const std::string& where, const Axis& axis, const Arm& arm,
                   const ManifestChange& own, bool is_for_all) {
     const std::string& key = axis.keys.front();

@@ -217,7 +217,7 @@ std::vector<Arm> make_arms(const Value& root, const std::string& file, const Stu
   const std::vector<Condition> skip = read_conditions(root, "skip", axes, problems);
   const std::vector<Condition> only = read_conditions(root, "only", axes, problems);
   std::vector<Arm> arms;
-  // Named arms at levels do not form a grid.
+  // If levels are the only axis, named arms take the place of the grid.
   const bool only_named = axes.has_levels && axes.axes.size() == 1 && root.find("arms") != nullptr;
   const std::size_t size = only_named ? 0 : grid_size(axes);
   if (size > 100 * kMaxArms) {

@@ -120,7 +120,8 @@ class Checker {
     problems_.add(member.key_mark, where, "is unknown" + nearest_or_all(member.key, names));
   }
 
-  /// Refuses keys for seeds and calibration, which the study itself sets.
+  /// Refuses keys that the study itself sets or that no study may change, and keys that are not
+  /// dotted.
   void check_key(const Value::Member& member, const std::string& where) {
     const std::string& key = member.key;
     const auto refuse = [&](const char* why) { problems_.add(member.key_mark, where, why); };

@@ -26,8 +26,8 @@ std::string version() {
       PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH);
 }
 
-/// Collects the problems of arms. A problem of all arms is reported once; other problems name their
-/// arms.
+/// Collects the problems of arms, and reports each once. A problem that not all arms have names the
+/// first of its arms, and says how many others have it.
 class ArmProblems {
  public:
   explicit ArmProblems(const Study& study) : study_(study) {}
@@ -102,7 +102,8 @@ class ArmProblems {
   int worst_ = 0;
 };
 
-/// Refuses a `--set` of a key that the study varies, which the study would silently overwrite.
+/// Refuses a `--set` of a key that the study varies, searches or sets: the study would overwrite
+/// it.
 void refuse_varied_overrides(const Study& study, const std::vector<std::string>& overrides) {
   for (const std::string& text : overrides) {
     const std::string key = text.substr(0, text.find('='));
@@ -155,7 +156,7 @@ void check_mode(const Manifest& manifest) {
                          "mode: research");
 }
 
-/// The conditions of equal privacy that concern only the manifest.
+/// Checks the conditions of equal privacy that concern only the manifest.
 void check_target(const Manifest& manifest, const Manifest& first, bool has_levels) {
   const auto refuse = [&](const char* key, const std::string& why) {
     throw privacy_error_at(manifest, key,
@@ -216,8 +217,8 @@ void check_is_measured_often(const Plan& plan) {
                      " for a study that asks for mean_gradient_norm");
 }
 
-/// Checks that all seeds use the same rows: otherwise the number of rows that a search and its
-/// comparison share is unknown.
+/// Checks that all seeds use the same rows if the study has a search: otherwise the number of rows
+/// that the search and the comparison share is unknown.
 void check_sample(const Manifest& manifest, const Study& study) {
   if (!manifest.sample || manifest.sample->seed || !study.search) return;
   throw error_at(manifest, "data.sample",
@@ -280,7 +281,7 @@ Value trained_by(Value trained) {
   return trained;
 }
 
-/// The value that all private arms have in common, or nothing.
+/// The value that all arms except references have in common, or nothing.
 template <class T>
 Nullable<T> common(const StudyPlan& plan, const auto& get) {
   const std::optional<T> value = get(first_of_level(plan, plan.arms.front().arm->level).plan);

@@ -68,15 +68,14 @@ std::optional<PairedComparison> compare(const std::vector<RunRecord>& arm,
 
 /// The comparisons of all arms in one metric, with Holm's correction over them.
 struct Family {
-  /// One per arm; nothing for a baseline, or for an arm without values.
+  /// One per arm; nothing for arms that are not compared.
   std::vector<std::optional<PairedComparison>> arms;
   std::vector<std::optional<double>> p_holm, p_sign_flip_holm;
   std::optional<double> margin;  ///< The margin for equivalence, if the study has one.
   std::vector<std::optional<double>> p_equivalent, p_equivalent_holm;
 };
 
-/// Holm's correction over all arms except baselines, which have no p value. Arms with the same runs
-/// count as one test.
+/// Holm's correction over the compared arms. Arms with the same runs count as one test.
 std::vector<std::optional<double>> corrected(const StudyPlan& plan,
                                              const std::vector<std::optional<double>>& p,
                                              const std::vector<std::size_t>& who) {
@@ -372,7 +371,7 @@ void add_costs(const StudyPlan& plan, const StudyPlan* search, BestArmFacts& cho
                                      " at delta " + format_number(delta) + "."
                                : "No finite epsilon is proved for choosing the best of these " +
                                      each + ": " + grid.why + ".");
-  // A random number of runs is offered only if no search came before.
+  // A random number of runs is offered only if no search counts.
   if (search != nullptr) return;
   const auto expected = static_cast<double>(arms.size());
   const ChoiceCost geometric = random_number_cost(arms, 1.0, expected, delta);

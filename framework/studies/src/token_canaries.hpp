@@ -17,11 +17,12 @@ namespace privgrad::core {
 /// functions of releases, so audit.hpp's bounds are valid.
 ///
 /// Exposure: let m = log2(references + 1), and E in [0, m] a canary's exposure. If the canary was
-/// not trained on, its rank among the references is uniform, because all are drawn alike, so P[E >=
-/// b] <= 2^-b. By (epsilon, delta)-privacy, P[E >= b] <= min(1, e^epsilon 2^-b + delta) if it was
-/// trained on, and the integral over b in [0, m] is at most (epsilon + 1) / ln 2 + delta m, which
-/// bounds the expectation of the mean over any number of canaries.
-/// \throws ConfigError for any loss except next_token, or for rows that pass frozen layers first.
+/// not trained on, its rank among the references is uniform, because all are drawn alike, so
+/// P[E >= b] <= 2^-b. By (epsilon, delta)-privacy, P[E >= b] <= min(1, e^epsilon 2^-b + delta) if
+/// it was trained on, and the integral over b in [0, m] is at most (epsilon + 1) / ln 2 + delta m,
+/// which bounds the expectation of the mean over any number of canaries.
+/// \throws ConfigError for any loss except next_token, for frozen layers, for repeated runs, and
+///   for more canaries than rows.
 AuditResult audit_exposure(const Plan& plan, const AuditOptions& options);
 
 }  // namespace privgrad::core

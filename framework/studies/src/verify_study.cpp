@@ -337,9 +337,9 @@ class StudyVerifier {
     plan_.search = std::shared_ptr<const StudyPlan>(search_, &search_->plan_);
   }
 
-  /// Only the data can show which rows were scored. This checks two facts that follow from the
-  /// manifests: an arm with the same data as its search was scored on rows that the arm uses, and
-  /// `read_alike` says whether the search and the comparison read rows in the same way.
+  /// Only the data can show which rows were scored. Checks what follows from the manifests: an arm
+  /// with the same data as its search was scored on rows that the arm uses, and `read_alike` says
+  /// whether the search and the comparison read rows in the same way.
   void check_scored_rows() {
     Study& study = *plan_.study;
     study.scored_rows = facts_in<SearchFacts>(json_.at("search"), "study.json").rows;

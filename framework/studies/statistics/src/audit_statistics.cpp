@@ -30,7 +30,8 @@ double log_tail(double x) {
 }
 
 /// \returns the upper end, to within 1e-6, of the interval from 0 in which holds(x) is true; 0 if
-///   there is no such interval, and `most` if holds(most) is true.
+///   there is no such interval, and `most` if holds(x) is true at the first power of two x that is
+///   not below `most`.
 template <class Predicate>
 double largest(double most, const Predicate& holds) {
   if (!holds(0.0)) return 0.0;
@@ -98,14 +99,14 @@ double TradeOff::least_probability(double y) const {
       {0.0, (y - delta) * std::exp(-parameter), 1.0 - delta - std::exp(parameter) * (1.0 - y)});
 }
 
-/// Let p_k be the probability that k of the r guesses are right, R_j = (1/m) sum over k >= j of k
-/// p_k, and H_j = (1/m) sum over k >= j of (r - k) p_k. For every j >= 1
+/// Let p_k be the probability that k of the r guesses are right, R_j = (1/m) times the sum of k p_k
+/// over k >= j, and H_j = (1/m) times the sum of (r - k) p_k over k >= j. For every j >= 1
 ///
 ///     R_j <= 1 - f(H_{j-1}).                                                               (1)
 ///
 /// Here either f is symmetric, or 1 - f is the mean of the two directions for the best division of
-/// x between them, (1 - f)(x) = max over x1 + x2 = 2 x of half the sum of 1 - f_1(x1) and 1 -
-/// f_2(x2).
+/// x between them, so that 1 - f(x) is the largest (1 - f_1(x1) + 1 - f_2(x2)) / 2 with
+/// x1 + x2 = 2 x.
 ///
 /// Proof. Given all coins except coin i, the releases for the two sides of coin i have the
 /// trade-off f, and a guess about i that is right for one side is wrong for the other side, given
@@ -119,15 +120,15 @@ double TradeOff::least_probability(double y) const {
 ///
 /// Whether P[k >= v] can be `level` is decided by the following construction. Put all of this
 /// probability at v. Then, going down from j = v, let p_{j-1} be the smallest value that (1) allows
-/// for the R_j so far. If the total exceeds 1, no distribution achieves it. Proof: let M_j = sum
-/// over k >= j of p_k, for a distribution that satisfies (1), and let D denote differences from the
-/// values computed here. By induction DM_j >= 0 and DR_j >= (j-1)/m DM_j. This is true at v,
+/// for the R_j so far. If the total exceeds 1, no distribution achieves it. Proof: let M_j be the
+/// sum of p_k over k >= j, for a distribution that satisfies (1), and let D denote differences from
+/// the values computed here. By induction DM_j >= 0 and DR_j >= (j-1)/m DM_j. This is true at v,
 /// because DM = 0 and no k is below v. H_{j-1} is at least max(H_j, least_probability(R_j)), and
 /// equal to it here; R_j is not smaller than here. If p_{j-1} is 0 here, DM can only grow.
 /// Otherwise H_{j-1} is not smaller than here, and with x = (j-1)/(r-j+1), R - x H does not change
 /// with p_{j-1}, so that D(R_{j-1} - x H_{j-1}) = (1 + x)(DR_j - (j-1)/m DM_j) >= 0: R_{j-1} is not
-/// smaller either, and neither is M_{j-1} = (m/r)(R_{j-1} + H_{j-1}). In both cases DR_{j-1} = DR_j
-/// + (j-1)/m Dp >= (j-1)/m DM_{j-1}.
+/// smaller either, and neither is M_{j-1} = (m/r)(R_{j-1} + H_{j-1}). In both cases
+/// DR_{j-1} = DR_j + (j-1)/m Dp_{j-1}, which is at least (j-1)/m DM_{j-1}.
 ///
 /// The distributions that satisfy (1) form a convex set, which contains the distribution without
 /// right guesses, so if `level` cannot be achieved, no larger probability can.

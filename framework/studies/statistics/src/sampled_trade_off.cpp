@@ -61,8 +61,8 @@ class Release {
       return over <= 0.0 ? -kUnbounded : square * std::log(over) + 0.5;
     }
     if (loss < 0.0) return -seen(-loss);
-    // With u = e^(y / z^2), b u^2 - a u - b e^loss = 0, where a = (1 - q)(e^loss - 1) and b = q
-    // e^(-1 / (2 z^2)).
+    // With u = e^(y/z^2), b u^2 - a u - b e^loss = 0, where a = (1 - q)(e^loss - 1) and
+    // b = q e^(-1/(2 z^2)).
     const double e = std::exp(loss);
     const double a = (1.0 - q_) * std::expm1(loss) / q_ * std::exp(0.5 / square);  // a / b
     if (!std::isfinite(a * a)) return square * std::log(a);
@@ -97,7 +97,7 @@ class Release {
 /// The range and variation of losses, by quadrature; used only to choose a grid.
 struct Spread {
   double reach = 0.0;      ///< The range of all releases together.
-  double deviation = 0.0;  ///< The mean standard deviation of a single release.
+  double deviation = 0.0;  ///< Root mean square of the single releases' deviations.
 };
 
 /// Orders of moments, for Chernoff's bound.
@@ -365,9 +365,9 @@ double LossLaw::epsilon(double delta_allowed) const {
 }
 
 GuessCurve LossLaw::curve() const {
-  // Takes means over the sides of the coin. To guess one side at a loss is right with the loss's
-  // probability under P, and wrong with that under Q. The other side is guessed at the opposite
-  // loss: right under Q, wrong under P.
+  // Takes means over the sides of the coin. A guess of one side at a loss is right with the loss's
+  // probability under P, and wrong with its probability under Q. The other side is guessed at the
+  // opposite loss: right under Q, wrong under P.
   const std::ptrdiff_t together = std::max<std::ptrdiff_t>(1, 2 * half_ / kCurvePoints);
   Atoms coarse(width_ * static_cast<double>(together), half_ / together + 1);
   for (std::ptrdiff_t k = -half_; k <= half_; ++k) {
@@ -460,8 +460,8 @@ double SampledFamily::one_run_factor(const Guesses& guesses, double level, doubl
 double SampledFamily::repeated_factor(const Guesses& guesses, double level) const {
   const double right = proportion_above(guesses.correct, guesses.canaries, level);
   if (right <= 0.5) return 0.0;
-  // Guesses for every run are wrong with probability 1 - right. If this probability is less than
-  // the curve allows, the factor is excluded.
+  // At this confidence, a guess in every run is wrong with probability at most 1 - right. If this
+  // is less than the curve allows, the factor is excluded.
   return largest_factor(kFactorStep, [&](double factor) {
     return at(factor).least_probability(right) > 1.0 - right;
   });

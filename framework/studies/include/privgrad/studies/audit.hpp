@@ -68,8 +68,8 @@ struct AuditOptions {
   AuditNeighbours neighbours = AuditNeighbours::canary;
   /// one_run: the number of canaries; 0: as many as there are examples, at most 1000.
   /// repeated: the number of rows, spread evenly from first to last, that are tried as the canary;
-  /// 0: one row, in the middle. If several are tried, the first two thirds of the runs choose one
-  /// row and the statistic, and guesses are made for the last third.
+  /// 0 or 1: one row, in the middle. If several are tried, the first two thirds of the runs choose
+  /// one row and the statistic, and guesses are made for the last third.
   std::uint64_t canaries = 0;
   std::uint64_t runs = 1000;  ///< For `repeated`.
   double confidence = 0.99;   ///< In (0, 1).
@@ -150,7 +150,9 @@ std::optional<std::string> refuses_audit(const Plan& plan);
 /// the runs' releases, on the private rows: publishing it costs these rows as much as all runs that
 /// were made. With drawn rows there are no private rows, and the plan may have been made from
 /// recorded facts.
-/// \throws ConfigError for numbers out of range and plans for which refuses_audit() has a reason.
+/// \throws ConfigError for options out of range or that do not fit the plan, and for plans for
+///   which refuses_audit() has a reason; PolicyError if a policy protects the rows; Error if
+///   stopped.
 AuditResult audit(const Plan& plan, const AuditOptions& options);
 
 }  // namespace privgrad::core

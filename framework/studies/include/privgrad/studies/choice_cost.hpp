@@ -15,7 +15,7 @@ namespace privgrad::core {
 struct ChoiceCost {
   std::optional<PrivacyAnswer> epsilon;  ///< If absent: not proved; see `why`.
   std::string why;
-  std::string accountant;  ///< The accountant that proved `epsilon`.
+  std::string accountant;  ///< The accountant that proved `epsilon`; "" from composed_cost().
 };
 
 struct CountedPlan {
@@ -27,7 +27,7 @@ struct CountedPlan {
 /// the best run: the composition of all runs, because the choice may depend on every run. Choosing
 /// by any rule from the released models is post-processing.
 ///
-/// \param plans  all with the same adjacency; the first plan's accountant is used.
+/// \param plans  not empty; the first plan's accountant is used.
 ChoiceCost composed_cost(const std::vector<CountedPlan>& plans, double delta);
 
 /// The cost of a random number K of runs, each of a uniformly drawn candidate with fresh noise, as

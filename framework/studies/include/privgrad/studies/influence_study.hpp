@@ -24,7 +24,8 @@ struct InfluenceQuestion {
   std::vector<ManifestChange> changes;
 };
 
-/// Returns `count` steps from the first to the last, about equally far apart.
+/// Returns `count` steps (all, if there are fewer) from the first to the last, about equally far
+/// apart; for a count of 1, the last.
 /// \param count  >= 1.
 std::vector<std::uint64_t> spread_steps(std::uint64_t steps, std::uint64_t count);
 
@@ -46,7 +47,7 @@ std::vector<InfluenceEstimate> estimated_influence(const InfluenceQuestion& ques
 /// correction). If one value lies in all intervals, steps of equal influence could have produced
 /// such estimates; if the steps are equal, at least 95 % of measurements give the warning.
 /// \param repeats  the number of runs behind each estimate.
-/// \returns a sentence; "" if the estimates distinguish steps.
+/// \returns a sentence; "" if the estimates distinguish steps, or a single estimate is above 0.
 std::string within_noise(std::span<const InfluenceEstimate> estimates, std::uint64_t repeats);
 
 }  // namespace privgrad::core

@@ -25,7 +25,8 @@ struct QuadraticDescent {
 /// The exact influence of each step's noise on the expected loss at the end. With lambda_j the
 /// eigenvalues, and a_t(lambda) the effect of a unit of noise in step t on the last iterate,
 ///     q_t = 1/2 outputs noise_unit_t^2 sum_j lambda_j a_t(lambda_j)^2.
-/// For plain descent a_t = rate_t prod_{s>t} (1 - rate_s lambda). Nothing is clipped here.
+/// For plain descent with learning rates r_t, a_t(lambda) = -r_t prod_{s>t} (1 - r_s lambda).
+/// Clipping is ignored.
 std::vector<double> quadratic_influence(const QuadraticDescent& descent);
 
 /// The eigenvalues of a symmetric matrix, ascending (Jacobi's method).
@@ -36,7 +37,8 @@ std::vector<double> symmetric_eigenvalues(std::vector<double> matrix, std::size_
 /// The descent that a plan describes, if its loss is quadratic: one dense layer with squared loss,
 /// under an optimizer with a linear rule (StepRule: descent, momentum). Reads the training rows, so
 /// the result is as private as the rows.
-/// \throws ConfigError if the loss is not quadratic; the message says what makes a loss quadratic.
+/// \throws ConfigError for any other plan, with what makes a loss quadratic, or for over 1999
+///   features.
 QuadraticDescent quadratic_descent_of(const Plan& plan);
 
 }  // namespace privgrad::core

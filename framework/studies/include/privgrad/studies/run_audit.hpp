@@ -27,9 +27,10 @@ struct RunAudit {
 };
 
 /// \param options  `rows` and `key` are ignored.
-/// \throws PrivacyError if the run does not verify (verify_run()); ConfigError if the run did not
-///   make all steps that its budget pays for, because the audit would then cover more steps than
-///   the proof; errors of audit() and RecordDirectory.
+/// \throws PrivacyError if the run does not verify (verify_run()); ConfigError for the options
+///   `neighbours` and `exposure`, and if the run did not make all steps that its budget pays for,
+///   because the audit would then cover more steps than the proof; errors of audit() and
+///   RecordDirectory.
 RunAudit audit_run(const RecordDirectory& directory, const Catalog& catalog, AuditOptions options);
 
 /// Checks audit.json, if it exists: that it belongs to this run, that its bound follows from its

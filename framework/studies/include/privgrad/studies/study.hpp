@@ -71,7 +71,7 @@ struct StudySearch {
 /// The result of a search for one arm.
 struct Choice {
   std::string candidate;             ///< The labels of the candidate's values, joined by '+'.
-  std::vector<ManifestChange> set;   ///< The changes with which the arm is compared.
+  std::vector<ManifestChange> set;   ///< The candidate's changes; the compared arm has them too.
   double score = 0.0;                ///< Mean over the search's seeds.
   std::vector<std::string> at_edge;  ///< Keys whose best number is at an end of the searched range.
   std::size_t runs = 0;              ///< The number of runs of the arm's search.

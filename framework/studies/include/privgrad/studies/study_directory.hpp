@@ -23,7 +23,7 @@ struct RunRecord {
 };
 
 /// \returns nothing if the run was interrupted.
-/// \throws nlohmann::json::exception if `summary` does not have the form of a run's summary.
+/// \throws IoError, nlohmann::json::exception if `summary` does not have a summary's form.
 std::optional<RunRecord> record_of(const nlohmann::json& summary);
 
 /// The directory of a study, locked by one process at a time; docs/studies.md describes its layout.

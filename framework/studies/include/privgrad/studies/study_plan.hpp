@@ -25,8 +25,8 @@ struct PlannedArm {
   std::size_t runs_of = 0;
   double plan_seconds = 0.0;  ///< The time to plan the arm, which each run repeats.
 
-  /// Whether the arm is a reference without privacy, which takes no part in comparisons and
-  /// choices.
+  /// Whether the arm has no noise. With equal privacy, it is then only a reference, which takes no
+  /// part in comparisons and choices.
   bool is_reference() const { return manifest->noise_off; }
 };
 
@@ -55,7 +55,7 @@ struct StudyPlan {
 ///
 /// \param overrides  `--set` options for the base; keys that the study varies cannot be set.
 /// \throws ManifestError, PrivacyError (an arm without a proof, or with a different guarantee) or
-///   IoError. A problem that not all arms have names its arms.
+///   IoError. A problem that not all arms have names the first of its arms.
 StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
                      const Catalog& catalog);
 
@@ -72,8 +72,8 @@ std::unique_ptr<Manifest> arm_manifest(const Study& study, const Arm& arm,
 ///   study file may be.
 std::string study_yaml(const Study& study, const std::vector<std::string>& overrides);
 
-/// Whether both plans train the same model, bit for bit, for each seed: they differ only in the
-/// proofs (the accountants and the target).
+/// Whether both plans are known to train the same model, bit for bit, for each seed: they differ
+/// only in the proofs (the accountants and the target).
 bool train_alike(const Plan& a, const Plan& b);
 
 /// The first private arm of a level, whose guarantee the level's other arms must have; the level's
@@ -83,16 +83,16 @@ const PlannedArm& first_of_level(const StudyPlan& plan, std::size_t level);
 /// The flaws that readers of the comparison must know (StudyPlan::stains).
 std::vector<std::string> stains_of(const StudyPlan& plan);
 
-/// Remarks on the arms' guarantees (remarks()), each sentence once, with the names of the arms that
-/// it concerns, unless it concerns all arms. With equal privacy, the remarks use the common target
-/// as epsilon.
+/// Remarks on references, training sets and the arms' guarantees (remarks()): each sentence once,
+/// with the names of the arms that it concerns, unless it concerns all arms. With equal privacy,
+/// the remarks use the common target as epsilon.
 std::vector<std::string> study_remarks(const StudyPlan& plan);
 
 /// Return what study.json says about a part of a study.
 AxisFacts facts_of(const Axis& axis);
 MetricFacts facts_of(const StudyMetric& metric);
 Named<nlohmann::json> facts_of(const std::vector<ManifestChange>& changes);
-/// \param index  of the arm.
+/// \param index  the arm's index.
 ArmFacts facts_of(const StudyPlan& plan, std::size_t index);
 
 /// Returns what study.json and results.json both say, without the arms.

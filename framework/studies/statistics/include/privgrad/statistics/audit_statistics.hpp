@@ -38,8 +38,8 @@ double proportion_below(std::uint64_t successes, std::uint64_t trials, double le
 /// An upper bound on the probability of guesses that are at least this good under (epsilon,
 /// delta)-privacy. (Steinke, Nasr and Jagielski 2023, Theorem 5.2 with guesses in {-1, 0, 1}.)
 ///
-/// With W = Binomial(r, e^epsilon / (1 + e^epsilon)): P[W >= v] + 2 m delta max over i in [1, v] of
-/// P[v > W >= v - i] / i.
+/// With W = Binomial(r, e^epsilon / (1 + e^epsilon)), the bound is P[W >= v] + 2 m delta s, where s
+/// is the largest P[v > W >= v - i] / i for i in [1, v].
 /// \param epsilon  >= 0.
 /// \param delta    in [0, 1].
 double one_run_p_value(const Guesses& guesses, double epsilon, double delta);
@@ -103,9 +103,9 @@ double gaussian_epsilon(double mu, double delta);
 /// \returns the mu whose gaussian_epsilon() equals this epsilon.
 double gaussian_mu(double epsilon, double delta);
 
-/// The best number of guesses about m canaries, the clearest first, if the two sides of a coin are
-/// as hard to distinguish as N(0, 1) and N(mu, 1): the expected number of right guesses follows
-/// from the normal law. The choice depends only on public numbers, so it needs no correction.
+/// The best number of guesses, the clearest first, if the two sides of a coin are as hard to
+/// distinguish as N(0, 1) and N(mu, 1): the expected number of right guesses follows from the
+/// normal law. The choice depends only on public numbers, so it needs no correction.
 /// \param bound  a lower bound on epsilon from guesses, to be maximised.
 template <class Bound>
 Guesses best_guesses(std::uint64_t canaries, double mu, const Bound& bound);
@@ -136,7 +136,7 @@ Guesses best_guesses_by(std::uint64_t canaries, const Accuracy& accuracy, const 
     const Guesses guesses{canaries, made,
                           static_cast<std::uint64_t>(right * static_cast<double>(made))};
     const double value = bound(guesses);
-    if (value < highest) break;  // past the maximum, which is unique up to integers
+    if (value < highest) break;  // past the only maximum, up to rounding to integers
     if (value == highest) continue;
     highest = value;
     best = guesses;

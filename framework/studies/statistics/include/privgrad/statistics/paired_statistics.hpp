@@ -9,7 +9,7 @@
 
 namespace privgrad::core {
 
-/// The largest number of pairs for which all patterns of signs are tried: 2^19 patterns.
+/// The most pairs for which all patterns of signs are tried: 2^19, up to a common sign.
 inline constexpr std::size_t kMostSignFlips = 20;
 
 /// A summary of one number from each of several independent runs.
@@ -31,8 +31,8 @@ struct PairedComparison {
   /// for one pair, or if all differences are equal but not 0, so that there is no spread.
   std::optional<double> p;
   /// The share of all patterns of signs under which the mean is at least as far from 0. Exact if
-  /// each difference is as likely as its negative, normal or not. At least 2^(1-n). Absent for more
-  /// than kMostSignFlips pairs. (Fisher 1935, section 21.)
+  /// each difference is as likely as its negative, normal or not. At least 2^(1-n) for n pairs.
+  /// Absent for one pair, and for more than kMostSignFlips pairs. (Fisher 1935, section 21.)
   std::optional<double> p_sign_flip;
 };
 
@@ -46,9 +46,10 @@ double least_sign_flip_p(std::size_t pairs);
 double student_half_width(std::size_t degrees_of_freedom, double confidence);
 
 /// Tests paired differences. Pairs may be added until an interval is short enough, with looks at
-/// numbers of pairs that are fixed beforehand. With K looks each interval has confidence 1 - 0.05 /
-/// K, and each p is multiplied by K. By the union bound (Bonferroni) all K intervals are jointly
-/// valid with 95 %, and so is the interval at which the study stopped, for any stopping rule.
+/// numbers of pairs that are fixed beforehand. With K looks each interval has confidence
+/// 1 - 0.05/K, and each p is multiplied by K. By the union bound (Bonferroni) all K intervals are
+/// jointly valid with 95 %, and so is the interval at which the study stopped, for any stopping
+/// rule.
 /// \param differences  at least one, finite.
 /// \param looks  K, at least 1.
 PairedComparison compare_with_zero(std::span<const double> differences, std::size_t looks = 1);

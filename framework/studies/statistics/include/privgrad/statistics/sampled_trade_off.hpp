@@ -65,12 +65,13 @@ class LossLaw {
   /// The larger delta of the two directions.
   /// \param epsilon  >= 0.
   double delta(double epsilon) const;
-  /// \returns the smallest epsilon >= 0 with this delta, to a relative 1e-7.
+  /// \returns the smallest epsilon >= 0 whose delta() is at most `delta`, rounded down by at most a
+  ///   relative 1e-7; infinity if it is beyond the grid.
   double epsilon(double delta) const;
   GuessCurve curve() const;
 
  private:
-  double width_ = 1.0;  // the distance of two losses
+  double width_ = 1.0;  // the distance of adjacent losses
   std::ptrdiff_t half_ = 1;
   std::vector<double> p_, q_;           // masses of the losses (i - half) width
   double p_only_ = 0.0, q_only_ = 0.0;  // masses of infinite losses
