@@ -199,7 +199,7 @@ class Builder {
     weights["description"] = description;
   }
 
-  /// Adds a schema for a size, which is a number or an object in its place.
+  /// Lets data.size also be an object, for a size that is released.
   static void add_private_size(Json& schema) {
     Json released = param_schema(private_size_spec());
     released.update(choose({{"required", {"share"}}},

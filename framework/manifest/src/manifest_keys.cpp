@@ -177,7 +177,7 @@ ParamSpec deployment_key() {
       .optional();
 }
 
-/// Returns the components of every run.
+/// Returns the components that a manifest names outside of its sections.
 std::vector<Slot> component_slots() {
   return {
       slot<DataSource>("data", "Where examples come from, and what is done to them first."),
@@ -718,7 +718,7 @@ const Slot& client_aggregator_slot() {
 namespace {
 
 /// \returns PrivGrad's dotted key for another program's name ("lr" -> "schedules.learning_rate"),
-///   or "" if the name is not known.
+///   or "" if the name is unknown, or is the key itself.
 /// \param section  the section in which the name was found.
 std::string_view own_name_for(std::string_view foreign, std::string_view section) {
   struct Row {

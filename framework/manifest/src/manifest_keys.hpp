@@ -15,7 +15,7 @@ struct Slot {
   std::string_view kind;  ///< The component's kind.
   int interface_version = 0;
   std::string_view default_name;  ///< "" if there is none.
-  /// Whether a manifest must give the component, because there is no default.
+  /// Whether a manifest must give the component if there is no default.
   bool required = true;
   bool is_list = false;
   bool takes_number = false;  ///< Whether a bare number x means {kind: constant, value: x}.

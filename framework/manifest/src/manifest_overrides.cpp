@@ -113,8 +113,8 @@ class Override {
     }
   }
 
-  /// Turns the node into an object: a name becomes {kind: NAME}, and a missing node becomes an
-  /// empty object.
+  /// Turns a component's name into {kind: NAME}, and null into an empty object.
+  /// \returns whether the node is now an object or a list; reports the problem if not.
   bool prepare(Value& node, const std::vector<std::string>& elements, std::size_t at) {
     if (const auto* name = std::get_if<std::string>(&node.data()); name != nullptr && at > 0) {
       Value kind(*name);

@@ -30,7 +30,7 @@ Value stand_ins(const Section& section, Value given, const std::vector<Problem>&
 Value ManifestReader::section_node(const Section& section) {
   const Value* given = root_.find(section.key);
   if (given == nullptr) {
-    // So each required key of the section is reported as missing, at the manifest's beginning.
+    // In an empty object, each required key is reported as missing, at the manifest's beginning.
     return empty_object(root_.mark);
   }
   if (std::holds_alternative<Value::Object>(given->data())) return *given;

@@ -68,7 +68,8 @@ class ManifestReader {
   /// Reads `model`, including the keys that the core reads for every model: manifest_model.cpp.
   Value read_model(Manifest& manifest, const Slot& slot);
   void read_tensor_names(const Value& given, WeightsUse& use);
-  /// Refuses `model.class_weights: balanced` if the class counts are not released.
+  /// Checks that model.class_weights: balanced, released class counts and a largest weight are
+  /// given together.
   void check_class_weights(const Manifest& manifest, const Value* word);
   /// \param where  the key, for problems.
   TensorSource read_source(const Value& given, const std::string& where);
@@ -76,8 +77,8 @@ class ManifestReader {
   Value read_aggregator(Manifest& manifest, const Slot& slot);
   /// Makes the refusals of release mode that depend only on the manifest.
   void check_release(const Manifest& manifest);
-  /// Refuses untested plugins in release mode. Samplers, accountants, backends and others vouch for
-  /// privacy, but for simplicity the rule is the same for all components.
+  /// Refuses untested plugins in release mode, unless allow.plugins has their hashes. For
+  /// simplicity, the rule also holds for components that do not vouch for privacy.
   void check_tested(const Manifest& manifest);
   void finish(Manifest& manifest);
   void add_positions(const Value& node, const std::string& path,
@@ -123,7 +124,7 @@ class ManifestReader {
   /// Returns a section's object; reports any other value, and returns an empty object for it.
   Value section_node(const Section& section);
   /// Checks the parameters of a section, but not its components and unknown keys.
-  /// \returns valid substitutes for wrong values, so that reading can continue.
+  /// \returns the parameters, with valid substitutes for wrong values so that reading can continue.
   Params own_params(const Section& section, const Value& node);
   void check_unknown(const Section& section, const Value& node,
                      std::initializer_list<std::string_view> more);

@@ -13,8 +13,8 @@ namespace privgrad::core {
 /// page depends only on the declaration, so a test can compare it with docs/.
 std::string component_page(const Component& component);
 
-/// Returns a component's page for a terminal, at most 80 columns wide unless a word is longer, with
-/// the plugin's version and file; ends with a line break.
+/// Returns a component's page for a terminal, with the plugin's version and file; wraps text at 80
+/// columns, and ends with a line break.
 std::string component_text(const Component& component);
 
 /// Returns the type in words: "real", "list of integers", "one of: relu, tanh".
@@ -26,7 +26,7 @@ std::string range_text(const ParamSpec& spec);
 /// Returns the default in words: "0.9", "relu", "required", "none".
 std::string default_text(const ParamSpec& spec);
 
-/// Returns the shortest valid use in a manifest, e.g. "{kind: momentum}", as YAML in block style.
+/// Returns the shortest valid use in a manifest, such as "kind: momentum", as to_yaml() writes it.
 std::string component_example(const Component& component);
 
 }  // namespace privgrad::core

@@ -42,8 +42,8 @@ struct ComponentUse {
     return with_position([&] { return Catalog::create<Interface>(*component, params); });
   }
 
-  /// Calls `action`. Prefixes the text of a PrivacyError or ConfigError with "POSITION: error:
-  /// WHERE: ", and turns a ConfigError into a ManifestError.
+  /// Calls `action`. Turns a ConfigError into a ManifestError, and begins its text and the text of
+  /// a PrivacyError with "POSITION: error: WHERE: ", unless the text names a place already.
   template <class Action>
   auto with_position(Action action) const {
     try {

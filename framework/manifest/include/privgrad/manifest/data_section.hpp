@@ -28,10 +28,10 @@ struct KnownReading {
   Value params;        ///< An object.
 };
 
-/// Reads the value of `data:` in a manifest: a name, or an object in YAML.
+/// Reads a section `data` in YAML: the section's object, or a manifest with the section.
 /// \param name  the text's name in errors: a file, or a name from the user.
-/// \param folder  the folder in which relative paths are looked up first, before PRIVGRAD_DATA_DIR.
-/// \param known  nullptr, or parameters that a section with the same source need not repeat.
+/// \param folder  the folder in which relative paths are looked up, before PRIVGRAD_DATA_DIR.
+/// \param known  nullptr, or parameters that the section need not repeat.
 /// \throws ManifestError, with one line for each problem; IoError if a named file is missing.
 DataSection parse_data_section(std::string_view text, const std::filesystem::path& name,
                                const std::filesystem::path& folder, const Catalog& catalog,

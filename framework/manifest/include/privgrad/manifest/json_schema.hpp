@@ -13,9 +13,9 @@ struct Manifest;
 /// A JSON Schema (draft 2020-12) for manifests, made from the declarations of the loaded
 /// components, including those of third parties. Editors use it to complete and check manifests.
 ///
-/// It accepts the manifests that load_manifest() accepts, except for conditions that a schema
+/// It accepts every manifest that load_manifest() accepts, but ignores conditions that a schema
 /// cannot express: that files exist, what release mode refuses, and that a manifest without a
-/// target needs a noise_multiplier.
+/// target needs noise.
 nlohmann::json manifest_schema(const Catalog& catalog);
 
 /// Returns the schema of one parameter: type, bounds, choices, default, description with the unit.
@@ -26,7 +26,7 @@ nlohmann::json param_schema(const ParamSpec& spec);
 nlohmann::json value_to_json(const Value& value);
 
 /// The inverse of value_to_json(); integers stay integers.
-/// \throws IoError for numbers beyond 64 bits.
+/// \throws IoError for integers above the largest std::int64_t.
 Value value_from_json(const nlohmann::json& json);
 
 /// Returns the part of a manifest on which the sites of a federated run agree: everything except

@@ -93,7 +93,7 @@ using TensorNames = std::map<std::string, std::optional<TensorSource>>;
 /// The initial weights of a model: model.weights.
 struct WeightsUse {
   std::filesystem::path file;  ///< Absolute.
-  /// Whether the manifest declares that the weights used none of the run's private rows uncharged.
+  /// Whether the manifest declares that the weights saw none of the run's private rows uncharged.
   bool is_public = false;
   TensorNames names;  ///< model.weights.map.
 };
@@ -170,8 +170,8 @@ struct Manifest {
   bool auto_learning_rate = false;
   /// If given, the run is reproducible and must not be released.
   std::optional<std::uint64_t> seed;
-  /// Steps between measurements for the progress line; 0: about 20 measurements, once the plan has
-  /// chosen the number of steps.
+  /// Steps, or rounds, between measurements for the progress line; 0: about 20 measurements, once
+  /// the plan has chosen the number of steps.
   std::uint64_t evaluate_every = 0;
   /// Whether to measure the norm of the mean training loss's gradient; research mode only.
   bool gradient_norm = false;
@@ -187,7 +187,7 @@ struct Manifest {
   /// ema_decay: the decay of the moving average of the parameters, in (0, 1); if absent: no
   /// average.
   std::optional<double> ema_decay;
-  bool keeps_average = false;          ///< Keep that average instead of the last model.
+  bool keeps_average = false;          ///< Keep the moving average instead of the last model.
   std::optional<Federated> federated;  ///< If absent: a central run.
 
   CheckpointWish checkpoint;
@@ -280,8 +280,9 @@ std::vector<std::string> allowed_for_nothing(const Manifest& manifest);
 /// nothing if the run may. Reading a manifest checks the plugins that it names.
 std::optional<std::string> why_refused(const Manifest& manifest, const PluginIdentity& plugin);
 
-/// Returns a value as YAML, in block style; reading the text gives an equal value, with reals exact
-/// to the last bit. Loading a resolved manifest from such a text gives the same run.
+/// Returns a value as YAML, in block style except for lists of scalars. Reading the text gives an
+/// equal value, with reals exact to the last bit. Loading a resolved manifest from such a text
+/// gives the same run.
 /// \throws ConfigError if a text in the value is not UTF-8.
 std::string to_yaml(const Value& value);
 

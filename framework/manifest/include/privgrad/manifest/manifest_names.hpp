@@ -7,7 +7,8 @@
 
 namespace privgrad::core {
 
-/// Returns the file's name without its extension, with '-' for characters not allowed in names.
+/// Returns the file's name without its extension, made a valid name: '-' replaces characters that
+/// are not allowed, and "run" is prepended if necessary.
 std::string default_name(const std::filesystem::path& file);
 
 /// Whether a text is at most 64 letters, digits, '.', '_' and '-', the first a letter or a digit.

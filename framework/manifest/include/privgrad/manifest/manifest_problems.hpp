@@ -11,8 +11,8 @@
 
 namespace privgrad::core {
 
-/// \returns `text` on one line: control characters and broken UTF-8 are escaped as \xNN, and the
-///   middle is left out if the text is longer than `limit` bytes. Error messages quote text from
+/// \returns `text` on one line: control characters and broken UTF-8 are escaped, as \xNN or \n, and
+///   the middle is left out if the text is longer than `limit` bytes. Error messages quote text from
 ///   users, and this text must not break or flood the message.
 std::string one_line(std::string_view text, std::size_t limit);
 
