@@ -19,7 +19,7 @@ namespace privgrad::core {
 /// The places of the elements of a model's tensor in a tensor of the file: element (i, j, ..) is at
 /// place `first` + i strides[0] + j strides[1] + .. No two elements have the same place.
 struct Arrangement {
-  Shape extents;  ///< The model's extents, row-major; a flattened image has three.
+  Shape extents;  ///< The model's extents, row-major; a flattened image counts as three.
   std::vector<std::size_t> strides;
   std::size_t first = 0;
 
@@ -77,7 +77,7 @@ std::vector<TensorSource> sources_in(const StoredTensors& file,
 
 /// \param names  model.weights.map; its entries take precedence over the model's own sources.
 /// \param blocks  the blocks of the network.
-/// \param sources  those that apply to the file; see sources_in().
+/// \param sources  the sources that apply to the file (sources_in()).
 /// \param there  the file's tensors; must outlive the result, as must `blocks`.
 std::vector<Match> matches_of(const TensorNames& names, const Network& network,
                               const std::vector<ParameterBlock>& blocks,

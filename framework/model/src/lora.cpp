@@ -12,7 +12,7 @@
 namespace privgrad::core {
 namespace {
 
-/// The places in an adapter of element (row, r) of B and of element (r, column) of A.
+/// Where an adapter has the element (row, r) of B, and the element (r, column) of A.
 struct Factors {
   explicit Factors(const TrainedTensor& one) : tensor(one) {}
 

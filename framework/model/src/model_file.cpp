@@ -177,7 +177,7 @@ class Reader {
     return values;
   }
 
-  /// Reads the learnt values, in the order of the transforms.
+  /// Reads the learnt values; each transform gets its values in the file's order.
   void read_fitted(std::vector<SavedTransform>& transforms) const {
     std::map<std::size_t, std::string> by_place;
     for (const auto& [name, entry] : header_.tensors) by_place.emplace(entry.begin, name);

@@ -29,7 +29,7 @@ std::string weights_with(std::string bytes, const ModelFile& model,
                          const std::vector<TensorSource>& sources, const TensorNames& names,
                          Lacking lacking);
 
-/// \returns the indices of the parameter blocks that the file does not have; ascending.
+/// \returns the indices of the parameter blocks that do not come from the file; ascending.
 std::vector<std::size_t> lacking_in(std::string_view bytes, const ModelFile& model,
                                     const std::vector<TensorSource>& sources,
                                     const TensorNames& names);

@@ -54,9 +54,9 @@ enum class WeightsClaim {
 /// Returns the claim's name in statements: "declared_public", "charged_in_account", "unaccounted".
 std::string_view to_text(WeightsClaim claim);
 
-/// Whether `origin` states that the model's rows were protected, or that its initial weights were
-/// trained on protected rows. A model trained without noise, from scratch or from weights that were
-/// declared public, states neither.
+/// Whether, by `origin`, the model's rows were protected, or its initial weights may have been
+/// trained on protected rows. Neither is so for a model trained without noise, from scratch or from
+/// weights that were declared public.
 bool saw_protected_rows(const WeightsOrigin& origin);
 
 /// Returns the claim that applies to a manifest's weights. Weights of a model trained by PrivGrad
@@ -69,8 +69,8 @@ WeightsClaim claim_of(const Manifest& manifest, const WeightsFacts& weights);
 /// adapted layer, and before the first layer whose parameters others share; 0 if the first layer
 /// with parameters is trained or adapted.
 /// \param loaded  the model's tensors with pretrained values.
-/// \throws ManifestError if a pattern of model.train names no layer, or only a part of one; or if a
-///   frozen or adapted layer, at any place, has a tensor without pretrained values.
+/// \throws ManifestError as trained_layers(); also if a frozen or adapted layer, at any place, has
+///   a tensor without pretrained values.
 std::size_t frozen_layers(const Manifest& manifest, const Network& network,
                           const std::vector<std::string>& loaded);
 

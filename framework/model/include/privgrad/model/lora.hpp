@@ -28,10 +28,11 @@ struct TrainedTensor {
 };
 
 /// Low-rank adaptation (Hu et al. 2022): an untrained tensor W becomes W + scale B A, and A and B
-/// are trained. W is a matrix [units, inputs] of a dense layer, [channels, kernel * kernel * input
-/// channels] of a convolution (A is then a convolution to `rank` channels, followed by B as a 1 x 1
-/// convolution), and the table [vocabulary, width] of an embedding (B is a table of `rank` columns,
-/// followed by the transpose of A as a dense layer at each place).
+/// are trained. W is the matrix [units, inputs] of a dense layer, the matrix
+/// [channels, kernel * kernel * input channels] of a convolution (A is then a convolution to `rank`
+/// channels, followed by B as a 1 x 1 convolution), or the table [vocabulary, width] of an
+/// embedding (B is a table of `rank` columns, followed by the transpose of A as a dense layer at
+/// each place).
 ///
 /// The layout lists all parameters of a run: adapters, and tensors that are themselves trained,
 /// layer by layer as in the network. Tensors that are not listed do not change. Networks without
@@ -42,15 +43,15 @@ struct LoraLayout {
 
   std::size_t parameters() const;
 
-  /// Returns the parameters before the first step: each A is uniform in +-1 / sqrt(columns), and
-  /// each B is 0, so that the model is initially unchanged; tensors that are themselves trained are
-  /// copied from the network.
+  /// Returns the parameters before the first step: the elements of each A are uniform between
+  /// -1/sqrt(columns) and 1/sqrt(columns), and each B is 0, so that the model is initially
+  /// unchanged; tensors that are themselves trained are copied from the network.
   /// \param network  all parameters of the network.
   std::vector<float> beginning(std::span<const float> network, RandomStream& random) const;
 
   /// Copies the trained tensors to their places, and adds the adapters; each element is computed in
   /// double and rounded once.
-  /// \param trained  [parameters()].
+  /// \param trained  the trained parameters, [parameters()].
   /// \param network  all parameters of the network; in: before training; out: merged.
   void merge(std::span<const float> trained, std::span<float> network) const;
 };

@@ -50,7 +50,8 @@ std::vector<std::string> class_names(const ExampleShape& shape,
                                      const std::vector<std::string>& given);
 
 /// Reads a model of unknown origin. Checks that its parts are consistent, that it has each tensor
-/// of the network, with the right shape, and otherwise only tensors of its transforms, all finite.
+/// of the network, with the right shape, and otherwise only tensors of its transforms, and that all
+/// numbers are finite.
 /// \param name  the name of the file, for errors.
 /// \throws IoError "NAME: the error"; also for a file of a different version or program.
 ModelFile parse_model_file(std::string_view bytes, const std::string& name);
@@ -58,7 +59,8 @@ ModelFile parse_model_file(std::string_view bytes, const std::string& name);
 /// \throws IoError as parse_model_file(), and if the file cannot be read.
 ModelFile read_model_file(const std::filesystem::path& file);
 
-/// Checks that the tensors are exactly the network's and fitted values (F64) of these transforms.
+/// Checks that there is each tensor of the network (F32), and otherwise only fitted values (F64) of
+/// this number of transforms.
 /// \throws IoError, without the file's name, if they are not.
 void check_tensors(const TensorHeader& header, const Network& network, std::size_t transforms);
 

@@ -42,7 +42,8 @@ class TrainedModel {
   /// The stages, in the order in which they are applied.
   const std::vector<Stage>& stages() const noexcept { return stages_; }
 
-  /// \throws ConfigError if examples of this shape do not fit: wrong features, or more classes.
+  /// \throws ConfigError for other features, for more classes, and for reals instead of classes or
+  ///   the reverse.
   void check_examples(const ExampleShape& shape) const;
 
   /// \param raw  examples in the form of the model's data source.

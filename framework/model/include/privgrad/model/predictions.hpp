@@ -44,8 +44,9 @@ struct Predictions {
   /// function of the single output. NaN if an output is not finite.
   /// \pre has_probabilities()
   std::vector<double> probabilities(std::size_t row) const;
-  /// Returns the class with the largest output, the lowest such class if there are several; nothing
-  /// if targets are reals, or an output is not finite.
+  /// Returns the class with the largest output, the lowest such class if there are several
+  /// (logistic: 1 if the only output is above 0); nothing if targets are reals, or an output is not
+  /// finite.
   std::optional<std::size_t> predicted(std::size_t row) const;
   /// Returns the loss of one row (network.hpp), in double; not finite if an output is not finite.
   /// \pre the loss uses targets.
@@ -63,7 +64,8 @@ Predictions predict(const Outputs& program, const Network& network, const Datase
 void outputs_of(const Outputs& program, std::span<const float> features, std::size_t rows,
                 std::span<float> out, Executor& executor);
 
-/// Returns the quality of predictions, by the definitions of scikit-learn:
+/// Returns the quality of predictions, which is as private as the rows, by scikit-learn's
+/// definitions:
 ///
 /// - "rows", and "loss", the mean over the rows;
 /// - with classes: "accuracy"; "confusion" [truth][prediction], if there are at most 100 classes;
@@ -80,7 +82,7 @@ void outputs_of(const Outputs& program, std::span<const float> features, std::si
 ///
 /// \param predictions  the predictions, under a loss that uses targets.
 /// \param targets  one per row.
-/// \param names  the names of the classes. Privacy: the result is as private as the rows.
+/// \param names  the names of the classes.
 nlohmann::json evaluation_json(const Predictions& predictions, std::span<const float> targets,
                                const std::vector<std::string>& names);
 

@@ -18,6 +18,7 @@ namespace privgrad::core {
 /// data. The parameters are float32 under the names of their blocks. The transforms' learnt values,
 /// float64, come before them as "preprocessing.N.NAME", so that all numbers are aligned.
 /// \param metadata  becomes the header's "__metadata__".
+/// \throws IoError if two tensors have the same name.
 std::string to_safetensors(const Network& network, std::span<const float> parameters,
                            std::span<const FittedTransform> preprocessing,
                            const std::map<std::string, std::string>& metadata);
@@ -49,7 +50,7 @@ inline constexpr std::size_t kMostTensorHeader = std::size_t{64} << 20;
 /// Reads an untrusted header.
 /// \param beginning  the first kMostTensorHeader bytes of the file, or all of it if it is shorter.
 /// \param file_bytes  the size of the file.
-/// \throws IoError, whose message does not name the file.
+/// \throws IoError for an invalid header; the message does not name the file.
 TensorHeader parse_tensor_header(std::string_view beginning, std::size_t file_bytes);
 
 /// A tensor of a file, with its values.

@@ -16,7 +16,7 @@ struct TrainableLayer {
   std::size_t index = 0;
   std::vector<std::string> tensors;
   bool is_trained = false;  ///< Whether all of its tensors are trained.
-  /// Whether its weight has an adapter (model.lora) and nothing else is trained.
+  /// Whether its weight has an adapter (model.lora), and nothing else of the layer is trained.
   bool is_adapted = false;
 };
 
