@@ -268,7 +268,7 @@ FittedTransform apply_transform(const ComponentUse& use, const PlannedTransform&
     const Before train(use, "training", data.train);
     FittedTransform fitted = learn(use, planned, *transform, data.train, teacher);
     train.check_unchanged(data.train);
-    // Test rows may be public, so they are transformed before the transform sees a training row.
+    // Test rows may be public, so they are transformed before any training row.
     if (data.test.rows() > 0) {
       const Before test(use, "test", data.test);
       apply_to_split(*transform, planned.is_by_row, test, by_row, data.test);

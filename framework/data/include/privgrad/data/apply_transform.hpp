@@ -10,7 +10,8 @@
 namespace privgrad::core {
 
 /// \returns whether a FeatureCache may store the transform's outputs: if they are costly to
-///   compute, and depend only on the examples and on the transform's parameters and code.
+///   compute, and an example's output depends only on this example and the transform's parameters
+///   and code.
 bool is_worth_keeping(const Transform& transform);
 
 /// The properties of a transform from which the plan derived the transform's charge and its entry
@@ -28,15 +29,16 @@ struct PlannedTransform {
 /// eight would let this example change a sum by eight clip norms. So the number of examples, their
 /// targets (bit by bit) and their order are checked after every transform. To check the order, some
 /// examples, including the first and the last, are transformed alone and compared with the rows in
-/// their places: bit by bit if rows are transformed one by one, and otherwise nearly.
+/// their places, unless these came from the cache: bit by bit if rows are transformed one by one,
+/// and otherwise nearly.
 /// \param executor  its threads transform rows one by one; their number does not change a bit.
 /// \param cache  provides and stores the outputs of a costly transform; null: no cache. Cached
 ///   outputs have the same bits: everything that determines them is compared by its hash.
 /// \param teacher  teaches a transform that learns from a released statistic instead of being
 ///   fitted; null: such a transform is refused.
 /// \returns the values that the transform has learnt.
-/// \throws PluginError if the number, the targets or the order of the examples changed, or if their
-///   shape or the Statistic differs from the plan; ManifestError if a required teacher is null.
+/// \throws PluginError as learn(), or if the shape, the number, the targets or the order of the
+///   examples is not as declared; ManifestError if a required teacher is null.
 FittedTransform apply_transform(const ComponentUse& use, const PlannedTransform& planned,
                                 RunData& data, Executor& executor, const FeatureCache* cache,
                                 Teacher* teacher);

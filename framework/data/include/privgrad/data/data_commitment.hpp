@@ -33,8 +33,7 @@ inline constexpr std::string_view kCommittedByClients =
 ///
 ///     "privgrad data commitment 1\n", the opening, and as little-endian 64-bit numbers: the number
 ///     of rows, the number of the features' extents, each extent, the number of classes; then row
-///     by row
-///     the features and the target, each the 32 bits of a little-endian IEEE single.
+///     by row the features and the target, each the 32 bits of a little-endian IEEE single.
 ///
 /// Binding: a different data set with the same commitment would be a collision of SHA-256. Hiding:
 /// the opening comes first and has 256 unknown bits, so without the opening the hash is the value

@@ -57,7 +57,7 @@ class FeatureCache {
 
   /// Stores features. A failure, for example on a full disk, is noted, and leaves no file
   /// behind.
-  /// \param features  [rows, row_size].
+  /// \param features  the features, [rows, row_size].
   void keep(const FeatureKey& key, std::span<const float> features) const;
 
   void note(const std::string& text) const;

@@ -28,8 +28,8 @@ nlohmann::json key_of_code(const std::string& role, const Component& component,
 FeatureKey key_of_features(nlohmann::json about, std::string what, std::size_t row_size,
                            const Dataset& data);
 
-/// Replaces the features. Examples that became NaN stay in place, because stopping would reveal
-/// something about one row.
+/// Replaces the features. An example whose outputs are not all finite becomes NaN and stays in its
+/// place, because stopping would reveal something about one row.
 /// \param shape  the shape of one example's output.
 /// \param outputs  [rows, shape].
 void replace_features(const Shape& shape, std::vector<float> outputs, Dataset& data);

@@ -14,7 +14,7 @@ namespace privgrad::core {
 /// \returns with streaming, a source whose rows are in a memory-mapped file, found or made when
 ///   rows, or facts about rows, are first requested; otherwise the source itself, with rows in
 ///   memory.
-/// \throws ConfigError if the source cannot stream; otherwise as the source.
+/// \throws ConfigError if the source cannot stream; errors of the source.
 ComponentPtr<DataSource> open_source(const ComponentUse& use,
                                      const std::optional<Streaming>& streaming);
 

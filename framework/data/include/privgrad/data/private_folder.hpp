@@ -43,7 +43,7 @@ class PrivateFolder {
   ///   another user's folder with mode 0700).
   explicit PrivateFolder(const std::filesystem::path& folder);
 
-  /// Opens an existing folder. \returns its descriptor; `get()` is invalid if there is no folder.
+  /// Opens an existing folder. \returns its descriptor, or an invalid one if there is no folder.
   /// \throws as the constructor.
   static Descriptor open(const std::filesystem::path& folder);
 

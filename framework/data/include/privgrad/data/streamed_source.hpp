@@ -1,4 +1,4 @@
-// A data source whose rows are in a memory-mapped file that is kept between runs.
+// A data source whose rows are in a memory-mapped file, which may be kept between runs.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,8 @@ PrivateFolder folder_of_rows(const Streaming& streaming);
 /// change that affects none of these goes unnoticed, but forging an inode's change time (ctime)
 /// requires the right to set the clock.
 ///
-/// Privacy: the file is as private as the rows, and is kept because the manifest requests it.
+/// Privacy: the file is as private as the rows, and is kept only if the user requests it
+/// (Streaming::keeps).
 class StreamedSource final : public DataSource {
  public:
   /// \throws ConfigError if the source cannot stream.

@@ -24,9 +24,10 @@ void check_streamable(const ComponentUse& use, const Transform& transform);
 /// Successive transforms write one file together if possible. A transform that learns from a
 /// released statistic needs the output of the preceding transforms, which is therefore written
 /// first. The rows after the first such transform differ in every run, so their file has no name
-/// and disappears with the process. All other files are kept, and identified by the hash of the
-/// rows and by the transforms' code and parameters.
-/// \param data  `kept_as` names the rows; if it is "", no file is kept.
+/// and disappears with the process. The other files are kept if the rows have a name (`kept_as`)
+/// and each plugin has a hash; they are identified by the hash of the rows and by the transforms'
+/// code and parameters.
+/// \param data  the rows, and their name `kept_as`; both are replaced.
 /// \param planned  one per transform.
 /// \throws as apply_transform()
 void apply_streamed_transforms(const std::vector<ComponentUse>& transforms,
