@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Adds the plugins of this library's package, which may be elsewhere than the linking program.
+/// Adds the plugins of this library's package, which may be far from the program that links it.
 void add_own_plugins(std::vector<host::SearchDirectory>& directories) {
   static const char here = 0;
   Dl_info found{};

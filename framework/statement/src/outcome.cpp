@@ -5,9 +5,9 @@
 namespace privgrad::core {
 namespace {
 
-/// Returns `numbers` with the charges and schedules of the client that was charged most, even if
-/// another client was planned to cost more but took part less. The other accountants' answers stay,
-/// because each already is for the client that costs most by that accountant.
+/// Returns `numbers` with the charges and schedules of `client`, which was charged most. (Another
+/// client may have been planned to cost more, but took part less.) The other accountants' answers
+/// stay: each already is about the client that costs most by that accountant.
 PlanNumbers with_charges_of(const PlanNumbers& client, PlanNumbers numbers) {
   numbers.charges = client.charges;
   numbers.beside = client.beside;

@@ -18,10 +18,10 @@ inline constexpr double kWronglyAccused = 0.05;
 /// example outside the data with probability at most `wrongly`.
 ///
 /// Proof. Let P be the distribution of the releases with the example, Q without it, and S the set
-/// of outcomes on which the test accuses. By (epsilon, delta)-privacy P[S] <= e^epsilon Q[S] +
-/// delta, and for the complement 1 - Q[S] <= e^epsilon (1 - P[S]) + delta, so P[S] <= 1 -
-/// e^-epsilon (1 - delta - Q[S]); both grow with Q[S]. (Kairouz, Oh and Viswanath 2015, Theorem
-/// 2.1, which also proves the converse.)
+/// of outcomes on which the test accuses. By (epsilon, delta)-privacy
+/// P[S] <= e^epsilon Q[S] + delta, and for the complement 1 - Q[S] <= e^epsilon (1 - P[S]) + delta,
+/// so P[S] <= 1 - e^-epsilon (1 - delta - Q[S]). Both bounds grow with Q[S]. (Kairouz, Oh and
+/// Viswanath 2015, Theorem 2.1, which also proves the converse.)
 ///
 /// \param epsilon  >= 0; if infinite, returns 1.
 /// \returns a probability, rounded up.

@@ -63,7 +63,8 @@ std::uint64_t count_of_rows(float noised);
 std::optional<ReportedFacts> reported_facts(const Plan& plan, const ReleasedCounts& counts);
 /// Reads counts and statistics back from the JSON of reported_facts().
 /// \param reported  from a summary of unknown origin.
-/// \throws IoError if `reported` lacks a release of the plan, or has it in a wrong form.
+/// \throws IoError if `reported` lacks a release of the plan that is recorded, or has it in a wrong
+///   form.
 ReleasedCounts counts_from_json(const PlanNumbers& plan, const nlohmann::json& reported);
 
 }  // namespace privgrad::core

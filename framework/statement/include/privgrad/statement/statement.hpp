@@ -17,7 +17,6 @@ namespace privgrad::core {
 /// unit, the guarantee, and the meaning of the numbers. "short" is one line for the model file.
 ///
 /// Privacy: depends only on the plan and the releases.
-/// \throws only errors of the functions that it calls.
 Statement privacy_statement(const Plan& plan, const Outcome& outcome);
 
 /// Fills stain, lead, short and prose, which follow from the other members.
