@@ -122,9 +122,9 @@ double sampling_term(double parameters, double gradient_noise, double pl_constan
 }
 
 BestSteps best_steps(const Descent& descent, BudgetSplit split, std::uint64_t most) {
-  // Both splits have a single minimum. uniform: the derivative by T has the sign of alpha kappa
-  // (gamma^-T - 1) + ln(gamma) (1 - alpha kappa T), which increases with T. dynamic: the bound is a
-  // parabola in gamma^(T/2).
+  // Both splits have a single minimum. For uniform noise, the derivative by T has the sign of
+  // alpha kappa (gamma^-T - 1) + ln(gamma) (1 - alpha kappa T), which increases with T. For dynamic
+  // noise, the bound is a parabola in gamma^(T/2).
   return least([&](std::uint64_t steps) { return descent.bound(steps, split); }, 1, most);
 }
 

@@ -42,13 +42,13 @@ struct MomentumFacts {
 /// Evaluates Lemma 11, corrected: bounds the distance of m_t from grad F(w_t) without noise, in the
 /// mean over orders, for batches of one example in an order that is redrawn in every epoch.
 /// The printed lemma is false: m_0 = 0 has the weight (1 - alpha)^t in m_t, so if all examples have
-/// the same gradient of length G, the error is (1 - alpha)^t G, but the paper's bound is 2 G
-/// sqrt(alpha). The terms, with i the step of a gradient, k = t - i, and a(i) the first step of i's
-/// epoch:
+/// the same gradient of length G, the error is (1 - alpha)^t G, but the paper's bound is
+/// 2 G sqrt(alpha). The terms, with i the step of a gradient, k = t - i, and a(i) the first step of
+/// i's epoch:
 /// - the start: (1 - alpha)^t |grad F(w_t)|;
 /// - the order: gradients at w_a(i) are drawn without replacement, so their cross terms are at most
 ///   0, and each variance is at most G^2, which gives G sqrt(sum alpha^2 (1 - alpha)^2k);
-/// - the epoch: w_i is at most (N - 1) steps from w_a(i), once for f and once for F;
+/// - the epoch: w_i is at most (N - 1) steps from w_a(i), which counts once for f and once for F;
 /// - the memory: w_i is k steps from w_t, which gives eta L sum alpha (1 - alpha)^k k.
 /// \param share_of_start  (1 - alpha)^t, or its mean over steps.
 double momentum_error(const MomentumFacts& facts, double share_of_start);
@@ -61,17 +61,19 @@ struct NormBound {
   double proved = 0.0;   ///< The bound from the theorem's lemmas as corrected here.
 };
 
-/// Evaluates Theorem 6, for momentum by tree aggregation (Algorithm 1), with T log2(T) = epsilon
-/// N^2 / sqrt(d ln(1/delta)), lemmas 5, 11 and 12, and the noise of the printed algorithm. A
-/// release has up to log2(T) + 1 nodes, not log2(T), and the paper's V is at most (log2(N) + 3) T /
-/// N. The printed line lacks a factor of sqrt(log2 T) ln^(1/4)(1/delta) on R, and a factor of 4 on
-/// the noise: its proof substitutes 4 log2(T) T / N for V and 2 sqrt(ln(1/delta)) / epsilon for the
-/// noise's sigma, and then drops both the 2 from the root of V and the 2 from sigma.
+/// Evaluates Theorem 6, for momentum by tree aggregation (Algorithm 1), with
+/// T log2(T) = epsilon N^2 / sqrt(d ln(1/delta)), lemmas 5, 11 and 12, and the noise of the printed
+/// algorithm. A release has up to log2(T) + 1 nodes, not log2(T), and the paper's V is at most
+/// (log2(N) + 3) T / N. The printed line lacks a factor of sqrt(log2 T) ln^(1/4)(1/delta) on R, and
+/// a factor of 4 on the noise: its proof substitutes 4 log2(T) T / N for V and
+/// 2 sqrt(ln(1/delta)) / epsilon for the noise's sigma, and then drops both the 2 from the root of
+/// V and the 2 from sigma.
 NormBound norm_bound_of_tree(const NormFacts& facts);
 
-/// Evaluates Theorem 9, with the variance reduced (Algorithm 2): T = N^(7/3) epsilon^(4/3)
-/// d^(-2/3), with lemmas 5 and 11 corrected and lemma 7 as printed. The theorem's proof also needs
-/// the same order in every epoch, which Lemma 11 excludes (docs/experiments/tran2022.md).
+/// Evaluates Theorem 9, with the variance reduced (Algorithm 2), for the number of steps
+/// T = N^(7/3) epsilon^(4/3) d^(-2/3), with lemmas 5 and 11 corrected and lemma 7 as printed. The
+/// theorem's proof also needs the same order in every epoch, which Lemma 11 excludes
+/// (docs/experiments/tran2022.md).
 NormBound norm_bound_of_reduced_tree(const NormFacts& facts);
 
 }  // namespace privgrad::core

@@ -12,10 +12,11 @@ namespace privgrad::core {
 // the printed bounds.
 //
 // f is M-smooth with the minimum f*, the examples' losses are G-Lipschitz (clipping to G ensures
-// this, but changes f), and f satisfies the Polyak-Lojasiewicz condition with mu: |grad f|^2 >= 2
-// mu (f - f*). Then kappa = M/mu is at least 1, and gamma = 1 - 1/kappa. The noise multipliers
-// sigma_t of T steps cost R = sum_t 1/sigma_t^2, which is twice the rho of zCDP for full batches
-// under add_or_remove_one and zero_out. A bound limits the expected excess risk after the last
+// this, but changes f), and f satisfies the Polyak-Lojasiewicz condition with mu:
+// |grad f|^2 >= 2 mu (f - f*). Then kappa = M/mu is at least 1, and gamma = 1 - 1/kappa. The noise
+// multipliers sigma_t of T steps cost R = sum_t 1/sigma_t^2, which is twice the rho of zCDP for
+// full batches under add_or_remove_one and zero_out. A bound limits the expected excess risk after
+// the last
 // step, divided by the excess risk before the first step; 1 means no progress.
 
 /// How a budget is divided over the steps.
@@ -36,8 +37,8 @@ struct AlphaFacts {
 };
 double alpha_of(const AlphaFacts& facts);
 
-/// Returns the rho for which rho + 2 sqrt(rho L) = epsilon, with L = ln(1/delta): epsilon + 2 L - 2
-/// sqrt(L (L + epsilon)); the paper has a plus instead of the last minus, by mistake.
+/// Returns the rho for which rho + 2 sqrt(rho L) = epsilon, with L = ln(1/delta):
+/// epsilon + 2 L - 2 sqrt(L (L + epsilon)). The paper has a plus for the last minus, by mistake.
 /// \param epsilon  > 0.
 /// \param delta  in (0, 1).
 double rho_for(double epsilon, double delta);
@@ -54,16 +55,16 @@ struct Descent {
   /// Returns the bound after each step, with the budget of all steps: [0] is 1, before the first
   /// step; the last element is bound(noise_multiplier).
   std::vector<double> bounds(std::span<const double> noise_multiplier) const;
-  /// Returns gamma^T + alpha kappa (1 - gamma^T) T for uniform noise, and gamma^T + alpha
-  /// ((1 - gamma^(T/2))/(1 - sqrt(gamma)))^2 for dynamic noise; 1 if there are no steps.
+  /// Returns gamma^T + alpha kappa (1 - gamma^T) T for uniform noise, and
+  /// gamma^T + alpha ((1 - gamma^(T/2))/(1 - sqrt(gamma)))^2 for dynamic noise; 1 for no steps.
   double bound(std::uint64_t steps, BudgetSplit split) const;
 };
 
-/// Gradient descent with bias-corrected momentum v_t = sum_i c_ti g_i, c_ti = (1-beta) beta^(t-i) /
-/// (1-beta^t), and learning rate eta = eta0/(2M): Theorem 4.5, corrected. The paper's proof (Eq.
-/// 28) drops the factor 1/2 in -<grad, v> = (|grad - v|^2 - |grad|^2 - |v|^2) / 2, and its bound is
-/// exceeded even without noise. With this factor, by smoothness and the Polyak-Lojasiewicz
-/// condition,
+/// Gradient descent with learning rate eta = eta0/(2M) and bias-corrected momentum
+/// v_t = sum_i c_ti g_i, c_ti = (1-beta) beta^(t-i) / (1-beta^t): Theorem 4.5, corrected. The
+/// paper's proof (Eq. 28) drops the factor 1/2 in -<grad, v> = (|grad - v|^2 - |grad|^2 - |v|^2)/2,
+/// and its bound is exceeded even without noise. With this factor, by smoothness and the
+/// Polyak-Lojasiewicz condition,
 ///
 ///     f_{t+1} - f* <= (1 - eta mu) (f_t - f*)
 ///                     + (eta/2) |grad_t - v_t|^2 - (eta/2) (1 - M eta) |v_t|^2,
@@ -71,11 +72,11 @@ struct Descent {
 /// and eta mu = eta0/(2 kappa). grad_t - v_t is the lag of the gradients of earlier steps minus the
 /// noise. Lag and noise are not independent, so |a + b|^2 <= 2|a|^2 + 2|b|^2 separates them. Noise
 /// has, in each of D coordinates, the variance (G/N)^2 sum_i c_ti^2 sigma_i^2; summed over the
-/// steps this gives eta D (G/N)^2 sum_i w_i sigma_i^2, with w from momentum_influence(), and eta0
-/// alpha R sum_i w_i sigma_i^2 after division by the first gap. The lag is at most M eta sum_i c_ti
-/// sum_{i<=j<t} |v_j|. By Jensen's inequality, the sum of its squares over the steps is at most a
-/// sum of M^2 eta^2 C |v_j|^2, with C from zeta(). If zeta >= 0, the negative last term above is at
-/// least as large.
+/// steps this gives eta D (G/N)^2 sum_i w_i sigma_i^2, with w from momentum_influence(), and
+/// eta0 alpha R sum_i w_i sigma_i^2 after division by the first gap. The lag is at most
+/// M eta sum_i c_ti sum_{i<=j<t} |v_j|. By Jensen's inequality, the sum of its squares over the
+/// steps is at most a sum of M^2 eta^2 C |v_j|^2, with C from zeta(). If zeta >= 0, the negative
+/// last term above is at least as large.
 struct MomentumDescent {
   double kappa = 1.0;  ///< >= 1.
   double alpha = 0.0;  ///< > 0.
@@ -84,14 +85,16 @@ struct MomentumDescent {
   /// For stochastic gradients: D sigma_g^2 / (2 M n^2 (f_1 - f*)), >= 0, with sigma_g and n as in
   /// sampling_term(). Sampling noise adds eta0 * sampling * sum_i w_i to a bound: it acts like the
   /// privacy noise, with the same variance in each step (Theorem 4.9, here with the exact sum). The
-  /// added term is at most 2 kappa * sampling, since sum_i w_i = sum_t gamma^(T-t) (1-beta)
-  /// (1+beta^t) / ((1+beta)(1-beta^t)), whose terms are at most gamma^(T-t).
+  /// added term is at most 2 kappa * sampling, since sum_i w_i =
+  /// sum_t gamma^(T-t) (1-beta) (1+beta^t) / ((1+beta)(1-beta^t)), whose terms are at most
+  /// gamma^(T-t).
   double sampling = 0.0;
 
   double gamma() const { return 1.0 - eta0 / (2.0 * kappa); }
-  /// Returns zeta = 1 - eta0/2 - (eta0^2/2) C, C = beta gamma (1 - beta^2/gamma) / ((gamma-beta)^2
-  /// (1-beta)^2): the proof needs zeta >= 0 and gamma > beta. C is sum_{s>=1} gamma^-s sum_{k>=s} k
-  /// beta^k, an upper bound on the weight of |v_j|^2 in the steps after j.
+  /// Returns zeta = 1 - eta0/2 - (eta0^2/2) C; the proof needs zeta >= 0 and gamma > beta. Here C =
+  /// beta gamma (1 - beta^2/gamma) / ((gamma-beta)^2 (1-beta)^2), which equals
+  /// sum_{s>=1} gamma^-s sum_{k>=s} k beta^k, an upper bound on the weight of |v_j|^2 in the steps
+  /// after j.
   double zeta() const;
   /// Returns the largest eta0 that the proof allows, by a root search, because gamma depends on it.
   static double most_eta0(double kappa, double beta);
@@ -101,11 +104,11 @@ struct MomentumDescent {
   double bound(std::uint64_t steps, BudgetSplit split) const;
 };
 
-/// Returns the term that sampling noise adds for batches of n examples: kappa alpha R' sigma_g^2 /
-/// G^2 (1 - gamma^T) <= D sigma_g^2 / (2 mu n^2 (f_1 - f*)), with alpha and R' = R N^2/n^2 for
-/// batches (proof of Theorem 4.8; the theorem prints N^2 R in place of n^2, which is the same for
-/// its choice of n). The formula says nothing about the privacy of the sampled steps; zCDP has no
-/// amplification by sampling.
+/// Returns the term that sampling noise adds for batches of n examples:
+/// kappa alpha R' sigma_g^2 / G^2 (1 - gamma^T) <= D sigma_g^2 / (2 mu n^2 (f_1 - f*)), with alpha
+/// and R' = R N^2/n^2 for batches (proof of Theorem 4.8; the theorem prints N^2 R in place of n^2,
+/// which is the same for its choice of n). The formula says nothing about the privacy of the
+/// sampled steps; zCDP has no amplification by sampling.
 /// \param gradient_noise  sigma_g, >= 0.
 double sampling_term(double parameters, double gradient_noise, double pl_constant,
                      double batch_size, double initial_gap);
@@ -118,9 +121,10 @@ struct BestSteps {
 BestSteps best_steps(const Descent& descent, BudgetSplit split, std::uint64_t most);
 BestSteps best_steps(const MomentumDescent& descent, BudgetSplit split, std::uint64_t most);
 
-/// Returns the best T of gradient descent by the paper's printed formulas, for comparison: ln(1 +
-/// ln(1/gamma) / alpha) / ln(1/gamma) for uniform noise (Eq. 24), 2 kappa ln(1 + 1/(kappa alpha))
-/// for dynamic noise (Theorem 4.4); rounded, at least 1. Both are far from the true best T.
+/// Returns the best T of gradient descent by the paper's printed formulas, for comparison:
+/// ln(1 + ln(1/gamma) / alpha) / ln(1/gamma) for uniform noise (Eq. 24),
+/// 2 kappa ln(1 + 1/(kappa alpha)) for dynamic noise (Theorem 4.4); rounded, at least 1. Both are
+/// far from the true best T.
 std::uint64_t printed_steps(const Descent& descent, BudgetSplit split);
 
 /// The constants that the true_risk functions need in addition to a bound.
@@ -137,10 +141,10 @@ struct RiskFacts {
 /// on true risks assume such losses.
 bool is_possible(const RiskFacts& facts);
 
-/// Returns the expected true risk, by uniform stability: bound * gap + 2 G^2 eta T / N with eta =
-/// 1/M (Theorems 4.11 and 4.12; Hardt, Recht and Singer 2016, Theorem 3.8). Stability concerns
-/// exchanging one example for another, which changes a step by up to 2 G eta / N; the printed bound
-/// lacks the 2.
+/// Returns the expected true risk, by uniform stability: bound * gap + 2 G^2 eta T / N, where the
+/// gap is initial_gap and eta = 1/M (Theorems 4.11 and 4.12; Hardt, Recht and Singer 2016, Theorem
+/// 3.8). Stability concerns exchanging one example for another, which changes a step by up to
+/// 2 G eta / N; the printed bound lacks the 2.
 double true_risk_by_stability(const RiskFacts& facts, double bound, std::uint64_t steps);
 
 /// The true risk with high probability: sqrt(2 G^2 / mu) sqrt(x) + 4 G^2 / (p mu N), with x the
@@ -168,8 +172,8 @@ struct TableRow {
   double steps = 0.0;
 };
 /// \param budget  R.
-/// \param epsilon, delta  used for the rows whose budget is R_{epsilon,delta} = epsilon^2 /
-///   ln(1/delta).
+/// \param epsilon, delta  used for the rows whose budget is
+///   R_{epsilon,delta} = epsilon^2 / ln(1/delta).
 /// \param pl_constant  mu.
 /// \param clip_norm  G.
 /// \param p  failure probability.
