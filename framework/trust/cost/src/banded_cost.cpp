@@ -54,7 +54,7 @@ class Remainder {
   }
 
  private:
-  using Row = std::array<double, kMostNoiseWindow + 1>;  // N over its diagonal entry, by age
+  using Row = std::array<double, kMostNoiseWindow + 1>;  // by age: N's row over its diagonal entry
 
   /// The absolute value of the entry at (step, step - age), age > 0, with its rounding error: one
   /// rounding for the quotient in each product, one for the product, and one for each addition.

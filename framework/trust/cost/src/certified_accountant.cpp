@@ -92,7 +92,7 @@ class CertifiedAccountant final : public Accountant {
     claim.note = joined(
         claim.note, "inside " + interval_text(proof) + ", which " + certifier_name_ + " proves");
     claim.value = is_exact ? high : proof.value;
-    claim.lower = proof.lower;  // the certifier's own answer is an estimate, too
+    claim.lower = proof.lower;  // the accountant's own lower bound is an estimate
     return claim;
   }
 

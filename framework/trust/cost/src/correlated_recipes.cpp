@@ -156,7 +156,7 @@ double CorrelatedRecipes::remembered_steps() const {
 }
 
 std::uint64_t CorrelatedRecipes::most_kept() const {
-  std::vector<std::uint64_t> forgotten(steps(), 0);  // the steps' noise to forget after each step
+  std::vector<std::uint64_t> forgotten(steps(), 0);  // how many each step uses last
   std::uint64_t kept = 0;
   std::uint64_t most = 0;
   for (std::uint64_t step = 0; step < steps(); ++step) {
@@ -229,7 +229,7 @@ class RowWriter {
     most_held_ = std::fabs(recipes_.keep(step)) * most_held_ + bound(step);
     const auto earlier = recipes_.earlier(step);
     std::size_t continued = 0;
-    double left = 1.0;      // 1 - sum of the shares of noise from at least this many steps ago
+    double left = 1.0;      // 1 - sum of the shares of the noise of step u and later
     double held = 1.0;      // K(u, step)
     double rounding = 0.0;  // bound on the error of `left`
     for (std::uint64_t u = step;; --u) {

@@ -43,8 +43,8 @@ std::vector<Range> ranges_of(const CorrelatedRecipes& recipes, Side side) {
   return ranges;
 }
 
-/// Bounds on the absolute values of C's entries by their distance to the diagonal, times the least
-/// entry of D: c_d + e_d.
+/// Returns, by distance d to the diagonal, the bounds |c_d| + e_d on the absolute values of C's
+/// entries times the least entry of D.
 std::vector<double> sizes_of_inverse(std::span<const Range> ranges, std::uint64_t steps) {
   // Covers the rounding of an entry's quotient, kSameFactor in its numerator and denominator, and
   // the rounding of l_j and of w_j.
@@ -77,7 +77,7 @@ std::vector<double> sizes_of_inverse(std::span<const Range> ranges, std::uint64_
   return sizes;
 }
 
-/// Makes the column the smallest non-increasing one that is nowhere below it.
+/// Replaces the column by the smallest non-increasing column that is nowhere below it.
 void make_decreasing(std::span<double> column) {
   for (std::size_t d = column.size() - 1; d-- > 0;) column[d] = std::max(column[d], column[d + 1]);
 }
@@ -137,7 +137,7 @@ CorrelatedCost separated_cost(const CorrelatedRecipes& recipes, const Separation
     if (cost.worst_after.empty() || after.back() < cost.worst_after.back())
       cost.worst_after = std::move(after);
   }
-  // Covers the rounding of the sums and in this function, and the square of kSameFactor in `least`.
+  // Covers rounding in the sums and in this function, and kSameFactor in the square of `least`.
   const double room = 1.0 + static_cast<double>(steps + 16) * 0x1p-50 + 4.0 * kSameFactor;
   for (double& worst : cost.worst_after) worst = worst / least / least * room;
   if (cost.worst_after.empty() || !std::isfinite(cost.worst_after.back())) {

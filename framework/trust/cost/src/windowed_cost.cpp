@@ -169,7 +169,7 @@ void refuse_long_work(const CorrelatedRecipes& recipes, std::size_t orders) {
                     "(sampler {kind: shuffle, fresh: false} or sequential)");
 }
 
-/// The rows of C, if N has entries of both signs.
+/// The rows of C = N^-1, for an N with positive entries below its diagonal (windowed_cost.hpp).
 class RowsOfInverse {
  public:
   explicit RowsOfInverse(const CorrelatedRecipes& recipes) : recipes_(recipes) {
@@ -227,7 +227,7 @@ class RowsOfInverse {
   std::vector<Older> older_;
   std::vector<std::size_t> begins_{0};
   std::vector<double> sums_, sizes_, errors_;  // of the current row
-  bool is_attained_ = true;                    // whether no entry below 0 was found
+  bool is_attained_ = true;                    // whether all entries so far are certainly >= 0
 };
 
 CorrelatedCost cost_by_rows(const CorrelatedRecipes& recipes, const Participation& participation) {

@@ -6,7 +6,7 @@
 
 namespace privgrad::core {
 
-/// The largest relative difference of factors between two noise matrices that count as
+/// The largest relative difference of the entries' factors between two noise matrices that count as
 /// proportional: a few rounding errors.
 inline constexpr double kSameFactor = 0x1p-50;
 
@@ -23,9 +23,9 @@ inline constexpr double kSameFactor = 0x1p-50;
 /// error is below (t + 1) (window + 1) 2^-52 (1 + 2^-20). worst_after has room for that, and for
 /// recipes that are proportional to `recipes` up to kSameFactor.
 ///
-/// If E has entries of both signs, each row of C is computed from the last entry backwards (C N =
-/// I), and a bound on its rounding error is added to its absolute value: steps^2 entries. If that
-/// is too many, the upper bound |C| <= sum_k (D^-1 |E|)^k D^-1 = (D - |E|)^-1, entry by entry, is
+/// If E has a negative entry, each row of C is computed from its last entry backwards (C N = I),
+/// and a bound on its rounding error is added to its absolute value: steps^2 entries. If that is
+/// too many, the upper bound |C| <= sum_k (D^-1 |E|)^k D^-1 = (D - |E|)^-1, entry by entry, is
 /// used, with the recurrence above.
 ///
 /// Time of the recurrence: steps x (groups that differ in their steps) x (window + 2), half a

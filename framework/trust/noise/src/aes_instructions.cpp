@@ -32,8 +32,8 @@ template <int RoundConstant>
 PRIVGRAD_AES __m128i next_round_key(__m128i key) {
   const __m128i word =
       _mm_shuffle_epi32(_mm_aeskeygenassist_si128(key, RoundConstant), _MM_SHUFFLE(3, 3, 3, 3));
-  // Each word is the sum (xor) of the words before it in the last key, made by three shifts and
-  // additions.
+  // Before `word` is added, each word is the sum (xor) of the last key's words up to it, made by
+  // three shifts and additions.
   for (int i = 0; i < 3; ++i) key = _mm_xor_si128(key, _mm_slli_si128(key, 4));
   return _mm_xor_si128(key, word);
 }

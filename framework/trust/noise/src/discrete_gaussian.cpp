@@ -94,7 +94,7 @@ std::int64_t DiscreteGaussianStream::draw() {
 }
 
 Event grid_release_event(std::uint64_t levels, std::uint64_t sigma, Adjacency adjacency) {
-  // Both are integers below 2^53 and thus exact; the quotient and its square are each rounded once.
+  // Both sides of the quotient are integers below 2^53, thus exact; it and its square are rounded.
   const double ratio = sensitivity_of_unit_bound(adjacency) * static_cast<double>(levels) /
                        static_cast<double>(sigma);
   const double rho = 0.5 * ratio * ratio * (1.0 + 4.0 * std::numeric_limits<double>::epsilon());

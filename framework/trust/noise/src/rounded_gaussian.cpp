@@ -145,7 +145,7 @@ class RoundedGaussianStream::State {
 
   std::size_t streams() const { return streams_.size(); }
 
-  /// Sets the scale for these sigmas, one for each stream.
+  /// Returns the scale of these sigmas, one for each stream, and sets terms_.
   RoundingScale scale_of(std::span<const double> sigmas, unsigned shift) {
     std::array<double, kMostNoiseTerms> in_use{};
     terms_.clear();

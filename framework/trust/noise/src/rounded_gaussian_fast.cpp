@@ -105,8 +105,8 @@ constexpr double kFloatSlack = 1.0 + 0x1p-10;
 /// to an integer.
 PRIVGRAD_INLINE void floats(const NormalWords& words, const RoundingScale& scale, Sums sums,
                             RoundedChunk& out) {
-  // The bound is at most 2^(27 - 24) (6.8 * 6.74 + 0.72) + 3 < 400, less than half a cell if F >=
-  // 10, which kLargestSizeOfFloats ensures.
+  // The bound is at most 2^(27 - 24) (6.8 * 6.74 + 0.72) + 3 < 400, less than half a cell if
+  // F >= 10, which kLargestSizeOfFloats ensures.
   const int bits = bits_of_floats(scale);
   const auto fixed = fixed_point<std::int32_t>(bits);
   const double unit_sigma = std::ldexp(scale.coarse_sigmas[0], bits);
@@ -131,7 +131,7 @@ PRIVGRAD_INLINE void floats(const NormalWords& words, const RoundingScale& scale
 ///
 /// All bounds are sums of floats with at most 20 roundings (slope and offset, the product, the sums
 /// of 16 terms, round_terms()), which lower them by less than 2^-19 of their value. The 2 units of
-/// round_terms() are at most 2 of 3 parts of a bound; the slack covers everything else, including
+/// round_terms() are at most two thirds of a bound; the slack covers everything else, including
 /// the unit added here. That unit also has room, 2^-10, for the loss of floats below 2^-126.
 PRIVGRAD_INLINE void add_term(const NormalWords& words, const RoundingScale& scale,
                               std::size_t term, FloatSums& to) {
@@ -189,11 +189,11 @@ PRIVGRAD_INLINE double slope_at_most(double a, std::uint64_t upper, double r) {
                    (std::bit_cast<std::uint64_t>(r) & kExponent));
 }
 
-/// The bound, divided by sigma, comes almost entirely from the widths of the cells. |dr / du| = 1 /
-/// (u r), so the radius is off by at most 2^-33 / (u r), where u and r each vary by less than a
-/// factor 1 + 2^-14 over a cell that radius_is_coarse() lets pass. A cell of V turns the angle by
-/// at most pi / 8 2^-29 = 0.7854 2^-30. Rounding this up to 0.8 2^-30 covers the arithmetic's error
-/// of 2^-46 r (see fine()). Three units are added, as for floats.
+/// The bound, divided by sigma, comes almost entirely from the widths of the cells.
+/// |dr / du| = 1 / (u r), so the radius is off by at most 2^-33 / (u r), where u and r each vary by
+/// less than a factor 1 + 2^-14 over a cell that radius_is_coarse() lets pass. A cell of V turns
+/// the angle by at most pi / 8 2^-29 = 0.7854 2^-30. Rounding this up to 0.8 2^-30 covers the
+/// arithmetic's error of 2^-46 r (see fine()). Three units are added, as for floats.
 PRIVGRAD_INLINE void doubles(const NormalWords& words, const RoundingScale& scale, Sums sums,
                              RoundedChunk& out) {
   constexpr int kMostBits = 40;
@@ -232,7 +232,7 @@ PRIVGRAD_INLINE void add(const RoundedChunk& rounded, unsigned shift, Sums sums,
 #pragma GCC ivdep
 #endif
   for (std::size_t i = 0; i < kNormalsPerChunk; ++i) {
-    // Unsigned, because it may wrap.
+    // Unsigned, because the sum may wrap.
     to[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(from[i] >> shift) +
                                       static_cast<std::uint64_t>(std::int64_t{rounded.k[i]}));
   }
@@ -260,20 +260,20 @@ PRIVGRAD_INLINE FineTerm fine_term(const RoundingAddress& address, double sigma,
 
 /// The bound is 2^-46 S for Z, where S is the sum of all |sigma| r, and 2^-50 for the rest.
 ///
-/// A term's error, over sigma r, where e = 2^-53 is the largest relative error of one rounding:
+/// A term's error, divided by sigma r; e = 2^-53 is the largest relative error of one rounding:
 /// - ln u. a has an error of 2 e (its two parts are rounded, then their sum) and 2^-65 for the
 ///   width of its cell. That moves L = -2 ln u by 4 e at most, where u is not near 1, and relative
 ///   to L by 2.4 e where it is; n's rounding adds another e to L. s has 2 e, p 1.2 e (its terms
 ///   beyond -4 are less than 0.01 of it; the fit has 2^-57), s p 1 e: 4.2 e of |s p| <= ln 2, or
-///   2.9 e. So L is off by 8 e, 1 e for the constant and 1 e for the last rounding: relative to L
-///   >= ln 2 at most 15 e; near 1, where s p is all of L, 7 e. The square root halves that and adds
-///   1 e: 8.5 e.
+///   2.9 e. So L is off by 8 e, 1 e for the constant and 1 e for the last rounding. Relative to L,
+///   this is at most 15 e, because L >= ln 2; near 1, where s p is all of L, 7 e. The square root
+///   halves that and adds 1 e: 8.5 e.
 /// - The angle's function. t has 2 e, z 5 e; the sine ends with 5 e and the cosine with 6 e,
 ///   absolute, the fits' 2^-56 and 2^-52 included; the cell of V is 2^-93 wide.
 /// - Two products, by sigma and by the cosine or sine: 2 e.
 /// Together these are less than 17 e. Adding up to 16 terms takes 15 roundings of values of at most
-/// S. The sums with the remainder and with the bound are rounded three times, by at most e (|Z| +
-/// 2): 3 e S more, and 6 e = 0.8 2^-50. The total is 35 e S, below 2^-47 S; S itself is computed
+/// S. The sums with the remainder and with the bound are rounded three times, by at most
+/// e (|Z| + 2): 3 e S more, and 6 e = 0.8 2^-50. The total is 35 e S, below 2^-47 S; S is computed
 /// with a relative error of at most 30 e. The test "double arithmetic is within an eighth of what
 /// the tiers assume" compares radii and angles with long double.
 PRIVGRAD_INLINE std::optional<std::int64_t> fine(std::span<const RoundingAddress> terms,

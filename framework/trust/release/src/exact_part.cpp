@@ -42,7 +42,7 @@ std::pair<double, double> noise_range(const CorrelatedRecipes& recipes) {
   return {least, most};
 }
 
-/// Returns the largest sum of |shares| of a step, and the largest number of them.
+/// Returns the largest sum of |shares| of a step, and the largest number of shares of a step.
 std::pair<double, double> most_shares(const CorrelatedRecipes& recipes) {
   double shares = 0.0, terms = 0.0;
   for (std::uint64_t step = 0; step < recipes.steps(); ++step) {
@@ -507,8 +507,8 @@ class FractionPart final : public ExactPart {
     }
   }
 
-  /// Adds terms to R for the elements from `begin` on; reads the upper and lower parts of each
-  /// value as real numbers.
+  /// Replaces `upper` by R for the elements from `begin` on: joins the upper and lower part of each
+  /// value as real numbers, and adds the terms.
   static void add_terms(std::span<const Term> terms, std::size_t begin, double high,
                         std::span<const double> lower, std::span<double> upper) {
     const double* real = lower.data();

@@ -33,11 +33,12 @@ namespace privgrad::core {
 /// bits if the largest sum of batches of most_rows examples leaves enough bits for it, so that no
 /// data can cause an overflow; otherwise in 128 bits, with F up to 32 and room for 2^32 examples.
 /// Each multiplication by a constant c (fixed_point.hpp) rounds the product down, by less than a
-/// unit of 2^-F, and c itself to 60 fractional bits. For neighbours that differ by one unit's
-/// contributions, rounding adds to the difference of s_t a vector of length at most A (sqrt(d) +
-/// A), in such units, A = min(T, 1 / (1 - keep)) (each step adds sqrt(d) for d roundings and, for
-/// the constant, 2^-60 of a difference that is below 2^59 A; earlier errors shrink by keep; if keep
-/// is 0 or 1, there are none), and to the difference of D_t at most
+/// unit of 2^-F, and c itself to 60 fractional bits. Let T be the number of steps, d the number of
+/// coordinates, and A = min(T, 1 / (1 - keep)). For neighbours that differ by one unit's
+/// contributions, rounding adds to the difference of s_t a vector of length at most
+/// A (sqrt(d) + A), in units of 2^-F (each step adds sqrt(d) for d roundings and, for the constant,
+/// 2^-60 of a difference that is below 2^59 A; earlier errors shrink by keep; if keep is 0 or 1,
+/// there are none), and to the difference of D_t at most
 ///
 ///     E = (A (1 + sum_i |c_i|) + number of c_i) (sqrt(d) + A) + 2^(F - 26) A^2 sum_i |share_i|.
 ///

@@ -35,7 +35,8 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
   });
 }
 
-/// Returns `most` distinct random numbers below `end`, ascending; all numbers if `end` is smaller.
+/// Draws `most` random numbers below `end`; returns the distinct ones, ascending. Returns all
+/// numbers if `end` is not larger.
 std::vector<std::uint64_t> drawn(RandomStream& random, std::uint64_t end, std::size_t most) {
   std::vector<std::uint64_t> numbers;
   if (end <= most) {
@@ -241,7 +242,7 @@ ResidentSum ResidentRun::sum(std::uint64_t step, const Examples& examples, SumMe
     if (end == examples.batch.size()) reading = begin_reading();
     const std::vector<std::uint64_t> checksums = checksums_of(rows);  // while the program works
     resident_.settle(*memory_);
-    // Otherwise a program could add a row twice, and so move the sum by more than one contribution.
+    // Without this check, a program could add a row twice and move the sum by two contributions.
     if (!std::equal(checksums.begin(), checksums.end(), found.checksums.begin()))
       refuse("computes with other examples than those of the batch");
     if (const char* wrong = what_is_wrong(scaling, grid, found, executor_); wrong != nullptr)
@@ -325,7 +326,7 @@ void ResidentRun::check_noise(const PaidNoise& noise, std::span<const std::int64
                               std::span<const std::int64_t> released) const {
   std::vector<std::size_t> wrong(chunks_.size(), kChunk);
   executor_.for_each_chunk(chunks_.size(), [&](std::size_t i) {
-    // All chunks of the parameters are whole except the last one, which is also the last one here.
+    // All chunks are whole except the last one of the parameters, which can only be the last here.
     const std::size_t begin = i * kChunk;
     const std::size_t size = std::min(kChunk, elements_.size() - begin);
     const std::vector<std::int64_t> own =

@@ -42,7 +42,7 @@ struct RoundedRelease {
 /// No unnoised sum remains in memory next to the released values: the memory of cells that are
 /// already added up is reused for the values, and the rest of it is overwritten; deferred cells are
 /// added up in pieces that stay in the cache.
-/// \param cells  [size] of the sum, or empty for zeros.
+/// \param cells  the cells of the sum, [size]; if empty, they are zeros.
 /// \param deferred  added to the cells; null: nothing.
 /// \throws PrivacyError as DeferredCells::add() does; any error of
 ///   RoundedGaussianStream::release().

@@ -20,7 +20,7 @@ struct CheckedPass {
   const ExactClipping& program;
   const Program& rows;  ///< The same program.
   const Batch& batch;
-  std::size_t first = 0;   ///< Place of the pass in the batch.
+  std::size_t first = 0;   ///< The place of the pass's first example in the batch.
   std::uint64_t most = 0;  ///< The most cells of a contribution.
   const ScalesOf& scales;  ///< Computes scales as the clipping does.
   SumMemory& memory;

@@ -48,7 +48,7 @@ void add_pass(const ExactClipping& program, const Batch& batch, const Factors& f
     const auto scale = scales.subspan(i * groups, groups);
     factors(own, scale);
     const double squares = squared_length(own, scale);
-    longest = squares <= longest ? longest : squares;  // a NaN stays the longest
+    longest = squares <= longest ? longest : squares;  // a NaN replaces it
     if (std::isnan(squares)) longest = std::numeric_limits<double>::infinity();
   }
   if (longest == 0.0) return;

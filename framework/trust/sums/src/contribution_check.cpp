@@ -277,8 +277,7 @@ Cells cells_in_pass(const CheckedPass& pass, std::size_t place) {
   return cells;
 }
 
-/// Throws the error that the sum did not change by the cells of these examples when computed
-/// alone.
+/// Throws the error for a pass that changed the sum by other cells than its examples have alone.
 [[noreturn]] void refuse_sum(const CheckedPass& pass, std::span<const std::size_t> places,
                              std::string_view who) {
   for (const std::size_t place : places) {

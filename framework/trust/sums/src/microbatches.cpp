@@ -34,8 +34,7 @@ void for_each_pass(const ExactClipping& program, std::span<const std::uint32_t> 
   const std::size_t microbatch_rows = std::min(batch.size(), wanted);
   if (microbatch_rows > memory.microbatch_rows) {
     memory.pass.reset();
-    // Makes this pass before the others, so that their size leaves memory for checks of single
-    // examples.
+    // Makes the pass of one example first, so that the others leave memory for it.
     if (memory.passes_of_one.empty()) memory.passes_of_one.push_back(program.make_pass(1));
     memory.pass = program.make_pass(microbatch_rows);
     if (memory.pass == nullptr) throw PluginError("the program makes no memory for a pass");

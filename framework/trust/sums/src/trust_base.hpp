@@ -37,7 +37,7 @@ class TrustBase {
   }
 
   /// \param levels  0 if nothing can be contributed.
-  /// \param cell_width  l2_bound / levels, unless that is 0.
+  /// \param cell_width  l2_bound / levels, if levels is not 0.
   static core::BoundedOnGrid bounded_on_grid(std::vector<std::int64_t> cells, std::uint64_t levels,
                                              double l2_bound, double cell_width, std::size_t rows,
                                              PrivacyUnit unit) {

@@ -13,8 +13,8 @@ namespace privgrad::core {
 const Component* certifier_of(const Component& accountant, const Catalog& catalog);
 
 /// Makes an accountant whose answers are shown to users. An answer below a proved lower bound on
-/// the events' cost (least_cost.hpp) raises a PluginError, and no answer that needs a certificate
-/// is returned without one. The result is a filter if the accountant is one and has no certifier.
+/// the events' cost (least_cost.hpp) raises a PluginError, unless it is an estimate. The result is
+/// a filter if the accountant is one and has no certifier.
 ///
 /// With a certifier, both accountants compose the same events, so each answer takes the time of
 /// both. The answer is chosen as follows:
@@ -22,8 +22,8 @@ const Component* certifier_of(const Component& accountant, const Catalog& catalo
 ///   restricted to the overlap. It is still called `exact`, as the accountant claims; its lower
 ///   bound and its note state the proven interval;
 /// - if it claims an upper bound: the bound that the certifier proves;
-/// - if the intervals do not overlap: the certifier's answer, and the note gives the accountant's
-///   claim;
+/// - if the intervals do not overlap, or the certifier proves no finite bound: the certifier's
+///   answer, and the note gives the accountant's claim;
 /// - if the accountant has only an estimate, or the certifier fails: an `estimate`.
 /// Events that either of them refuses are refused.
 ///
@@ -32,10 +32,9 @@ const Component* certifier_of(const Component& accountant, const Catalog& catalo
 ComponentPtr<Accountant> make_accountant(const Component& accountant, const Params& params,
                                          const Component* certifier);
 
-/// Makes an accountant that guards a budget, so its answers are proofs: the accountant itself or,
-/// if it has a certifier, the certifier, for the events that both accept. An accountant
-/// that needs a certificate only estimates its own error, so no guarantee rests on its
-/// answers.
+/// Makes an accountant that guards a budget: the accountant itself or, if it has a certifier, the
+/// certifier, for the events that both accept. An accountant that needs a certificate only
+/// estimates its own error, so no guarantee rests on its answers.
 ComponentPtr<Accountant> make_guard(const Component& accountant, const Params& params,
                                     const Component* certifier);
 

@@ -7,8 +7,8 @@
 
 namespace privgrad::core {
 
-/// Returns the answer if it passes the checks below. Accountants are plugins whose answers decide
-/// what is released. The note is written to files, so bytes that are not UTF-8 become U+FFFD.
+/// Checks an answer, because accountants are plugins whose answers decide what is released. In its
+/// note, which is written to files, bytes that are not UTF-8 become U+FFFD.
 /// \param name  the accountant's name, for the error.
 /// \throws PluginError if the value is NaN, negative, or below its own lower bound.
 PrivacyAnswer checked(PrivacyAnswer answer, std::string_view name);

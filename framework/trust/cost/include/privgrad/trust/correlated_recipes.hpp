@@ -15,12 +15,12 @@ namespace privgrad::core {
 /// The recipes of a run whose releases share data or noise between steps. The aggregator is asked
 /// once, so the accounted recipes are the executed ones even if it would answer differently later.
 ///
-/// Accounting. Let q_t = s_t + bound z_t - sum_i share_i K(step_i, t) (s_{step_i} + bound
-/// z_{step_i}), the release of step t minus the releases that it continues. By the recipe, the
-/// noise in q_t comes only from the step's own nodes: bound * m_t * N(0, I), where m_t is the root
-/// of their summed squared multipliers. It is independent between steps because no node is named
-/// twice. The data in it is s_t - sum_i share_i K(step_i, t) s_{step_i} = sum over u <= t of R_tu
-/// x_u, with
+/// Accounting, in the notation of ReleaseRecipe. Let q_t = s_t + bound z_t - sum_i share_i
+/// K(step_i, t) (s_{step_i} + bound z_{step_i}), the release of step t minus the releases that it
+/// continues. By the recipe, the noise in q_t comes only from the step's own nodes: it is
+/// bound * m_t * N(0, I), where m_t is the root of their summed squared multipliers. This noise is
+/// independent between steps because no node is named twice. The data in q_t is
+/// s_t - sum_i share_i K(step_i, t) s_{step_i} = sum over u <= t of R_tu x_u, with
 ///
 ///     R_tu = K(u, t) (1 - sum over i with step_i >= u of share_i),
 ///
@@ -35,7 +35,7 @@ namespace privgrad::core {
 /// on earlier releases. N consists of the recipes' doubles, and C is defined as its exact inverse.
 class CorrelatedRecipes {
  public:
-  /// \returns nothing if no step is scaled, or shares data or noise with another step.
+  /// \returns nothing if there is no window and no step is scaled or shares data or noise.
   /// \throws PrivacyError for a step without finite noise of its own, or whose nodes break the
   ///   rules of NoiseTerm; PluginError for other numbers that are not finite, `earlier` steps that
   ///   are not earlier or are named twice, or a window that is too large.
@@ -52,8 +52,7 @@ class CorrelatedRecipes {
   double scale(std::uint64_t step) const { return scale_[step]; }
   /// m_t: the joint multiplier of the step's own nodes.
   double own_multiplier(std::uint64_t step) const { return own_multiplier_[step]; }
-  /// The number of steps during which a later step may reuse a step's noise; 0 if noise is never
-  /// reused.
+  /// A step may reuse the noise of this many steps before it; 0: noise is never reused.
   std::uint64_t window() const { return window_; }
   /// With a window: the number of steps since this term's noise was new; 0 for the first term.
   std::uint64_t age(std::uint64_t step, const NoiseTerm& term) const;
@@ -70,16 +69,16 @@ class CorrelatedRecipes {
   std::uint64_t last_use(std::uint64_t step) const { return last_use_[step]; }
 
   /// An upper bound on the norm of a running sum, in multiples of the largest contribution: the
-  /// number of steps, or 1 / (1 - keep) if that is less; infinite if a sum can grow by itself (a
-  /// keep above 1).
+  /// number of steps, or 1 / (1 - k) if that is less, where k is the largest |keep|; infinite if k
+  /// is above 1, because a sum can then grow by itself.
   double remembered_steps() const;
 
   /// The largest number of steps whose noise is stored at one time because later steps continue it.
   std::uint64_t most_kept() const;
 
-  /// Whether these recipes, apart from their scales, equal `other` except that all noise is
-  /// multiplied by one factor, up to a relative 1e-12 (with a window, kSameFactor).
-  /// \returns the smallest such factor of any step, or nothing.
+  /// If these recipes, apart from their scales, equal `other` with all noise multiplied by one
+  /// factor, up to a relative 1e-12 (with a window, kSameFactor), returns the smallest such factor
+  /// of any step; otherwise nothing.
   std::optional<double> noise_relative_to(const CorrelatedRecipes& other) const;
 
  private:
@@ -126,7 +125,7 @@ struct CorrelatedCost {
 /// Data enters a release as R_tu times a contribution of norm at most bound(u). Contributions to
 /// different parts of a step come from the same example and may depend on each other in any way:
 /// each part is charged for its worst contributions.
-/// \param parts  the steps of each end with the run.
+/// \param parts  each part's steps end with the run.
 CorrelatedCost cost_of(std::span<const CorrelatedPart> parts, const Participation& participation);
 CorrelatedCost cost_of(const CorrelatedRecipes& recipes, const Participation& participation);
 

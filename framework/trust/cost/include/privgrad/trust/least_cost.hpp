@@ -24,9 +24,9 @@ namespace privgrad::core {
 /// - one release of Laplace noise: (1 - e^((eps - s / scale) / 2))_+;
 /// - one release on a sampled batch: the example is in it with probability q, in one data set with
 ///   a contribution of norm 1 and in the other with none. These may be neighbours under every
-///   adjacency; P = (1-q) Q + q P', and so sup_A P(A) - e^eps Q(A) = q (sup_A P'(A) - (1 + (e^eps -
-///   1) / q) Q(A)), the release's own divergence at the larger epsilon ln(1 + (e^eps - 1) / q), for
-///   a sensitivity of 1;
+///   adjacency; P = (1-q) Q + q P', and so sup_A P(A) - e^eps Q(A) =
+///   q (sup_A P'(A) - (1 + (e^eps - 1) / q) Q(A)), the release's own divergence at the larger
+///   epsilon ln(1 + (e^eps - 1) / q), for a sensitivity of 1;
 /// - the first step of an epoch of random allocation, whose batch contains the example with
 ///   probability 1 / steps: the same with q = 1 / steps.
 /// Nothing is claimed about discrete Gaussians.
@@ -63,8 +63,8 @@ class LeastCost {
   std::vector<Part> sampled_;  // no element dominates another
 };
 
-/// Returns the answer, unless it is below the least cost of the releases; estimates are not
-/// checked, because they claim nothing.
+/// checked_epsilon() and checked_delta() return the answer, unless it is below the least cost of
+/// the releases. Estimates are not checked, because they claim nothing.
 /// \param name  the accountant's name, for the error.
 /// \throws PluginError if the answer is below that cost.
 PrivacyAnswer checked_epsilon(PrivacyAnswer answer, double delta, const LeastCost& least,

@@ -11,8 +11,8 @@
 
 namespace privgrad::core {
 
-/// The rows that take part in each step of a run, in groups that always take part together. This is
-/// public, because it depends only on row numbers and random numbers (PublicOrder).
+/// The rows that take part in each step of a run, in groups that always take part together. Who
+/// takes part is public: it depends only on row numbers and random numbers (PublicOrder).
 class Participation {
  public:
   /// \param members_of_steps  the groups in each step, distinct numbers below `groups`.
@@ -69,8 +69,8 @@ class SquaredSensitivity {
   /// \param noise  its sigma, > 0.
   void end_release(double noise);
 
-  /// The squared sensitivity to each group, over all releases so far; relative rounding error below
-  /// 2^-50 times the number of steps.
+  /// The squared sensitivity to each group, over all releases so far; the relative rounding error
+  /// is below 2^-50 times the number of steps.
   std::span<const double> of_groups() const { return squares_; }
   /// The largest of of_groups().
   double worst() const { return worst_; }

@@ -73,7 +73,7 @@ class AppendOnlyFile {
   ///   already contains different text there; nothing is written then.
   void append(std::string_view text);
 
-  /// The number of bytes that were appended, or that the file already contained.
+  /// The byte at which the next append() writes or compares.
   std::uint64_t position() const noexcept { return position_; }
   /// The text in the file after position(), which append() has not repeated yet.
   std::string_view ahead() const noexcept { return ahead_; }

@@ -63,7 +63,7 @@ class StateWriter {
   }
 
   /// Writes each value by its type: an integer, enumerator or bool as a word, a vector or map after
-  /// its size, an optional after a bool, and a list as its members, with nothing before them.
+  /// its size, an optional after a bool, and a type that lists its state as its members.
   template <class... T>
   void put(const T&... values) {
     (put_one(values), ...);
@@ -75,7 +75,7 @@ class StateWriter {
 
   /// Assembles a vector of which each process holds a slice; all processes call it, in the same
   /// order.
-  /// \param slice  this process's slice; elements of `element` bytes.
+  /// \param slice  this process's slice, whose elements have `element` bytes.
   /// \returns the whole vector's bytes.
   using Whole =
       std::function<std::vector<std::byte>(std::span<const std::byte> slice, std::size_t element)>;
@@ -83,7 +83,8 @@ class StateWriter {
   /// number of processes.
   void put_together_by(Whole whole) { whole_ = std::move(whole); }
 
-  /// Writes an array like array(), or only this process's slice if processes share the object.
+  /// Writes `values` like array() or, after put_together_by(), the whole vector of which they are
+  /// this process's slice.
   template <class T>
   void sliced(const std::vector<T>& values) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -281,7 +282,7 @@ class StateReader {
 
   std::string_view left_;
   std::string name_;
-  Slice slice_;  // size 0: objects hold their whole vectors
+  Slice slice_;  // Slice::of is 0 if objects hold their whole vectors
 };
 
 /// \returns the whole state of a type as a text.

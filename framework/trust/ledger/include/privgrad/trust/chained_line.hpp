@@ -18,7 +18,7 @@ struct ChainedLine {
 /// \param line  without its line end.
 /// \param number  the number of the line, counted from 1.
 /// \param previous  the hash of the preceding line; "" for the first line.
-/// \throws IoError, whose message names no file or line, if it is not a valid line of a chain.
+/// \throws IoError if `line` is not a valid line of a chain; the message names no file or line.
 ChainedLine parse_chained_line(std::string_view line, std::uint64_t number,
                                std::string_view previous);
 

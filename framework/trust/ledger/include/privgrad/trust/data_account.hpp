@@ -37,8 +37,8 @@ struct AccountEntry {
 std::string utc_day(std::time_t time);
 
 /// Returns an event's cost according to a filter, as a number by which events can be compared:
-/// epsilon at a delta so small that every event has a positive epsilon. (At the account's own
-/// delta, two events of different cost may both have epsilon 0.)
+/// epsilon at a delta so small that even cheap events have a positive epsilon. (At the account's
+/// own delta, two events of different cost may both have epsilon 0.)
 double cost_by_filter(Accountant& filter, Adjacency adjacency, const Event& event);
 
 /// The account of one private data set: a budget that all runs on it share, in a file.
@@ -104,26 +104,27 @@ class DataAccount {
   /// Reserves a run's cost.
   /// \param run  an object that identifies the run.
   /// \returns its id.
-  /// \throws PrivacyError if the cost exceeds the rest of the budget, and as spent() does; IoError.
-  ///   Nothing is reserved then.
+  /// \throws PrivacyError if the cost exceeds the rest of the budget, and as spent() does; IoError
+  ///   if the file cannot be read or written. Nothing is reserved then.
   std::string reserve(Accountant& filter, const Event& cost, const nlohmann::json& run);
 
   /// Marks a reservation before a ledger is opened for it.
   /// \param bound  a text that identifies the run's inputs; only the run itself interprets it.
   /// \throws PrivacyError if there is no such reservation, it was settled, or a ledger was already
-  ///   opened for it; IoError.
+  ///   opened for it; IoError as reserve() does.
   void begin(const std::string& id, const std::string& bound);
 
   /// Marks a reservation before its run is resumed.
   /// \throws PrivacyError if there is no such reservation, it was settled, or its run was bound to
-  ///   other inputs, which makes this a different run with a cost of its own; IoError.
+  ///   other inputs, which makes this a different run with a cost of its own; IoError as reserve()
+  ///   does.
   void resume(const std::string& id, const std::string& bound);
 
-  /// Cancels a reservation for which no ledger was opened. begin() is called before a ledger is
-  /// opened, so a run that stopped earlier has released nothing, and a run that has not called it
-  /// yet can no longer open a ledger.
-  /// \returns false, and the reservation stays, if a ledger was opened.
-  /// \throws PrivacyError if there is no such reservation, or it was settled before; IoError.
+  /// Cancels a reservation for which no ledger was opened. A run that stopped before it called
+  /// begin() has released nothing, and begin() refuses it after this call.
+  /// \returns false, and the reservation stays, if a ledger was opened or the run was resumed.
+  /// \throws PrivacyError if there is no such reservation, or it was settled before; IoError as
+  ///   reserve() does.
   bool give_back(Accountant& filter, const std::string& id);
 
   /// Replaces a reservation by the part of it that was spent, or by the whole reservation if its
@@ -131,7 +132,7 @@ class DataAccount {
   /// or `cost` is all of it.
   /// \param status  the status at the end of the run.
   /// \throws PrivacyError if there is no such reservation, it was settled differently before, or
-  ///   `cost` exceeds it; IoError. The reservation stays then.
+  ///   `cost` exceeds it; IoError as reserve() does. The reservation stays then.
   void settle(Accountant& filter, const std::string& id, const Event& cost,
               const std::string& status);
 

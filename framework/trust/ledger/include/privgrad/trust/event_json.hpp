@@ -23,7 +23,7 @@ nlohmann::json to_json(const Event& event);
 ///   of range.
 Event event_from_json(std::string_view text, std::string_view source);
 
-/// Returns a double as JSON: the number, or null for infinity (JSON has none).
+/// Returns a double as JSON: the number, or null if it is not finite (JSON has no such numbers).
 nlohmann::json json_number(double value);
 
 }  // namespace privgrad::core

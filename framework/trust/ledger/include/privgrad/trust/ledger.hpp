@@ -50,7 +50,7 @@ struct Budget {
 /// One release to be paid for.
 struct Charge {
   std::uint64_t step = 0;
-  Event release;       ///< The step's noise for its own batch.
+  Event release;       ///< The event of the step's own noise, before the sampler's amplification.
   Event cost;          ///< Its cost for the whole data set: the sampler's charge.
   std::string what{};  ///< "" for a training step; otherwise the purpose, which is written into its
                        ///< line.
@@ -89,12 +89,13 @@ struct LedgerReopening {
 /// Order: charge() returns only after its lines are on the disk, and the mechanism needs the
 /// receipts that it returns. So the file never shows less than was released, even if the process is
 /// killed at any instant. A last line truncated by a kill was not yet charged, and nothing was
-/// released for it. Threads: calls on one ledger never overlap.
+/// released for it. Threads: calls on one ledger must not overlap.
 class Ledger {
  public:
   /// \param accountant  started, with nothing composed; guards the budget. Must outlive the ledger.
   /// \param facts  an object with the contents of the "open" line, in addition to the budget.
-  /// \throws IoError if the file exists or cannot be written; PrivacyError for an estimate.
+  /// \throws IoError if the file exists or cannot be written; PrivacyError if the accountant has
+  ///   only an estimate.
   Ledger(const std::filesystem::path& file, Budget budget, Accountant& accountant,
          std::string accountant_name, const nlohmann::json& facts);
 
@@ -108,8 +109,8 @@ class Ledger {
   ///
   /// The caller guarantees `again`: receipts in hand have not been used, and with `may_repeat`, a
   /// receipt that is issued again is used for the identical release, to the last bit.
-  /// \throws PrivacyError if the first line does not match these facts, or if releases were charged
-  ///   after the position that may not be repeated; IoError if the file cannot be read or its chain
+  /// \throws PrivacyError if the first line does not match these facts, or if releases that may not
+  ///   be repeated were charged after the position; IoError if the file cannot be read or its chain
   ///   is broken.
   Ledger(const std::filesystem::path& file, Budget budget, Accountant& accountant,
          std::string accountant_name, const nlohmann::json& facts, const LedgerReopening& again);

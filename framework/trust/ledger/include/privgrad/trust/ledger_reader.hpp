@@ -32,8 +32,8 @@ struct LedgerContents {
 };
 
 /// Reads and verifies a ledger.
-/// \throws IoError naming the line if the chain is broken: a line was changed, dropped, or
-/// inserted.
+/// \throws IoError if the file cannot be read; also, naming the line, if the chain is broken
+///   because a line was changed, dropped, inserted or moved.
 LedgerContents read_ledger(const std::filesystem::path& file);
 
 /// Like read_ledger(), for a text that has already been read.

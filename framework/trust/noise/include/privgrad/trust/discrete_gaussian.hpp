@@ -102,10 +102,10 @@ class DiscreteGaussianStream {
 ///
 ///     sum_x P(x)^a Q(x)^(1-a) = exp(a (a - 1) v_i^2 / (2 sigma^2)) theta(a v_i) / theta(0),
 ///
-/// theta(c) = sum_x exp(-(x - c)^2 / (2 sigma^2)) over the integers, which is largest at c = 0
+/// where theta(c) = sum_x exp(-(x - c)^2 / (2 sigma^2)) over the integers is largest at c = 0
 /// (Poisson summation: its Fourier coefficients are positive). So the Renyi divergence of order a
-/// is at most a v_i^2 / (2 sigma^2); over independent coordinates divergences add, and ||v||^2 <=
-/// Delta^2 makes it a rho with rho = Delta^2 / (2 sigma^2).
+/// is at most a v_i^2 / (2 sigma^2). Over independent coordinates divergences add, and ||v||^2 <=
+/// Delta^2 makes the release rho-zCDP with rho = Delta^2 / (2 sigma^2).
 ///
 /// The event is not `discrete_gaussian(sigma, Delta)`, which describes the release of one
 /// coordinate. The privacy loss of a vector has a different distribution, so accountants that use
@@ -116,7 +116,7 @@ Event grid_release_event(std::uint64_t levels, std::uint64_t sigma, Adjacency ad
 /// \returns the noise parameter in cells: noise_multiplier * levels, rounded up so that the noise
 ///   is never less than promised.
 /// \param noise_multiplier  > 0, finite.
-/// \throws ConfigError if the result is above kLargestDiscreteSigma.
+/// \throws ConfigError if the rounded product is above kLargestDiscreteSigma - 1.
 std::uint64_t sigma_in_cells(double noise_multiplier, std::uint64_t levels);
 
 }  // namespace privgrad::core

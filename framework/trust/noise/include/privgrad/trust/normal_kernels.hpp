@@ -36,11 +36,11 @@ PRIVGRAD_INLINE double select(std::uint64_t mask, double yes, double no) {
 
 /// sqrt(-2 ln u) for u = (word + 1/2) 2^-32.
 ///
-/// Let a = u below 1/2 and a = 1 - u above, where 1 - u is exactly the u of the inverted word; then
-/// u is a or 1 - a. Write u = m 2^e with m in [sqrt(1/2), sqrt(2)); ln m = 2 atanh(s), s = n / (n +
-/// 2), n = m - 1, which is computed from a, without rounding: 2^-e a - 1, or (2^-e - 1) - 2^-e a.
-/// So ln u keeps its relative accuracy where u is near 1. The polynomial is (-4 atanh(s) / s + 4) /
-/// s^2 in s^2, a Chebyshev fit with a relative error of 3e-10 of the whole.
+/// Let a = u if u is below 1/2, otherwise a = 1 - u, which is exactly the u of the inverted word.
+/// Write u = m 2^e with m in [sqrt(1/2), sqrt(2)). Then ln m = 2 atanh(s), where s = n / (n + 2)
+/// and n = m - 1, which is computed from a without rounding: 2^-e a - 1, or (2^-e - 1) - 2^-e a.
+/// So ln u keeps its relative accuracy where u is near 1. The polynomial in s^2 is a Chebyshev fit
+/// of (-4 atanh(s) / s + 4) / s^2, with a relative error of 3e-10 of the whole.
 PRIVGRAD_INLINE float radius_of(std::uint32_t word) {
   constexpr std::uint32_t kSqrtHalf = 0x3f3504f3;
   constexpr std::uint32_t kBias = 127;

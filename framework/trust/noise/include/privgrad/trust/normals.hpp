@@ -23,8 +23,8 @@ class NormalStream {
  public:
   NormalStream(const RandomKey& key, std::uint64_t stream);
 
-  /// Fills `out` with the elements first, first + 1, ...; below 2^64. Elements are generated in
-  /// chunks of 1024; ranges that begin and end at multiples of 1024 waste no part of a chunk.
+  /// Fills `out` with the elements first, first + 1, ...; their numbers must be below 2^64. They
+  /// are generated in chunks of 1024; ranges that begin and end at multiples of 1024 waste nothing.
   void fill(std::uint64_t first, std::span<float> out);
 
  private:

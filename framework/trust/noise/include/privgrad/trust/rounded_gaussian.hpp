@@ -26,10 +26,11 @@ inline constexpr unsigned kLargestReleaseShift = 62;
 /// normal, and round(s_i + Z_i) as if all of it had been computed with infinite precision.
 ///
 /// Definition. Elements come in chunks of 1024, and pair i < 512 of a chunk makes the elements i
-/// and 512 + i. A pair has two infinite strings of bits: U in [0, 1), and three bits and V in [0,
-/// 1). With r = sqrt(-2 ln U), zeta is r cos(pi V / 4) and r sin(pi V / 4), exchanged if the third
-/// bit is set; the first and second bit are their signs. They are the coordinates of the point at
-/// distance r and angle pi V / 4 in one of eight octants (Box and Muller 1958). The strings are
+/// and 512 + i. A pair has two infinite strings of bits: one is U in [0, 1), the other three bits
+/// and then V in [0, 1). With r = sqrt(-2 ln U), zeta is r cos(pi V / 4) and r sin(pi V / 4),
+/// exchanged if the third bit is set; the first and second bit are their signs. They are the
+/// coordinates of the point at distance r and angle pi V / 4 in one of eight octants (Box and
+/// Muller 1958). The strings are
 /// read from AES-128 in counter mode (CounterCipher) under the stream's own key: their first 32 +
 /// 32 bits are words of domain 0 (NormalWords), and each further 64 + 64 bits are the block,
 /// numbered like the pair, of domain 1, 2, and so on, read until the rounding is decided
@@ -99,9 +100,9 @@ class RoundedGaussianStream {
                std::span<const std::int64_t> sums, std::span<std::int64_t> out);
   /// out[i] = round((sums[i] + sum_j sigmas[j] zeta_j(first + i)) / 2^shift), modulo 2^64;
   /// otherwise like release() above.
-  /// \param sigmas  one per stream: the first in [2^-64, 2^60], each further one in that range, its
-  ///   negative, or 0; a stream with sigma 0 is not drawn. Fastest where the sum of |sigmas[j]| /
-  ///   2^shift is at most 2^12; from 2^17 on each term takes 50 nanoseconds.
+  /// \param sigmas  one per stream: the first in [2^-64, 2^60], each other one 0 or of a
+  ///   magnitude in this range; a stream with sigma 0 is not drawn. Fastest where the sum of
+  ///   |sigmas[j]| / 2^shift is at most 2^12; from 2^17 on each term takes 50 nanoseconds.
   void release(std::uint64_t first, std::span<const double> sigmas, unsigned shift,
                std::span<const std::int64_t> sums, std::span<std::int64_t> out);
 

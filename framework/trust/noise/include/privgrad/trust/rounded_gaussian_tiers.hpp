@@ -131,17 +131,18 @@ std::span<const RoundingVariant> rounding_variants();
 inline constexpr int kLargestSizeOfFloats = 17;
 inline constexpr int kLargestSizeOfDoubles = 26;
 
-/// Error bounds of `floats`, found by comparisons with double precision, of radius_of() for each
-/// word that is not refined, and of turned() for each of the 2^29 angles of an octant. The float
-/// radius r is within 2^-24 (2 r + 0.71) of the radius of every u in the word's cell; a sine or
-/// cosine is within 1.73 2^-24 of its value at every angle in its cell. The test "the bounds of the
-/// float tier hold" repeats this for all words if PRIVGRAD_TEST_LONG is set, else for every 1021st.
+/// Error bounds of `floats`. They were found by comparisons with double precision, of radius_of()
+/// for each word that is not radius_is_coarse(), and of turned() for each of the 2^29 angles of an
+/// octant. The float radius r is within 2^-24 (2 r + 0.71) of the radius of every u in the word's
+/// cell; a sine or cosine is within 1.73 2^-24 of its value at every angle in its cell. The test
+/// "the bounds of the float tier hold" repeats this for all words if PRIVGRAD_TEST_LONG is set,
+/// otherwise for every 1021st.
 inline constexpr double kFloatRadiusSlope = 2.0;
 inline constexpr double kFloatRadiusOffset = 0.72;
 inline constexpr double kFloatAngleError = 1.74;
 
 /// Whether the first two tiers skip a pair because u is so near 0 or 1 that its cell is too wide
-/// for their bounds (below 2^-12, or within 2^-18 of 1).
+/// for their bounds (u below 2^-12, or within 2^-18 of 1).
 inline bool radius_is_coarse(std::uint32_t radius) {
   constexpr std::uint32_t kFirst = std::uint32_t{1} << 20;
   constexpr std::uint32_t kLast = std::uint32_t{1} << 14;
@@ -149,13 +150,13 @@ inline bool radius_is_coarse(std::uint32_t radius) {
 }
 
 /// With several terms the float tier has an error bound for most of these u, too. It skips only u
-/// below 2^-20 or within 2^-18 of 1. Otherwise b terms would leave a share b 2^-12 of all elements
-/// undecided.
+/// below 2^-20 or within 2^-18 of 1. If it skipped all of them, b terms would leave a share
+/// b 2^-12 of all elements undecided.
 ///
-/// Where u is in [2^-20, 2^-12), the middle of its cell is a float, and radius_of() is within 2^-24
-/// (2 r + 0.71) of its radius. Any u of the cell is within 2^-33 of the middle, and |dr / du| = 1 /
-/// (u r), which is largest where u is smallest, r = 5.265 at 2^-20: this adds 2^-13 / 5.265 =
-/// 2.319e-5. The test "the bounds of the float tier hold" tries all of these words.
+/// Where u is in [2^-20, 2^-12), the middle of its cell is a float, and radius_of() is within
+/// 2^-24 (2 r + 0.71) of its radius. Any u of the cell is within 2^-33 of the middle, and
+/// |dr / du| = 1 / (u r), which is largest where u is smallest, r = 5.265 at 2^-20: this adds
+/// 2^-13 / 5.265 = 2.319e-5. The test "the bounds of the float tier hold" tries all these words.
 inline constexpr double kFloatCoarseRadiusOffset = 2.32e-5 * 0x1p24 + kFloatRadiusOffset;
 
 inline bool radius_has_no_bound(std::uint32_t radius) {

@@ -30,14 +30,15 @@ inline constexpr std::uint64_t kMostBatchRows = std::uint64_t{1} << 32;
 /// Returns the factor by which exact releases by these parts enlarge their recipes' noise, to make
 /// up for rounding when values are not integers (a keep between 0 and 1, a fractional share). It is
 /// at least 1, and exactly 1 if all values are integers. Let e bound the effect of rounding in
-/// units of the noise (the root of the parts' summed squares; src/exact_part.hpp has the proof),
-/// and let 1 / m be at most the mechanism's sensitivity in the same units, which holds because a
-/// unit moves the release of its own step by that much. With noise enlarged by 1 + m e, the
-/// sensitivity is (1 / m + e) / (1 + m e) = 1 / m, so the charged cost holds.
+/// units of the noise (the root of the parts' summed squares; src/exact_part.hpp has the proof).
+/// The mechanism's sensitivity S, in the same units, is at least 1 / m, where m is the largest
+/// noise multiplier of a step, because a unit moves the release of its own step by that much. With
+/// noise enlarged by 1 + m e, the sensitivity becomes (S + e) / (1 + m e) <= S, so the charged cost
+/// holds.
 /// \param parameters  coordinates of each sum.
 /// \param most_rows  the same as for CorrelatedMechanism.
-/// \returns below kLargestNoiseFactor for, say, 10^9 parameters and 10^5 steps with a keep of 0.999
-///   and noise multipliers up to 8; the plan refuses larger factors.
+/// \returns a factor, which is below kLargestNoiseFactor for, say, 10^9 parameters and 10^5 steps
+///   with a keep of 0.999 and noise multipliers up to 8; the plan refuses larger factors.
 double exact_noise_factor(std::span<const CorrelatedPart> parts, std::size_t parameters,
                           std::uint64_t most_rows = kMostBatchRows);
 

@@ -48,7 +48,7 @@ class PaidNoise {
   /// Adds noise to a slice of the sum, with the same bits that Mechanism::release() gives these
   /// elements.
   /// \param part  a slice of a sum on the grid of exact_sum(), with the l2 bound that was paid for.
-  /// \param first  its first element in the whole sum.
+  /// \param first  the position of the slice's first element in the whole sum.
   /// \throws PrivacyError for a sum on another grid or with another bound.
   Released release(BoundedOnGrid part, std::size_t first, Executor& executor) const;
 

@@ -51,8 +51,8 @@ class ResidentSum {
 
 /// The steps of a run in which the program makes the sums and the noise and runs the optimizer
 /// (ResidentSteps). In each step the trust base checks:
-///   - the scales of every example, against cell_scales() by the clipping's rule, and whether it is
-///     added to the sum, against its certified length;
+///   - the scales of every example, against cell_scales() by the clipping's rule, and whether the
+///     example is added to the sum, against its certified length;
 ///   - the checksum of every example, against its row in the batch;
 ///   - the sum at kSumPlaces places, against a sum computed here: the factors of every example's
 ///     cells at these places, multiplied and added up;
@@ -76,7 +76,7 @@ class ResidentSum {
 /// Places and chunks follow from a key that the program never sees; the chunks are drawn after the
 /// release.
 ///
-/// Threads: calls never overlap.
+/// Threads: calls must not overlap.
 class ResidentRun {
  public:
   static constexpr std::size_t kSumPlaces = 64;
@@ -87,7 +87,7 @@ class ResidentRun {
   /// \returns the clipping's ability; null if it has none.
   static const HasClipRule* ability(const Clipping& clipping);
 
-  /// \param program  has the ability; it, the data and the executor outlive this.
+  /// \param program  must have the ability; program, data and executor must outlive this.
   /// \param key  used only to choose what is checked.
   /// \param who  the program's name, for errors.
   ResidentRun(Program& program, const Dataset& data, StepRule::Kind kind, const RandomKey& key,
@@ -101,7 +101,7 @@ class ResidentRun {
   };
 
   /// \param memory  the program's memory.
-  /// \param check  null: no example is checked.
+  /// \param check  null: no example is recomputed.
   /// \throws ConfigError or PluginError as exact_sum() does; PluginError also if a checked value
   ///   differs, or if the checks of the last step, or of a sum after it, were not completed.
   ResidentSum sum(std::uint64_t step, const Examples& examples, SumMemory& memory,

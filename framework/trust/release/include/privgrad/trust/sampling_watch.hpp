@@ -53,8 +53,8 @@ bool draw_epochs(std::span<const Charge> charges);
 /// Bin(trials, rate), or a sum of negatively associated indicators with that mean (as in a draw
 /// without replacement: Joag-Dev and Proschan 1983).
 ///
-/// For every lambda, L_t = exp(sum lambda count - trials ln(1 + rate (exp(lambda) - 1))) is then a
-/// supermartingale that begins at 1, however trials and rates are chosen before the draw. So the
+/// For every lambda, L_t = exp(sum (lambda count - trials ln(1 + rate (exp(lambda) - 1)))) is then
+/// a supermartingale that begins at 1, however trials and rates are chosen before the draw. So the
 /// probability that L ever reaches 1 / alpha, at any step of a run of any length, is at most alpha
 /// (Ville 1939; Ramdas et al. 2023, "Game-theoretic statistics and safe anytime-valid inference").
 /// Here lambda is one of +-2^-8 ... +-2^2, each with an equal share of alpha.
@@ -101,9 +101,9 @@ class CountLaw {
 ///     Batches of one row reveal nothing here. A restored watch begins with a new epoch.
 ///
 /// False alarms: a sampler that follows the law, on any data, ends the run with probability at most
-/// kFalseAlarm over all steps together, because each of the five tests gets a fifth of it, and each
-/// row an equal share of its test's part (see CountLaw). A later batch equals any given earlier
-/// batch with probability at most 2^-kBitsOfABatch: in a run of at most 2^32 steps, 2^-90
+/// kFalseAlarm over all steps together, because each of the five tests of counts gets a fifth of
+/// it, and each row an equal share of its test's part (see CountLaw). A later batch equals a given
+/// earlier batch with probability at most 2^-kBitsOfABatch: in a run of at most 2^32 steps, 2^-90
 /// altogether. The draws, and so the end of a run, are independent of the data's values. But an end
 /// depends on the secret coins, which changes the distribution of the releases by at most
 /// kFalseAlarm, that is, adds at most (1 + exp(epsilon)) kFalseAlarm to delta. Statements of
@@ -114,7 +114,7 @@ class CountLaw {
 /// about 70 / ln(1 / rate) steps.
 ///
 /// Memory: 5 bytes per row; in epochs in which rows draw their steps 12, and 8 per step; 200 per
-/// step of a cycle; some 130 for each batch that is kept for comparison. Threads: calls never
+/// step of a cycle; some 130 for each batch that is kept for comparison. Threads: calls must not
 /// overlap.
 class SamplingWatch {
  public:

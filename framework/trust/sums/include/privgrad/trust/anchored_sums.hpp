@@ -47,11 +47,12 @@ std::vector<Bounded> anchored_sums(const Iterates& iterates, const Dataset& data
                                    const DifferenceBounds& bounds, Executor& executor);
 
 /// The same sums in whole cells, kExactLevels of them per clip.clip_norm. Each clipped gradient is
-/// first rounded to the grid (round_to_grid()); differences are then computed and clipped in
-/// integers, and a difference longer than floor(bound / clip_norm kExactLevels) cells is left out.
+/// first rounded to the grid (round_to_grid()). Differences are then computed in integers and
+/// shortened to n = floor(bound / clip_norm kExactLevels) cells; a difference that is still longer
+/// in integer arithmetic is left out.
 ///
-/// Sensitivity: exact for each sum, as for exact_sum(); the l2_bound() of a difference equals that
-/// number of cells.
+/// Sensitivity: exact for each sum, as for exact_sum(); the l2_bound() of a difference is the
+/// length of its n cells.
 std::vector<BoundedOnGrid> anchored_exact_sums(const Iterates& iterates, const Dataset& data,
                                                std::span<const std::uint32_t> batch,
                                                const Clip& clip, const DifferenceBounds& bounds,

@@ -56,17 +56,17 @@ std::vector<std::size_t> examples_of(const ContributionCheck& check, std::size_t
                                      std::size_t rows);
 
 /// Draws the steps and examples of a run to check, and counts the results. In each period it draws
-/// one step, and in it one example plus one more for each 64 examples of the batch, with a key that
-/// no plugin sees. Whether a step is checked depends only on the key and the step's number, so the
-/// number of checks may be shown, and results do not depend on the checks.
+/// one step, and in it one example and one more for each 64 examples of the batch, at most kOthers
+/// more, with a key that no plugin sees. Whether a step is checked depends only on the key and the
+/// step's number, so the number of checks may be shown, and results do not depend on the checks.
 ///
-/// Threads: calls never overlap.
+/// Threads: calls must not overlap.
 class ContributionChecks {
  public:
   /// The longest period, at which checks take less than a hundredth of a run's time
   /// (bench/README.md).
   static constexpr std::uint64_t kLongestPeriod = 256;
-  /// Every run that is not ended early has at least this many checked steps, or checks every step.
+  /// Every run that is not ended early draws at least this many steps, or all steps.
   static constexpr std::uint64_t kLeastLooks = 16;
   /// A whole pass is checked once in this many consecutive checks.
   static constexpr std::uint64_t kLooksToAll = 16;

@@ -77,8 +77,8 @@ BoundedOnGrid exact_sum(const Program& program, const Dataset& data,
 /// added up piece by piece when noise is added to them: the same integers, but never all in memory.
 /// \param memory  holds a part of the sum. Once it is reused for another sum, or destroyed, this
 ///   sum can no longer be released (PrivacyError). The program must not change until the release.
-/// \param check  the pass with the checked example is added up immediately; in pieces, if it would
-///   have been deferred.
+/// \param check  if not null, the pass with the checked example is added up immediately; in pieces,
+///   if it would have been deferred.
 /// \throws ConfigError or PluginError as exact_sum() does, also for pieces that do not match.
 BoundedOnGrid deferred_exact_sum(const Program& program, const Dataset& data,
                                  std::span<const std::uint32_t> batch, const Clip& clip,

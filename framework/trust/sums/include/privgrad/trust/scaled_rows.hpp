@@ -38,7 +38,7 @@ void check_scaling(const Scaling& scaling, std::size_t parameters);
 /// A row that is not finite stays non-finite, and counts as zero. The wrapper keeps two abilities
 /// of `program`: ReproducibleRows, and RowEvaluations, which does not concern gradients. It drops
 /// norms computed from products, which cannot scale single coordinates.
-/// \param program, scaling  outlive the result; `scaling` is checked.
+/// \param program, scaling  must outlive the result; `scaling` has passed check_scaling().
 std::unique_ptr<Program> scaled_rows(const Program& program, const Scaling& scaling);
 
 /// Returns the gradient that corresponds to a release of scaled rows: scale * release + shift. Its
