@@ -278,7 +278,7 @@ std::vector<ParameterBlock> blocks_of(const Layer& layer, const Shape& in) {
   return blocks;
 }
 
-/// Returns the blocks that a node has if it shares no others.
+/// Returns the blocks that a node has if it shares no other node's parameters.
 std::vector<ParameterBlock> own_blocks(const Network& network, std::size_t i,
                                        const std::vector<Shape>& shapes) {
   return blocks_of(network.nodes[i].layer, shapes[inputs_of(network, i).front()]);
@@ -398,7 +398,7 @@ Shape output_of_node(const Network& network, std::size_t i, const std::vector<Sh
   return output_shape(node.layer, in);
 }
 
-/// \throws ConfigError if no node uses some value, other than the outputs.
+/// \throws ConfigError if a value other than the outputs is used by no node.
 void check_use(const Network& network) {
   std::vector<bool> is_used(network.nodes.size() + 1, false);
   is_used.back() = true;

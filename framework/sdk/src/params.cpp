@@ -66,7 +66,7 @@ bool in_range(const ParamSpec& spec, double value) {
   return !(spec.max && (spec.max_exclusive ? value >= *spec.max : value > *spec.max));
 }
 
-/// Whether a text would be written in the same way without its quotes.
+/// Whether quotes would make the value a text.
 bool is_bare(const Value& value) {
   return std::holds_alternative<bool>(value.data()) ||
          std::holds_alternative<std::int64_t>(value.data()) ||

@@ -61,7 +61,7 @@ class PRIVGRAD_API Accountant {
   Accountant(const Accountant&) = delete;
   Accountant& operator=(const Accountant&) = delete;
 
-  /// Called once, before all other functions. Forgets all events composed so far.
+  /// Called before all other functions. A later call forgets all events composed so far.
   virtual void start(Adjacency adjacency) = 0;
 
   /// \returns nothing if this method has a proof for the event and everything nested in it, under
@@ -74,12 +74,12 @@ class PRIVGRAD_API Accountant {
 
   /// \param delta  in (0, 1).
   /// \returns the smallest epsilon that this method can prove for this delta, in nats.
-  /// \throws ConfigError outside the range, NumericError if the computation fails.
+  /// \throws ConfigError for another delta, NumericError if the computation fails.
   virtual PrivacyAnswer epsilon(double delta) const = 0;
 
   /// \param epsilon  >= 0, in nats.
   /// \returns the smallest delta that this method can prove for this epsilon, at most 1.
-  /// \throws ConfigError outside the range, NumericError if the computation fails.
+  /// \throws ConfigError for another epsilon, NumericError if the computation fails.
   virtual PrivacyAnswer delta(double epsilon) const = 0;
 
   /// Whether the accountant is a privacy filter. Only a filter may guard a run in which the cost of

@@ -13,7 +13,7 @@
 
 namespace privgrad {
 
-/// A multiple of the Gaussian vector zeta(node) ~ N(0, I). Equal nodes: the same vector.
+/// A multiple of the Gaussian vector zeta(node) ~ N(0, I). Equal nodes mean the same vector.
 ///
 /// Without a window, an aggregator names each node only once: a later step that needs the noise of
 /// an earlier step refers to that step. With a window (Aggregator::window()), the first term of a
@@ -37,13 +37,14 @@ struct EarlierNoise {
 ///     released_t = scale (s_t + l2_bound z_t) / divisor
 ///
 /// where K(u, t) = keep_{u+1} ... keep_t is the factor with which the data of step u enter step t.
-/// With a share of 1 the release continues the release of the earlier step u: the new part s_t - K
-/// s_u, which is the data of the steps u+1 to t, gets the noise of this step's nodes. Trees are
-/// made of such recipes, and every lower-triangular matrix mechanism can be expressed by them.
+/// With a share of 1 the release continues the release of the earlier step u: the new part
+/// s_t - K s_u, which is the data of the steps u+1 to t, gets the noise of this step's nodes. Trees
+/// are made of such recipes, and every lower-triangular matrix mechanism can be expressed by them.
 ///
 /// If `keep` = 0, `earlier` is empty and `scale` = 1 in all steps, the noise of the steps is
-/// independent or, with a window, made by a banded noising matrix N: z_t = sum_j N_{t,t-j} zeta(t -
-/// j). All recipes of an aggregator with a window must have this form.
+/// independent or, with a window, made by a banded noising matrix N:
+/// z_t = sum_j N_{t,t-j} zeta(t - j). All recipes of an aggregator with a window must have this
+/// form.
 struct ReleaseRecipe {
   double keep = 0.0;
   std::vector<EarlierNoise> earlier = {};

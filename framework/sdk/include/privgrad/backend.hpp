@@ -28,7 +28,7 @@ struct Evaluation {
 /// Privacy: receives private rows; everything it returns is private and goes only to the core.
 /// Public test rows, whose losses anyone may see, are given to a program of another Backend (or
 /// Model) instance, which receives no private row. Threads: const functions may run concurrently;
-/// load_parameters() may not overlap with any other call.
+/// load_parameters() does not overlap with any other call.
 class PRIVGRAD_API Program {
  public:
   virtual ~Program();

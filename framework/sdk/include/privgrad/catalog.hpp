@@ -56,8 +56,8 @@ struct PRIVGRAD_API OfferedComponent {
 };
 
 /// All components, by name: the host fills the catalog, and the core uses it to build pipelines. A
-/// plugin is loaded when one of its components is needed, so a run never depends on plugins that
-/// nobody names. Copies share their content. Threads: may be used by several threads; calls that
+/// plugin is loaded when one of its components is needed, so a run never depends on plugins that it
+/// does not name. Copies share their content. Threads: may be used by several threads; calls that
 /// load a plugin wait for each other.
 class PRIVGRAD_API Catalog {
  public:

@@ -10,8 +10,8 @@
 namespace privgrad {
 
 /// The public and released values on which an adaptive number of local iterations may depend. The
-/// estimates are means over the last round's clients, with public weights. An estimate is missing
-/// if the last round could not compute it.
+/// estimates are means over the last round's clients, with public weights; w and v stand for two
+/// models. An estimate is missing if the last round could not compute it.
 struct FederatedProgress {
   std::uint64_t round = 0;          ///< 0-based number of the next round.
   std::uint64_t rounds_left = 0;    ///< Including the next round, > 0.

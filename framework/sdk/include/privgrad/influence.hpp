@@ -18,8 +18,8 @@ namespace privgrad {
 //
 // Steps are counted from 0 to T-1 here, and from 1 to T in the paper.
 
-/// Returns the influence for gradient descent on a loss that shrinks by gamma in each step: q_t =
-/// gamma^(T-1-t). Hong et al., Theorem 4.1.
+/// Returns the influence for gradient descent on a loss that shrinks by gamma in each step:
+/// q_t = gamma^(T-1-t). Hong et al., Theorem 4.1.
 /// \param steps  > 0.
 /// \param gamma  in (0, 1].
 /// \throws ConfigError if a value is too small for a double.

@@ -14,8 +14,8 @@ struct JointGaussian {
   double high = 0.0;  ///< For lower bounds. +infinity, like `low`, if nothing was released.
 };
 
-/// Several Gaussians on the same examples equal a single Gaussian with the noise multiplier (sum of
-/// z_i^-2)^(-1/2).
+/// Several Gaussians on the same examples equal a single Gaussian with the noise multiplier
+/// (sum of z_i^-2)^(-1/2), where z_i are their noise multipliers.
 ///
 /// Whatever was chosen adaptively in between, the pair of output distributions that one example can
 /// cause is a post-processing of N(0, 1) against N(mu, 1) with mu^2 = sum of (s / z_i)^2, where s

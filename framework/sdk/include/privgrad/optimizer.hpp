@@ -78,7 +78,7 @@ class PRIVGRAD_API Optimizer : public Stateful {
 
   /// Returns the rule of the next step, and counts that step as made, because the caller carries it
   /// out. Then the state's vectors are out of date, but its other members are not.
-  /// \pre rule()
+  /// \pre rule() is not absent.
   /// \throws NumericError if the learning rate is not finite as a float32.
   virtual StepRule next_rule(const StepContext& context);
 

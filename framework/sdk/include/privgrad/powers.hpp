@@ -29,8 +29,8 @@ inline double one_minus_power(double base, std::uint64_t exponent) {
 /// affect the rest of a run, such as clip norms: the keys of the noise depend on every bit that a
 /// run has released. Relative error below 2^-51.
 ///
-/// x = k log 2 + r with whole k and |r| <= log(2) / 2; e^r is its Taylor polynomial of degree 13,
-/// whose remainder is below 0.3466^14 / 14! e^0.3466 < 2^-57.
+/// x = k log 2 + r with whole k and |r| <= log(2) / 2; e^r is computed as its Taylor polynomial of
+/// degree 13, whose remainder is below 0.3466^14 / 14! e^0.3466 < 2^-57.
 /// \param x  in [-700, 700], so that the result is a normal number.
 inline double exponential(double x) {
   constexpr double kLog2 = 0x1.62e42fefa3800p-1;       // 42 bits, so k * kLog2 is exact

@@ -32,7 +32,7 @@ class PRIVGRAD_API NoiseOrder {
 
   /// Key for AES-128 in counter mode.
   std::span<const std::uint8_t, 16> key() const noexcept { return key_; }
-  /// Standard deviation in cells of the sum, in [2^-64, 2^60]; exactly this double.
+  /// Standard deviation in cells of the sum, in [2^-64, 2^60], to be used as exactly this double.
   double sigma() const noexcept { return sigma_; }
   /// In [0, 62]: released cells are 2^shift times as wide as the cells of the sum.
   unsigned shift() const noexcept { return shift_; }
@@ -75,12 +75,12 @@ struct CellFactors {
 ///   - Words 1024 c + p and 1024 c + 512 + p of domain 0 begin the pair's first and second string.
 ///   - Block 512 c + p of the domains 1, 2, .. has the next 64 bits of the first, then of the
 ///     second string, until the rounding is certain.
-/// The first string is U in [0, 1); the second consists of three bits and V in [0, 1). With r =
-/// sqrt(-2 ln U), zeta is r cos(pi V / 4) for element p and r sin(pi V / 4) for the other element,
-/// exchanged if the third bit is set; the first bit is the sign of element p, the second is the
-/// sign of the other element. (Box and Muller 1958; docs/exactness.md says why this is the Gaussian
-/// mechanism.) If a program cannot decide how to round an element, it reports this, and the core
-/// computes the chunk.
+/// The first string is U in [0, 1); the second consists of three bits and V in [0, 1). With
+/// r = sqrt(-2 ln U), zeta is r cos(pi V / 4) for element p and r sin(pi V / 4) for the other
+/// element, exchanged if the third bit is set; the first bit is the sign of element p, the second
+/// is the sign of the other element. (Box and Muller 1958; docs/exactness.md says why this is the
+/// Gaussian mechanism.) If a program cannot decide how to round an element, it reports this, and
+/// the core computes the chunk.
 ///
 /// Privacy: like Program, but also receives the key of each release's noise. Threads: calls with
 /// one memory never overlap, nor do calls with a pass that one memory uses. No call overlaps with
@@ -170,7 +170,7 @@ class PRIVGRAD_API ResidentSteps {
   virtual void numbers_at(const Memory& memory, Numbers what, std::span<const std::uint64_t> places,
                           std::span<float> out) const = 0;
 
-  /// Copy a whole vector out or in: [parameter_count()].
+  /// numbers() copies a whole vector out of the memory, put_numbers() into it: [parameter_count()].
   virtual void numbers(const Memory& memory, Numbers what, std::span<float> out) const = 0;
   virtual void put_numbers(Memory& memory, Numbers what, std::span<const float> values) = 0;
 

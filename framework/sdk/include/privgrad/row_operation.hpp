@@ -47,8 +47,9 @@ struct Project {
   std::vector<double> matrix;  ///< [outputs, features], row-major, finite.
 };
 
-/// Projects one axis of the features, seen as [before, length, after], with `before` the remaining
-/// factor, to [before, outputs, after]: y[b, i, a] = sum over j of matrix[i, j] x[b, j, a].
+/// Projects one axis of the features, which are seen as [before, length, after] and become
+/// [before, outputs, after]: y[b, i, a] = sum over j of matrix[i, j] x[b, j, a]. `before` follows
+/// from the number of features.
 struct ProjectAxis {
   std::size_t length = 0;  ///< length * after divides the number of features.
   std::size_t after = 0;

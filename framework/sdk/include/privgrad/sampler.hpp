@@ -60,9 +60,10 @@ class PRIVGRAD_API Sampler {
   /// \throws ConfigError if the parameters do not fit the plan.
   virtual void start(const SamplingPlan& plan) = 0;
 
-  /// The divisor of the step's noisy sum: a constant of the plan, never the actual batch size. > 0;
-  /// given batch_sizes, the step's size, exact or rounded down. A sampler that sets its own size at
-  /// every step may ignore batch_sizes: the core notices this from the return value.
+  /// The divisor of the step's noisy sum, > 0: a constant of the plan, never the actual batch size.
+  /// If the plan has batch_sizes, the divisor is the step's size, exact or rounded down. A sampler
+  /// that sets its own size at every step may ignore batch_sizes: the core notices this from the
+  /// return value.
   virtual double expected_batch_size(std::uint64_t step) const = 0;
 
   /// Turns the releases (the event of each step's noise on its own batch) into the cost of each
@@ -81,8 +82,8 @@ class PRIVGRAD_API Sampler {
   /// Draws the batch of a step. Steps come in order, but a resumed run may begin at any step.
   /// \param rows  the actual number of training examples.
   /// \param random  streams of this sampler; use indices that follow from `step`. The streams stay
-  ///   the same within an epoch that is charged as "random_allocation", and may change at every
-  ///   other step.
+  ///   the same within an epoch that is charged as "random_allocation", and may otherwise change at
+  ///   each step.
   /// \param batch  out: row numbers below `rows`; may be empty.
   /// \throws ConfigError if the proof does not hold for `rows` examples and the sizes of start().
   virtual void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,

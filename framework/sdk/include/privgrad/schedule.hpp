@@ -37,7 +37,7 @@ enum class Measured {
   /// Gaussian noise is added to the sum of the examples' changes. Every measurement is charged.
   loss_change = 1,
   validation_loss,      ///< Mean loss of the test examples, without noise; they must be public.
-  validation_accuracy,  ///< Share of correctly classified test examples, in [0, 1]; also public.
+  validation_accuracy,  ///< Share of these examples that are classified correctly, in [0, 1].
 };
 
 PRIVGRAD_API std::string_view to_text(Measured measured);

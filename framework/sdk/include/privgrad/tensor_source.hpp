@@ -19,7 +19,8 @@ struct TensorSource {
   /// The row at which this tensor begins in a longer one, counted along the file tensor's first
   /// extent, or its last if transposed. Empty: the file's tensor has exactly this tensor's rows.
   std::optional<std::size_t> first_row = std::nullopt;
-  /// A table of the file; its first row is added to each row. Empty: no row is added.
+  /// The name of a table in the file, whose first row is added to each row of this tensor. Empty:
+  /// no row is added.
   std::string plus_first_row_of = "";
 
   bool operator==(const TensorSource&) const = default;

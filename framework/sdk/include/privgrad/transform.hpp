@@ -84,9 +84,9 @@ class PRIVGRAD_API Transform {
 
   // ---- Examples one at a time
 
-  /// Whether apply_row() makes the transformed example from the original one and the transform's
-  /// given or fitted numbers alone: with the same bits whatever other examples come before it,
-  /// after it or with it, and on any processor. Always the same for the same parameters.
+  /// Whether apply_row() makes the transformed example only from the original one and from the
+  /// transform's given or fitted numbers, with the same bits whatever other examples come before
+  /// it, after it or with it, and on any processor. Always the same for the same parameters.
   ///
   /// A matrix product does not have this property, because its order of summation may depend on a
   /// row's place. A loop over the features in a fixed order has it, if the compiler does not
@@ -153,7 +153,7 @@ class PRIVGRAD_API Transform {
   /// \param shape  shape of the input features, the same as for output_shape(); e.g. {28, 28}.
   /// \returns an empty list if the transform changes nothing but the shape of an example.
   /// \throws ConfigError if the transform cannot be expressed for such examples, e.g. because they
-  ///   are too large; by default for all.
+  ///   are too large; the default always throws.
   /// \pre fit() or restore() was called.
   virtual std::vector<RowOperation> row_operations(const Shape& shape) const;
 
@@ -163,7 +163,7 @@ class PRIVGRAD_API Transform {
 
 /// Finds one of the tensors that were passed to restore().
 /// \param who  the transform's name, for the error.
-/// \param shape  its shape; an extent of 0 means any extent.
+/// \param shape  the tensor's shape; an extent of 0 means any extent.
 /// \throws ConfigError if it is missing, has another shape or number of values, or a value that is
 ///   not finite.
 PRIVGRAD_API const FittedTensor& find_fitted(const std::vector<FittedTensor>& values,
