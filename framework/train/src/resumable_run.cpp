@@ -457,9 +457,9 @@ bool ResumableRun::has_caught_up() const {
   return !output_.is_behind() && !checkpoints_->is_behind() && !records_are_behind();
 }
 
-/// Called before the statistics and before each step. Returns whether the user has stopped the run,
-/// or it has caught up and RunOptions::finish is set. If the run can be resumed then, sets
-/// RunResult::can_be_resumed, and the run must do nothing more.
+/// Called before the statistics and before each step. Returns whether the run ends here: the user
+/// has stopped it, or it has caught up and RunOptions::finish is set. If it ends here, sets
+/// RunResult::can_be_resumed; if that becomes true, the run must do nothing more.
 bool ResumableRun::ends_here() {
   const bool is_finished = options_.finish && has_caught_up();
   if (!is_finished && (options_.stop == nullptr || !options_.stop->load())) return false;

@@ -21,10 +21,10 @@ struct DrawnStep {
 /// release, and updates the parameters. All engines that support a plan make the same releases, bit
 /// for bit; plan/engines.hpp says which engine supports which traits.
 ///
-/// Threads: calls never overlap.
+/// Threads: calls must not overlap.
 class StepEngine {
  public:
-  /// \param state  the owner's; outlives the engine.
+  /// \param state  the owner's state, which must outlive the engine.
   explicit StepEngine(StepState& state) : state_(state) {}
   StepEngine(const StepEngine&) = delete;
   StepEngine& operator=(const StepEngine&) = delete;

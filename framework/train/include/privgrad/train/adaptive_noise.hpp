@@ -59,7 +59,7 @@ class AdaptiveNoise {
   /// \returns nothing if the budget does not pay for it.
   std::optional<Receipt> pay(std::uint64_t step, Ledger& ledger);
 
-  /// Changes the noise of later measurements.
+  /// Sets the key for the noise of later measurements.
   /// \param key  the key of the next step.
   void use_key(const RandomKey& key) { check_mechanism_.use_key(key.derive(kPurpose)); }
 

@@ -20,11 +20,11 @@ namespace privgrad::core {
 ///
 /// Privacy: the sums are bounded, and go to the mechanism. The bounds of differences come from the
 /// plan, never from the iterates.
-/// Threads: calls never overlap.
+/// Threads: calls must not overlap.
 class GradientDifferences {
  public:
   /// \param plan  a plan with correlated releases.
-  /// \param rule  the aggregator, already started. All three arguments outlive this.
+  /// \param rule  the aggregator, already started. All three arguments must outlive this.
   GradientDifferences(const Plan& plan, UsesGradientDifferences& rule, Executor& executor);
 
   /// The next step.

@@ -70,7 +70,7 @@ std::vector<CommonPart> common_ground(const RunData& data);
 ///
 /// Process 0 pays for a step or report before it sends the request: the ledger's lines are on the
 /// disk before a batch is drawn, and other processes read rows only on request.
-/// Threads: calls never overlap.
+/// Threads: calls must not overlap.
 class ProcessGroup {
  public:
   /// \param cluster  outlives this.

@@ -112,8 +112,8 @@ class ResumableRun : RunModel {
   /// The epsilon that ledger() shows as spent; without a ledger, the plan's epsilon.
   PrivacyAnswer spent() const;
 
-  /// Must be called before an output is measured or published. Records the output's hash on the
-  /// disk and in last_shown_.
+  /// Must be called before an output is measured or published. In a run with checkpoints, records
+  /// the output's hash on the disk and in last_shown_.
   /// \throws PrivacyError if the output was published before and differs now.
   void show(const std::string& what, std::span<const float> parameters, std::string_view more);
 

@@ -8,9 +8,9 @@ namespace privgrad::core {
 
 /// The checks that a run made and passed; a failed check ends the run.
 struct RunChecks {
-  std::uint64_t contributions = 0;  ///< Steps in which contributions of examples were checked.
+  std::uint64_t contributions = 0;  ///< Steps drawn for a check of examples' contributions.
   std::uint64_t batches = 0;        ///< Batches that were tested against the sampler's law.
-  /// Such steps with a difference that proves no fault (ContributionCheck::differs). Private.
+  /// Checked steps with a difference that proves no fault (ContributionCheck::differs). Private.
   std::uint64_t reported_differences = 0;
   /// The name of the program that made the noise and was checked in each step (ResidentRun); "" if
   /// the trust base made the noise.

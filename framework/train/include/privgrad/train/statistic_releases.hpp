@@ -53,11 +53,11 @@ class StatisticReleases final : public Teacher {
   /// Called with each release before the run uses it.
   using Shown = std::function<void(const PlannedStatistic&, std::span<const float>)>;
 
-  /// \param plan, executor, ledger, witness outlive this.
+  /// \param plan, executor, ledger, witness  must outlive this.
   /// \param key  a key that nothing else uses; a second use would give the same noise.
   /// \param ledger  null without noise.
   /// \param witness  may be null.
-  /// \param second_look  outlives this.
+  /// \param second_look  must outlive this.
   StatisticReleases(const Plan& plan, const RandomKey& key, Executor& executor, Ledger* ledger,
                     ReleaseWitness* witness, SecondLook& second_look, Shown shown);
 

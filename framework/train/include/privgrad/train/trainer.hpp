@@ -64,7 +64,8 @@ struct TrainerSetting {
 /// the batches, keeps the ledger and its receipts, and lets an engine make the steps. A central run
 /// has one trainer, and a federated run has one per client.
 ///
-/// Threads: calls on one trainer never overlap; trainers of different workbenches may run at once.
+/// Threads: calls on one trainer must not overlap; trainers of different workbenches may run at
+/// once.
 class Trainer {
  public:
   /// \param plan  the owner's plan, for which the trainer makes its own components. The plan and
@@ -122,12 +123,12 @@ class Trainer {
   /// Processes that share the steps save at the same time; process 0 then has the state that a
   /// single process would have.
   void save(StateWriter& out, Between where) const;
-  /// For a trainer that has made no step.
+  /// Must be called on a trainer that has made no step.
   /// \throws IoError if the state does not fit the plan or the components.
   void restore(StateReader& in, Between where);
 
-  /// For adaptive noise, must be called before pay_for(); otherwise does nothing. Makes the
-  /// schedule's measurement if it is due, and chooses the noise of the step.
+  /// Makes the measurement of adaptive noise if it is due, and chooses the noise of the step; does
+  /// nothing if the noise is not adaptive. Must be called before pay_for().
   /// \param bench  has the model loaded.
   /// \param test  the test rows.
   /// \returns false if a measurement is due and the budget does not pay for it.
