@@ -22,7 +22,7 @@ namespace privgrad::core {
 /// ledgers; they only record the programs' progress.
 class RemoteRounds {
  public:
-  /// \param clients, plan outlive this.
+  /// \param clients, plan  must outlive this.
   /// \throws PrivacyError if clients cannot be separate programs.
   RemoteRounds(RemoteClients& clients, const Plan& plan);
 

@@ -42,7 +42,7 @@ struct ClientOrder {
 
 struct RoundOrder {
   RoundWish wish = RoundWish::end;
-  // told() of the round's keys; only for RoundWish::steps
+  // the text that told() makes of the round's keys; only for RoundWish::steps
   std::string keys{};
   std::vector<float> model{};
   std::optional<std::uint64_t> first_step{};

@@ -28,8 +28,8 @@ struct ClientTask {
 /// Process 0 has all ledgers. Once a round's charges are on its disk, it orders another process to
 /// make a client's round, gives up the receipts for the round, and receives the client's message
 /// and state. Process 0 therefore always has the same client states as in a run on one process, and
-/// writes the same checkpoints. Threads: calls never overlap, and come from the thread that made
-/// the cluster.
+/// writes the same checkpoints. Threads: calls must not overlap, and must come from the thread that
+/// made the cluster.
 class SharedRounds {
  public:
   /// Compares the processes, and lets the others make the same plan.

@@ -41,11 +41,13 @@ class WorkbenchPool {
 /// models and its private estimates are releases; with dp_fed_avg, the server is trusted with exact
 /// models.
 ///
-/// Threads: calls on one client never overlap; clients with different workbenches may run at once.
+/// Threads: calls on one client must not overlap; clients with different workbenches may run at
+/// once.
 class Client {
  public:
   /// \param number  the number of the client, 0-based.
-  /// \param data  all training examples; only its own are read. References outlive the client.
+  /// \param data  all training examples; only the client's own are read. All references must
+  ///   outlive the client.
   /// \param keys  the keys of the run; see key_of(). Keys change only between rounds.
   /// \param second_look  as TrainerSetting::second_look.
   /// \param leader  as TrainerSetting::leader, for the client's steps and estimates.

@@ -14,12 +14,13 @@
 
 namespace privgrad::core {
 
-/// Exact values of one client's private examples, for research without privacy.
+/// Exact values of one client's private examples, for research without privacy. F is their mean
+/// loss, w the received model, and w' the sent model.
 struct ExactLosses {
-  double before = 0.0, after = 0.0;  ///< Mean loss F at the received model, and at the sent model.
-  double gradient_change = 0.0;      ///< ||grad F(after) - grad F(before)||
-  double along = 0.0;                ///< <grad F(after) - grad F(before), after - before>
-  std::vector<float> gradient;       ///< grad F(before)
+  double before = 0.0, after = 0.0;  ///< F(w) and F(w').
+  double gradient_change = 0.0;      ///< ||grad F(w') - grad F(w)||
+  double along = 0.0;                ///< <grad F(w') - grad F(w), w' - w>
+  std::vector<float> gradient;       ///< grad F(w)
 };
 
 /// A server's knowledge about one client after a round.
@@ -45,9 +46,9 @@ struct ClientRound {
 ///
 /// `from_models`. Client i receives the model w, sends the model w'_i, and has the weight p_i. If
 /// it made its steps by plain gradient descent, its model reveals the mean of its released
-/// gradients, g_i = (w - w'_i) / rates_i, with noise of public variance n_i = noise_variance_i /
-/// rates_i^2 in each of d coordinates. On average, |g_i|^2 is too large by d n_i, which is
-/// subtracted. With the weighted mean g of all g_i,
+/// gradients, g_i = (w - w'_i) / rates_i, with noise of public variance
+/// n_i = noise_variance_i / rates_i^2 in each of d coordinates. On average, |g_i|^2 is too large by
+/// d n_i, which is subtracted. With the weighted mean g of all g_i,
 ///
 ///     lipschitz      sum_i p_i (|g_i|^2 - d n_i) / |g_i|   slope of the loss on the client's path
 ///     divergence^2   sum_i p_i |g_i - g|^2 - d sum_i (p_i - p_i^2) n_i

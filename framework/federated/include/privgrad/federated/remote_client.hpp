@@ -51,7 +51,7 @@ struct RemoteClientOptions {
 ///   continues. A copy of its state and directory that is continued elsewhere makes releases of its
 ///   own, for which the account counts the plan only once: no program can see such a copy.
 ///
-/// Threads: calls never overlap. Only one program at a time uses a directory (its ledger is
+/// Threads: calls must not overlap. Only one program at a time uses a directory (its ledger is
 /// locked).
 class RemoteClient {
  public:
