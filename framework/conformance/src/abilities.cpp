@@ -37,7 +37,8 @@ std::vector<RunFacts> sample_facts() {
 
 using Theorem = std::function<std::optional<AutoValue>(const RunFacts&)>;
 
-/// Whether the component has a theorem for any of the sample facts.
+/// Whether the component has a theorem. Asks about one run; a ConfigError means that the theorem
+/// does not cover it.
 bool has_theorem(const Theorem& choose) {
   RunFacts facts = sample_facts().back();
   facts.steps = 100;
@@ -49,7 +50,7 @@ bool has_theorem(const Theorem& choose) {
 }
 
 /// For all facts that the theorem covers, requires that the choice is finite and at least `least`,
-/// has a reason, and is the same on a second call.
+/// whole if `steps` is 0, has a reason, and is the same on a second call.
 void require_chosen(const std::string& function, double least, std::uint64_t steps,
                     const Theorem& choose) {
   bool any = false;

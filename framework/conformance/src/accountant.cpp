@@ -94,8 +94,8 @@ struct Answers {
   std::vector<double> least_deltas;
 };
 
-/// Returns the lower end of an answer's interval. A promised order is broken only if the lower end
-/// of the smaller answer is above the larger answer: refined intervals differ in width.
+/// Returns the lower end of an answer's interval. Two answers break a promised order only if this
+/// end of the answer that must not be larger is above the other answer: intervals differ in width.
 double least(const PrivacyAnswer& answer) { return answer.lower.value_or(answer.value); }
 
 Answers answers(const Accountant& accountant, const Questions& questions = kAll) {
@@ -204,8 +204,8 @@ double gaussian_delta(double epsilon, double mu) {
   return upper_tail(x) - product;
 }
 
-/// Returns delta(epsilon) of `pure`-differentially private Laplace noise: the integral of (p -
-/// e^epsilon q)+ over the real line, for Laplace densities p and q that are one sensitivity apart.
+/// Returns delta(epsilon) of Laplace noise that is `pure`-differentially private: the integral of
+/// (p - e^epsilon q)_+ over the real line, for Laplace densities p and q one sensitivity apart.
 double laplace_delta(double epsilon, double pure) {
   return epsilon >= pure ? 0.0 : -std::expm1((epsilon - pure) / 2.0);
 }
@@ -233,10 +233,11 @@ KnownCase known_gaussians(double sensitivity, double sigma, std::uint64_t count,
       [mu](double epsilon) { return gaussian_delta(epsilon, mu); }};
 }
 
-/// Returns delta for random allocation to one of two steps with noise multiplier 1. The ratio is M
-/// = (Y + Z) / 2 with independent lognormal Y, Z of mean 1 (N(-1/2, 1) in the logarithm), and given
-/// Y, the means of (M - e^epsilon)_+ (one example less) and of (1 - e^epsilon M)_+ (one more) are
-/// options on Z (Black and Scholes 1973). Integrates over Y by the trapezoidal rule.
+/// Returns delta for random allocation to one of two steps with noise multiplier 1. The likelihood
+/// ratio is M = (Y + Z) / 2 with independent lognormal Y, Z of mean 1 (N(-1/2, 1) in the
+/// logarithm). Given Y, the means of (M - e^epsilon)_+ (one example less) and of
+/// (1 - e^epsilon M)_+ (one more) are options on Z (Black and Scholes 1973). Integrates over Y by
+/// the trapezoidal rule.
 double two_steps_delta(double epsilon) {
   const auto call = [](double strike) {  // E (Z - strike)_+
     if (strike <= 0.0) return 1.0 - strike;

@@ -223,8 +223,8 @@ void require_learns(const Checker& checker, const Shape& shape) {
   }
 }
 
-/// Requires that the learnt result does not depend on rows contributed before: rows may affect the
-/// result only through the release.
+/// Requires that the learnt result does not depend on the rows that contributed before: rows may
+/// affect the result only through the release.
 void require_learns_from_release(const Checker& checker, const Shape& shape) {
   if (!checker.setup().make_released) throw NotChecked{"released values cannot be made here"};
   const StatisticRequest request = request_for(learner(*made(checker)), shape);

@@ -73,7 +73,7 @@ class Checker {
   }
 
   /// Runs the body and stores the finding. Later rules must not use results of the body.
-  /// \returns whether the rule holds, that is, whether the body returns.
+  /// \returns whether the rule holds, that is, whether the body returns; true if not asked for.
   bool rule(std::string_view name, const std::function<void()>& body) {
     return check(name, body, false);
   }

@@ -81,8 +81,8 @@ bool check_interface(Checker& checker, const InterfaceRules* rules) {
   });
 }
 
-/// Chooses the parameters and makes the component once.
-/// \returns whether this succeeded.
+/// Chooses the parameters, and checks that the component can be made from them.
+/// \returns whether it can.
 bool check_creation(Checker& checker, const InterfaceRules& rules) {
   const ExampleParams examples = example_params(checker.specs(), checker.setup().params);
   if (!examples.files.empty()) {

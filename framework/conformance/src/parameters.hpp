@@ -21,8 +21,8 @@ struct ExampleParams {
 /// \param given  members that replace the declared ones; an object or null.
 ExampleParams example_params(const std::vector<ParamSpec>& specs, const Value& given);
 
-/// Returns the unchanged parameters, followed by one copy for each optional parameter, to which the
-/// copy adds that parameter's example.
+/// Returns the unchanged parameters, followed by one copy for each absent optional parameter that
+/// has an example, with this example; not for paths.
 std::vector<Value> with_each_optional(const std::vector<ParamSpec>& specs, const Value& params);
 
 /// One parameter set to an end of its range, the others as in `base`.

@@ -27,7 +27,8 @@ double difference(const std::function<double(const std::vector<float>&)>& loss,
 }
 
 /// A tolerance above the truncation (width^2) and float rounding errors (1e-7 / width) of a smooth
-/// loss. If two widths differ by more, the loss has a kink in between, and nothing is compared.
+/// loss. If the results for two widths are further apart, the loss has a kink in between, and
+/// nothing is compared.
 constexpr double kNear = 4e-3;
 
 bool near(double a, double b) {

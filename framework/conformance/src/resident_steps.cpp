@@ -431,8 +431,8 @@ void require_given_numbers(Program& program, const Network& network) {
           words(network) + "its parameters are not those that it was given");
 }
 
-/// Returns networks with more than two chunks of noise, of which the last is incomplete; empty if
-/// the program supports no such network.
+/// Returns the networks and, as far as the program supports them, two with more than two chunks of
+/// noise, of which the last is incomplete.
 std::vector<Network> with_a_large_one(const std::vector<Network>& networks,
                                       const ProgramMaker& make) {
   std::vector<Network> all = networks;
