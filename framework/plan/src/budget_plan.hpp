@@ -26,7 +26,6 @@ struct BudgetPlan {
 BudgetPlan plan_budget(const Manifest& manifest, std::span<const Charge> charges,
                        std::optional<double> target, const BesideCharges& beside, bool are_bounds);
 
-/// The budget plan of a run without noise.
 BudgetPlan no_budget(const ComponentUse& accountant, std::uint64_t steps);
 
 }  // namespace privgrad::core

@@ -41,7 +41,6 @@ Manifest server_manifest(Manifest server) {
   return server;
 }
 
-/// The clients' part, without noise.
 Manifest client_manifest(Manifest local) {
   // the manifest's aggregator is the server's
   local.aggregator = local.federated->client_aggregator;

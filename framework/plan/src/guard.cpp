@@ -101,7 +101,7 @@ void check_epochs(const std::string& sampler, std::span<const Charge> charges) {
   }
 }
 
-/// \param accountant  an accountant made from `use`.
+/// Returns `accountant`, made from `use`, after it has composed all charges.
 ComponentPtr<Accountant> accountant_after(ComponentPtr<Accountant> accountant,
                                           const ComponentUse& use, Adjacency adjacency,
                                           std::span<const Charge> beside,

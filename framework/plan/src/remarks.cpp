@@ -43,7 +43,6 @@ std::optional<std::string> worse_than_uniform(const PlanNumbers& plan) {
          "; use schedule uniform, or form: exact of schedule dynamic";
 }
 
-/// Remarks on `steps: auto` if its theorem's premise is not met.
 std::optional<std::string> steps_without_premise(const Plan& plan) {
   if (!plan.manifest->steps_minimise_bound || plan.costs_inverse_square || plan.charges.empty())
     return std::nullopt;

@@ -303,7 +303,6 @@ DataInfo foreseen_info(const Manifest& manifest, const ComponentUse& data) {
   return foreseen;
 }
 
-/// Refuses rows without targets, unless the loss needs no targets.
 void require_targets(const Manifest& manifest, const Setting& setting) {
   if (setting.info.has_targets || setting.network.loss == Loss::next_token) return;
   throw ConfigError(error_text(manifest, "data",

@@ -22,7 +22,6 @@ struct ScheduleValues {
 ScheduleValues schedule_values(const ComponentUse& use, const std::string& slot,
                                std::uint64_t steps, bool above_zero);
 
-/// The values of the steps; one per step.
 struct StepValues {
   std::vector<double> noise_multiplier, clip_norm;
   std::vector<double> batch_size;  ///< Passed to the sampler; empty: the sampler decides.

@@ -41,8 +41,8 @@ struct AdaptiveNoisePlan {
 };
 
 /// The adaptive noise that a manifest requests; nothing if its noise is fixed in advance, or off.
-/// \throws ManifestError, PrivacyError if the manifest combines adaptive noise with anything that
-///   excludes it, with the place; PluginError for an invalid measurement or uneven initial noise.
+/// \throws ManifestError, PrivacyError with the place, for anything that excludes adaptive noise;
+///   PluginError for an invalid measurement, or initial noise that is not constant.
 std::optional<AdaptiveNoisePlan> plan_adaptive_noise(const Manifest& manifest,
                                                      const Setting& setting, std::uint64_t steps);
 

@@ -40,7 +40,7 @@ struct DrawnOrder {
 struct CorrelatedPlan {
   /// One part or, if the aggregator uses gradient differences, the parts from parts_of().
   std::vector<CorrelatedPart> parts;
-  /// If absent: coins decide in which step of each cycle an example takes part.
+  /// If absent: an example has one step in each cycle, and a coin decides whether it takes part.
   std::optional<DrawnOrder> order = std::nullopt;
   /// Without an order: each step's noise multiplier before amplification (banded_multipliers()).
   std::vector<double> multipliers = {};
@@ -86,7 +86,7 @@ class CorrelatedPlanner {
   CorrelatedPlan plan(std::vector<CorrelatedPart> parts, PublicOrder& order,
                       const std::vector<double>& batch_sizes);
 
-  /// For clients that follow a rule; the rule must be the same in all calls.
+  /// Plans for clients that follow a rule, which must be the same in all calls.
   /// \param parts  one part, with a window.
   CorrelatedPlan plan(std::vector<CorrelatedPart> parts, const Separation& separation);
 

@@ -58,7 +58,6 @@ enum class Engine {
 std::string_view to_text(Trait trait);
 std::string_view to_text(Engine engine);
 
-/// All traits, in the order above.
 std::span<const Trait> all_traits();
 std::span<const Engine> all_engines();
 
@@ -67,14 +66,12 @@ std::string_view meaning_of(Trait trait);
 /// Describes an engine in one line: "several processes that share each step".
 std::string_view meaning_of(Engine engine);
 
-/// A trait, and its origin.
 struct PlannedTrait {
   Trait trait;
   /// The component with this trait; null: the trait comes from the manifest.
   const ComponentUse* of = nullptr;
 };
 
-/// Whether the engine declares that it supports the trait.
 bool supports(Engine engine, Trait trait);
 
 /// \returns why the engine does not support the trait, in one line; nothing if it does.

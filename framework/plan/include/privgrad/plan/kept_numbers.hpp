@@ -47,7 +47,6 @@ class KeptNumbers {
 
   /// Whether this is a repeated plan, perhaps on another processor.
   bool is_made_again() const noexcept { return is_made_again_; }
-  /// The scales that the plan has requested, in order.
   const std::vector<double>& scales() const noexcept { return used_; }
   /// The aggregator's numbers; empty if it has none.
   const std::vector<double>& optimized() const noexcept { return optimized_; }

@@ -98,7 +98,6 @@ struct PlanNumbers {
   /// examples, and the count's share of the joint bound (count_share()). noise_multiplier then
   /// applies to both releases together, and clip_norm is the first step's.
   std::vector<double> count_noise, count_share;
-  /// The arithmetic of the sums and their noise.
   Arithmetic arithmetic = Arithmetic::exact;
   /// Released before the first step, in this order.
   std::vector<PlannedStatistic> statistics;
@@ -188,8 +187,8 @@ Plan make_plan(const Manifest& manifest, std::shared_ptr<KeptNumbers> kept = nul
 Plan make_shared_plan(const Manifest& manifest, const RandomKey& plan_key,
                       std::shared_ptr<KeptNumbers> kept);
 
-/// Repeats the plan of a run from the recorded facts: equal in all costs and statements, but
-/// unusable for a run, because it has no data.
+/// Repeats the plan of a run from the recorded facts. The plan has the same costs and statements,
+/// but cannot be run, because it has no data.
 /// \param kept  the numbers of that plan; null: only the numbers in `recorded` are kept.
 /// \throws like the first overload, except IoError.
 Plan make_plan(const Manifest& manifest, const PublicFacts& recorded,

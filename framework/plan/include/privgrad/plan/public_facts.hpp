@@ -69,7 +69,7 @@ PublicFacts read_facts(const std::filesystem::path& directory);
 
 /// The numbers of the plan in this run directory, for repeating the plan.
 /// \param schedules  the text stored by KeptNumbers.
-/// \throws IoError if facts and schedules do not have the numbers of a plan.
+/// \throws IoError if facts or schedules do not have the numbers of a plan.
 std::shared_ptr<KeptNumbers> kept_numbers(const std::filesystem::path& directory,
                                           const PublicFacts& recorded, std::string_view schedules);
 

@@ -18,7 +18,7 @@ RunData read_data(const Manifest& manifest, const Setting& setting);
 /// \param source  the manifest's data; errors name its place.
 /// \param threads  the number of threads for transforming rows and computing frozen layers; results
 ///   have the same bits for any number.
-/// \param cache  stores outputs of frozen layers and of costly transforms; null: no cache.
+/// \param cache  provides and stores outputs of frozen layers and costly transforms; may be null.
 /// \param teacher  the teacher for transforms that learn from released statistics; null: no
 ///   transform may do so.
 RunData read_rows(const ComponentUse& source, const Setting& setting);

@@ -115,7 +115,6 @@ std::map<std::string, std::string> hashes_of_files(const Model& model);
 /// The declared number of training rows: data.size, or the sum of federated.sizes.
 std::optional<std::uint64_t> declared_size(const Manifest& manifest);
 
-/// The privacy unit of the manifest's guarantee.
 PrivacyUnit unit_of(const std::optional<Federated>& federated);
 
 /// Whether neighbouring data sets have the same number of rows, so that the number may be stated. A
