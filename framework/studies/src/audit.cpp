@@ -170,7 +170,6 @@ class Audit {
     return {coins, {scores.values().begin(), scores.values().end()}, scores.moved()};
   }
 
-  /// Makes all steps that the budget pays for.
   void train(Trainer& trainer, const RandomKey& key, const std::filesystem::path& ledger) {
     bench_.memory = {};
     std::vector<float> parameters(layout_.outer_parameters(), 0.0f);

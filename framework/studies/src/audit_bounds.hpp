@@ -10,7 +10,6 @@
 
 namespace privgrad::core {
 
-/// The guess of one coin.
 struct AuditGuess {
   double score;  ///< A larger absolute value means a clearer guess.
   bool is_right;

@@ -44,7 +44,6 @@ class SpareLayout {
   std::size_t spares_;
 };
 
-/// The role of an example in an audit.
 struct Role {
   /// 0: an example of the data; otherwise a canary, with spare coordinate slot - 1.
   std::uint32_t slot = 0;

@@ -40,7 +40,6 @@ std::string data_without(const Value& manifest, std::span<const std::string_view
 
 std::string data_of(const PlannedArm& arm) { return data_without(arm.manifest->resolved, {}); }
 
-/// The SHA-256 of each row's features.
 std::vector<std::string> hashes_of(const Dataset& rows) {
   std::vector<std::string> hashes;
   std::vector<float> features(rows.row_size()), target(1);

@@ -141,7 +141,7 @@ std::size_t grid_size(const StudyAxes& axes) {
   return size;
 }
 
-/// The `index`-th place of the grid, the last axis fastest.
+/// The `index`-th place of the grid; the last axis varies fastest.
 Place place_at(const StudyAxes& axes, std::size_t index) {
   Place place(axes.axes.size());
   for (std::size_t a = place.size(); a-- > 0;) {
@@ -172,7 +172,6 @@ Arm arm_of_level(const StudyAxes& axes, std::size_t level, const std::string& fi
   return arm;
 }
 
-/// Names the arm LEVEL+VARIANT.
 void name_arm(Arm& arm, const std::string& variant) {
   arm.variant = variant;
   arm.name += (arm.name.empty() ? "" : "+") + variant;

@@ -11,7 +11,6 @@
 
 namespace privgrad::core {
 
-/// The axes of a study, as written.
 struct StudyAxes {
   std::vector<Axis> axes;
   bool has_levels = false;  ///< Whether the levels are the first axis.
@@ -21,7 +20,6 @@ struct StudyAxes {
 /// Whether a dotted key equals `whole`, or is below it.
 bool is_within(std::string_view key, std::string_view whole);
 
-/// Reads `levels`, `axes` and `zip`.
 StudyAxes read_axes(const Value& root, ManifestProblems& problems);
 
 /// Reads axes of a search, an object like `axes`, whose keys must not overlap keys of `taken`.

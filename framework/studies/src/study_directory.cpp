@@ -36,7 +36,6 @@ bool take_lock(int descriptor) {
   return false;
 }
 
-/// Refuses a directory with other contents.
 void check_is_study(const fs::path& path) {
   if (!fs::exists(path)) return;
   if (!fs::is_directory(path)) {

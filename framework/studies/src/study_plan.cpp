@@ -26,8 +26,8 @@ std::string version() {
       PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH);
 }
 
-/// Collects the problems of arms, and reports each once. A problem that not all arms have names the
-/// first of its arms, and says how many others have it.
+/// Collects the problems of arms, and reports each once. Unless all arms have a problem, its text
+/// names the first arm with it, and counts the others.
 class ArmProblems {
  public:
   explicit ArmProblems(const Study& study) : study_(study) {}

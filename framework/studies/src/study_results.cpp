@@ -217,7 +217,8 @@ std::string verdict(const Family& family, std::size_t arm) {
   return "after Holm's correction Student's t finds it, and sign flips do not";
 }
 
-/// Says in words whether the difference is within the margin, and how many seeds could detect it.
+/// Says in words whether the difference is within the margin, and how many seeds would detect the
+/// effect.
 std::string power_text(const Family& family, std::size_t arm) {
   const PairedComparison& one = *family.arms[arm];
   const double effect = effect_of(family, arm);

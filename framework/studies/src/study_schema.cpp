@@ -80,7 +80,6 @@ Json conditions() {
                    list_of(condition(), 0));
 }
 
-/// The schema of {METRIC: NUMBER}.
 Json amounts() {
   Json map = map_of({{"type", "number"}, {"exclusiveMinimum", 0}});
   map["minProperties"] = 1;

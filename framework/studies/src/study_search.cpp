@@ -14,7 +14,6 @@
 namespace privgrad::core {
 namespace {
 
-/// A point of the search grid.
 struct Candidate {
   std::string name;
   std::map<std::string, std::string> labels;
@@ -28,7 +27,7 @@ std::vector<Axis> axes_of(const StudySearch& search, const std::string& variant)
   return axes;
 }
 
-/// All candidates of a variant, the last axis fastest.
+/// All candidates of a variant; the last axis varies fastest.
 std::vector<Candidate> candidates_of(const Study& study, const std::string& variant) {
   std::vector<Candidate> all(1);
   const std::string file = study.file.string();

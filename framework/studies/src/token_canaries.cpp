@@ -131,7 +131,6 @@ class TokenAudit {
     }
   }
 
-  /// The loss of each row under the trained model.
   std::vector<double> losses_of(const Dataset& rows) const {
     std::vector<double> losses;
     std::vector<float> features(rows.row_size()), target(1);

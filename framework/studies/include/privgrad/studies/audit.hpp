@@ -18,8 +18,8 @@
 /// data, and derives an epsilon from the guesses. A proof bounds epsilon from above, an audit from
 /// below; if the two contradict each other, the proof does not describe the code that runs.
 ///
-/// Canaries replace rows of the data. Each has a gradient only in its own coordinate, longer than
-/// any clip norm, so it contributes a whole clip norm to each of its steps, and nothing else
+/// Canaries replace rows of the data. Each has a gradient longer than any clip norm, in a
+/// coordinate of its own: it contributes a whole clip norm to each of its steps, and nothing else
 /// contributes to that coordinate. A fair coin decides about each canary; afterwards the coins are
 /// guessed from the releases and from public facts: the sampler's distribution, or the order itself
 /// if it is public. Everything from the sampler to the ledger is the run's own code.
@@ -32,7 +32,6 @@
 ///   replaced it. No two contributions are further apart.
 namespace privgrad::core {
 
-/// The ways to audit.
 enum class AuditKind {
   one_run = 1,  ///< Many canaries, one run.
   /// One canary, many runs, two fixed neighbours. Several rows may be tried as the canary.
@@ -150,9 +149,8 @@ std::optional<std::string> refuses_audit(const Plan& plan);
 /// the runs' releases, on the private rows: publishing it costs these rows as much as all runs that
 /// were made. With drawn rows there are no private rows, and the plan may have been made from
 /// recorded facts.
-/// \throws ConfigError for options out of range or that do not fit the plan, and for plans for
-///   which refuses_audit() has a reason; PolicyError if a policy protects the rows; Error if
-///   stopped.
+/// \throws ConfigError for invalid options, and if refuses_audit() has a reason; PolicyError if a
+///   policy protects the rows; Error if stopped.
 AuditResult audit(const Plan& plan, const AuditOptions& options);
 
 }  // namespace privgrad::core

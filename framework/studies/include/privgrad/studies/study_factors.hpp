@@ -27,8 +27,8 @@ FactorGrid grid_of(const StudyPlan& plan, const StudyRuns& runs, const std::stri
 /// Everything is first computed per seed, so intervals and tests are over seeds, as for differences
 /// between arms, and are valid for any dependence between arms.
 ///
-/// - The intervals of a factor's means are jointly valid with 95 % (Student's t; Bonferroni over
-///   its values).
+/// - The intervals of a factor's means are jointly valid with 95 % confidence (Student's t;
+///   Bonferroni over its values).
 /// - A factor's p tests whether all its values have the same mean: t tests of the differences from
 ///   its first value, Bonferroni. A pair's p tests whether there is no interaction: t tests of the
 ///   differences of differences from the first values of both, Bonferroni; for two times two values

@@ -49,13 +49,13 @@ struct StudyPlan {
 /// Plans every arm; runs nothing and releases nothing.
 ///
 /// With equal privacy, all arms of a level have the same target_epsilon, target_delta and
-/// adjacency, and each arm's gating accountant calibrates the arm to them: it calibrates an open
+/// adjacency, and each arm's guarding accountant calibrates the arm to them: it calibrates an open
 /// schedule as in any plan, and multiplies given noise values by a common factor
 /// (privacy.calibrate: all). Every epsilon is then in [1 - kEpsilonTolerance, 1] times the target.
 ///
 /// \param overrides  `--set` options for the base; keys that the study varies cannot be set.
 /// \throws ManifestError, PrivacyError (an arm without a proof, or with a different guarantee) or
-///   IoError. A problem that not all arms have names the first of its arms.
+///   IoError. For each problem, the text names the first arm with it, unless all have it.
 StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
                      const Catalog& catalog);
 

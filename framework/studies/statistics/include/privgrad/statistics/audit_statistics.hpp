@@ -7,9 +7,9 @@
 /// Lower bounds on epsilon from guesses about which canaries were in the data. Pure functions.
 ///
 /// The experiment: m independent fair coins each decide between two neighbouring data sets (a
-/// canary is present or not). From the releases, r coins are guessed, of which v guesses are right.
-/// A guarantee limits how often guesses are right; a lower bound on epsilon at confidence 1 - a is
-/// the largest epsilon for which P[v or more guesses are right] is below a.
+/// canary is present or not). From the releases, r coins are guessed, and v of these guesses are
+/// right. A guarantee limits how often guesses are right; a lower bound on epsilon at confidence
+/// 1 - a is the largest epsilon for which P[v or more guesses are right] is below a.
 ///
 /// Why searching among all epsilons is valid: an epsilon is rejected if v is large enough, and a
 /// larger epsilon needs a larger v. Rejecting an epsilon below the true one is not an error. If an
@@ -17,7 +17,6 @@
 /// at most a.
 namespace privgrad::core {
 
-/// The guesses of an audit.
 struct Guesses {
   std::uint64_t canaries = 0;  ///< m, the number of coins, or of repeated runs.
   std::uint64_t made = 0;      ///< r <= m, fixed before the coins are flipped.
@@ -86,12 +85,12 @@ double f_dp_mu(const Guesses& guesses, double level);
 
 /// The largest excluded mu for independent runs with one coin each, with a guess for every run. A
 /// fair coin's choice between two neighbours is guessed right with probability at most Phi(mu / 2),
-/// so the number of right guesses is at most binomial.
+/// so a binomial law dominates the number of right guesses.
 double repeated_mu(const Guesses& guesses, double level);
 
 /// The largest excluded epsilon of (epsilon, delta)-privacy for independent runs with one coin
 /// each; runs without a clear result may be left out. Per run, P[right] <= e^epsilon P[wrong] +
-/// delta; both probabilities are bounded at half the level.
+/// delta; each of the two is bounded at half the level.
 double repeated_epsilon(const Guesses& guesses, double delta, double level);
 
 /// delta of mu-GDP at epsilon >= 0: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).

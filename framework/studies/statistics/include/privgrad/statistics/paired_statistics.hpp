@@ -9,7 +9,7 @@
 
 namespace privgrad::core {
 
-/// The most pairs for which all patterns of signs are tried: 2^19, up to a common sign.
+/// The most pairs for a test that tries all patterns of signs: 2^19 patterns, up to a common sign.
 inline constexpr std::size_t kMostSignFlips = 20;
 
 /// A summary of one number from each of several independent runs.
@@ -48,8 +48,8 @@ double student_half_width(std::size_t degrees_of_freedom, double confidence);
 /// Tests paired differences. Pairs may be added until an interval is short enough, with looks at
 /// numbers of pairs that are fixed beforehand. With K looks each interval has confidence
 /// 1 - 0.05/K, and each p is multiplied by K. By the union bound (Bonferroni) all K intervals are
-/// jointly valid with 95 %, and so is the interval at which the study stopped, for any stopping
-/// rule.
+/// jointly valid with 95 % confidence, and so is the interval at which the study stopped, for any
+/// stopping rule.
 /// \param differences  at least one, finite.
 /// \param looks  K, at least 1.
 PairedComparison compare_with_zero(std::span<const double> differences, std::size_t looks = 1);

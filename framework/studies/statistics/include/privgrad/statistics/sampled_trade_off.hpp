@@ -46,8 +46,8 @@ class GuessCurve {
   double slack_ = 0.0;
 };
 
-/// The distribution of the privacy loss log(dP/dQ) of all releases together, under P and under Q,
-/// their distributions for the two sides of the coin, on a grid of losses.
+/// The distributions, on a grid, of the privacy loss log(dP/dQ) of all releases together, under P
+/// and under Q. P and Q are the distributions of the releases for the two sides of the coin.
 ///
 /// A single release's mass between two grid points is moved to these two points such that the total
 /// masses under P and under Q both stay the same ("connect the dots": Doroshenko, Ghazi, Kamath,
