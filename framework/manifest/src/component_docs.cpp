@@ -59,7 +59,6 @@ std::string cell(std::string_view text) {
   return out;
 }
 
-/// Breaks lines at spaces, and indents every line.
 std::string wrapped(std::string_view text, std::size_t indent) {
   const std::string margin(indent, ' ');
   std::string out;

@@ -51,7 +51,6 @@ Json of_type(const char* type) { return {{"type", type}}; }
 Json has_kind(const Json& ids) {
   return {{"required", {"kind"}}, {"properties", {{"kind", {{"enum", ids}}}}}};
 }
-/// Returns a schema that also allows the word `auto`.
 Json or_auto(Json schema) {
   return choose(of_type("string"), {{"enum", {"auto"}}}, std::move(schema));
 }

@@ -37,7 +37,6 @@ class ManifestReader {
         problems_(problems) {}
 
   Manifest load();
-  /// Reads only the section `data`.
   Manifest load_data();
 
  private:
@@ -68,8 +67,8 @@ class ManifestReader {
   /// Reads `model`, including the keys that the core reads for every model: manifest_model.cpp.
   Value read_model(Manifest& manifest, const Slot& slot);
   void read_tensor_names(const Value& given, WeightsUse& use);
-  /// Checks that model.class_weights: balanced, released class counts and a largest weight are
-  /// given together.
+  /// Checks that `balanced` and report.class_counts.largest_weight are given together, with
+  /// released class counts.
   void check_class_weights(const Manifest& manifest, const Value* word);
   /// \param where  the key, for problems.
   TensorSource read_source(const Value& given, const std::string& where);
@@ -86,7 +85,7 @@ class ManifestReader {
 
   // schedules, privacy, allow and checkpoint: manifest_sections.cpp.
   void read_schedules(Manifest& manifest);
-  /// Adds the default noise, but only if there is a target by which to scale it.
+  /// Adds the default noise if there is a target by which to scale it, or if noise is off.
   Slot with_default_noise(Slot slot);
   void read_privacy(Manifest& manifest);
   /// \returns the account's file as an absolute path; if there is no such file, reports this, and

@@ -18,7 +18,6 @@ Value empty_object(Mark mark);
 /// Returns `value` with the place of `given`, unless `given` is null.
 Value marked(Value value, const Value* given);
 
-/// Returns the object without this key.
 Value without(Value object, std::string_view key);
 
 /// Copies the given values into the resolved manifest, in the order of their declarations.

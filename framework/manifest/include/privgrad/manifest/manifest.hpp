@@ -46,7 +46,6 @@ enum class EstimateMode { private_sums = 1, from_models, unaccounted };
 
 std::string_view to_text(EstimateMode mode);
 
-/// The section `federated`.
 struct Federated {
   std::uint64_t clients = 0, rounds = 0;  ///< > 0.
   Aggregation aggregation = Aggregation::fed_avg;

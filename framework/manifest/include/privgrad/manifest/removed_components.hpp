@@ -7,7 +7,6 @@
 
 namespace privgrad::core {
 
-/// A component that this version no longer has.
 struct RemovedComponent {
   std::string_view kind, plugin, name;
   std::string_view key;        ///< The key under which manifests name it.
