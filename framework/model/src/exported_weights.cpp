@@ -14,7 +14,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// A tensor in the file to be written.
 struct Written {
   std::string name, type;
   Shape shape;

@@ -61,7 +61,7 @@ ModelFile read_model_file(const std::filesystem::path& file);
 
 /// Checks that there is each tensor of the network (F32), and otherwise only fitted values (F64) of
 /// this number of transforms.
-/// \throws IoError, without the file's name, if they are not.
+/// \throws IoError, without the file's name, if not.
 void check_tensors(const TensorHeader& header, const Network& network, std::size_t transforms);
 
 }  // namespace privgrad::core

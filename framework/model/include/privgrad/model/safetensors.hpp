@@ -29,9 +29,8 @@ inline constexpr std::string_view kFittedPrefix = "preprocessing.";
 /// Returns "preprocessing.N.NAME".
 std::string fitted_name(std::size_t transform, std::string_view name);
 
-/// A header's entry for one tensor.
 struct TensorEntry {
-  std::string type;                ///< Type of its numbers, in the format's notation: "F32".
+  std::string type;                ///< Type of the tensor's numbers, as in the file: "F32".
   Shape shape;                     ///< Empty: a scalar. An extent may be 0.
   std::size_t begin = 0, end = 0;  ///< Its bytes' range in the data after the header.
 };
@@ -53,7 +52,6 @@ inline constexpr std::size_t kMostTensorHeader = std::size_t{64} << 20;
 /// \throws IoError for an invalid header; the message does not name the file.
 TensorHeader parse_tensor_header(std::string_view beginning, std::size_t file_bytes);
 
-/// A tensor of a file, with its values.
 struct StoredTensor {
   std::string name;                ///< UTF-8; not trusted.
   Shape shape;                     ///< Empty: a scalar.
@@ -61,7 +59,6 @@ struct StoredTensor {
   std::string problem = {};        ///< Why its numbers cannot be used: "has ..."; usually empty.
 };
 
-/// The content of a safetensors file.
 struct StoredTensors {
   std::vector<StoredTensor> tensors;            ///< In the order of their data.
   std::map<std::string, std::string> metadata;  ///< "__metadata__"; not trusted.
