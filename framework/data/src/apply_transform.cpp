@@ -141,7 +141,6 @@ class Before {
   std::vector<float> features_;      ///< Their features.
 };
 
-/// Applies a transform to rows one by one.
 struct ByRow {
   const ComponentUse& use;
   Executor& executor;

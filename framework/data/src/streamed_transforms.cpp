@@ -60,7 +60,6 @@ void apply_links(const std::vector<Link>& links, std::size_t count, std::vector<
   }
 }
 
-/// Writes the transformed rows of a split.
 class Writing {
  public:
   Writing(const std::vector<Link>& links, RowFileWriter& writer, Executor& executor)
@@ -143,7 +142,6 @@ class StreamedTransforms {
   }
 
  private:
-  /// Replaces the rows by the transformed rows.
   void write() {
     if (links_.empty()) return;
     const std::string what = "the outputs of " + names();
