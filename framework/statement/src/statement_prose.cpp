@@ -81,7 +81,6 @@ std::string steps_words(const Statement& statement) {
   return words;
 }
 
-/// The name of the accountant that proves the stated epsilon.
 std::string prover(const Statement& statement) {
   return statement.proved_by.empty() ? statement.accountant : statement.proved_by;
 }

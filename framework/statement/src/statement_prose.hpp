@@ -15,7 +15,6 @@ std::vector<std::string> statement_prose(const Statement& statement);
 /// "".
 std::string statement_stain(const Statement& statement);
 
-/// A statement in one line.
 std::string short_statement(const Statement& statement);
 
 }  // namespace privgrad::core

@@ -24,12 +24,10 @@ PlanFacts shown_facts(const Plan& plan);
 /// \param made  null if the run has not ended.
 AdaptiveNoiseFacts facts_of(const AdaptiveNoisePlan& adapts, const NoiseRecord* made = nullptr);
 
-/// The statistics that the plan releases, with their noise.
 std::vector<StatisticFacts> facts_of(const std::vector<PlannedStatistic>& statistics);
 
 Answer facts_of(const PrivacyAnswer& answer);
 
-/// \returns "research" or "release".
 std::string_view mode_name(Mode mode);
 
 /// The names of the unaccounted uses of private rows, each once.
