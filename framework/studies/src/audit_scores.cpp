@@ -139,8 +139,8 @@ void AuditScores::add_correlated(std::uint64_t step, std::span<const double> mov
 }
 
 /// With N the noising matrix, C its inverse, X the steps' sums and zeta independent noise, the
-/// releases are N (C X + zeta). Multiplication by C gives for each step noise with
-/// standard deviation 1, shifted by C times the canary's contributions.
+/// releases are N (C X + zeta). After multiplication by C, the value of a step is noise
+/// with standard deviation 1, shifted by C times the canary's contributions.
 void AuditScores::add_windowed(std::uint64_t step, std::span<const double> moved) {
   const CorrelatedRecipes& recipes = plan_.correlated->parts.front().recipes;
   const bool is_noised = plan_.noise_multiplier[step] != 0.0;
