@@ -11,7 +11,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Notes go into JSON files, which are UTF-8: bytes that are not UTF-8 become U+FFFD.
 std::string as_utf8(const std::string& text) {
   return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace))
       .get<std::string>();

@@ -25,7 +25,6 @@ bool exp_minus(RandomWords& words, const Coin& coin) {
   return k % 2 == 1;
 }
 
-/// True with probability exp(-1).
 bool exp_minus_one(RandomWords& words) {
   return exp_minus(words, [] { return true; });
 }

@@ -104,7 +104,6 @@ struct Open {
   std::int64_t sum;
 };
 
-/// The undecided elements of a chunk.
 class OpenElements {
  public:
   void collect(const RoundedChunk& rounded, std::span<const std::int64_t, kNormalsPerChunk> sums) {

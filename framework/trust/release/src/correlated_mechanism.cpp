@@ -22,7 +22,6 @@
 namespace privgrad::core {
 namespace {
 
-/// A vector and its factor.
 struct Weighted {
   const float* values;
   double weight;

@@ -26,8 +26,8 @@ namespace privgrad::core {
 /// so it is post-processing of that mechanism, provided that D_t is what the recipe says.
 ///
 /// Whole recipes, where every keep is 0 or 1 and every share a whole number: D_t is a whole number
-/// of cells, and is added up as one, modulo 2^64. Then R_t 2^h = round-to-2^h(s_t + sum_i c_i z_i +
-/// Z_t) with z_i = R_i 2^h - s_i, so one vector is kept for each continued step.
+/// of cells, and is added up as one, modulo 2^64. With z_i = R_i 2^h - s_i, R_t 2^h is then
+/// s_t + sum_i c_i z_i + Z_t, rounded to 2^h, so one vector is kept for each continued step.
 ///
 /// Other recipes: s_t and D_t are carried in fixed point with F bits for a cell's fraction: in 64
 /// bits if the largest sum of batches of most_rows examples leaves enough bits for it, so that no

@@ -101,7 +101,6 @@ class PlainAdder {
   std::vector<double> norms_, factors_;
 };
 
-/// \param groups  the parameter groups.
 std::vector<double> sum_of_rows(const Program& program, const Dataset& data,
                                 std::span<const std::uint32_t> batch,
                                 std::span<const ParameterGroup> groups, const Factors& factors,

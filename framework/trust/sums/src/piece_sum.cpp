@@ -22,7 +22,6 @@ constexpr std::size_t kRows = 32;     // each piece of the sum is loaded once fo
 constexpr std::size_t kLanes = 8;     // a fixed number of sums, whatever the number of threads
 static_assert(kPiece % SquaredNorm::kTogether == 0);
 
-/// Adds up some of the examples.
 class PieceAdder {
  public:
   PieceAdder(const Clip& clip, std::size_t size, std::string_view who)

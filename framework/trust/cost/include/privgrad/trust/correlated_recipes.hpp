@@ -15,11 +15,11 @@ namespace privgrad::core {
 /// The recipes of a run whose releases share data or noise between steps. The aggregator is asked
 /// once, so the accounted recipes are the executed ones even if it would answer differently later.
 ///
-/// Accounting, in the notation of ReleaseRecipe. Let q_t = s_t + bound z_t - sum_i share_i
-/// K(step_i, t) (s_{step_i} + bound z_{step_i}), the release of step t minus the releases that it
-/// continues. By the recipe, the noise in q_t comes only from the step's own nodes: it is
-/// bound * m_t * N(0, I), where m_t is the root of their summed squared multipliers. This noise is
-/// independent between steps because no node is named twice. The data in q_t is
+/// Accounting, in the notation of ReleaseRecipe. The release of step t minus the releases that it
+/// continues is q_t = s_t + bound z_t - sum_i share_i K(step_i, t) (s_{step_i} + bound z_{step_i}).
+/// By the recipe, the noise in q_t comes only from the step's own nodes: it is bound m_t N(0, I),
+/// where m_t is the root of their summed squared multipliers. This noise is independent between
+/// steps because no node is named twice. The data in q_t is
 /// s_t - sum_i share_i K(step_i, t) s_{step_i} = sum over u <= t of R_tu x_u, with
 ///
 ///     R_tu = K(u, t) (1 - sum over i with step_i >= u of share_i),

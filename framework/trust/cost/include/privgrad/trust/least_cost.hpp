@@ -17,8 +17,7 @@ namespace privgrad::core {
 /// A sequence costs at least as much as any part of it, because the rest can be ignored. The parts
 /// are
 /// - all releases of Gaussian noise without sampling: one Gaussian with mu^2 = sum (s / sigma)^2,
-///   whose delta is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) (Balle and Wang 2018, Theorem
-///   8);
+///   whose delta is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) (Balle, Wang 2018, Theorem 8);
 /// - a `zcdp` event, which counts as one more Gaussian with mu^2 = 2 rho, because that Gaussian is
 ///   a rho-zCDP mechanism (Bun and Steinke 2016, Proposition 1.6);
 /// - one release of Laplace noise: (1 - e^((eps - s / scale) / 2))_+;

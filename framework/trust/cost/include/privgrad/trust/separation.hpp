@@ -47,13 +47,13 @@ std::vector<double> worst_squared_sensitivities_of_decreasing(std::span<const do
 /// Proof. Let C = N^-1 (CorrelatedRecipes), D be the diagonal of N, and m the least entry of D.
 /// Then N = D (I - L) with L_{t,t-j} = -N_{t,t-j} / N_tt, so C = (I - L)^-1 D^-1. Let every
 /// L_{t,t-j} be in l_j +- w_j. (I - L)^-1 is the sum, over paths, of products of entries of L.
-/// With c_0 = 1, c_d = sum_j l_j c_{d-j} and e_0 = 0, e_d = sum_j ((|l_j| + w_j) e_{d-j} +
-/// w_j |c_{d-j}|), every entry of (I - L)^-1 at distance d is in c_d +- e_d, by induction over d:
-/// it is sum_j L_{t,t-j} times the entry at distance d - j. So |C_rs| <= (|c_{r-s}| + e_{r-s}) / m.
-/// With N = (I - L') D, L'_{t,t-j} = -N_{t,t-j} / N_{t-j,t-j}, C = D^-1 (I - L')^-1, and the same
-/// follows from L'. The smaller of the two costs is charged: for some numbers a_j and sigma_t, the
-/// bound by L has w = 0 if N_{t,t-j} = sigma_t a_j, and the bound by L' if N_{t,t-j} =
-/// a_j sigma_{t-j}.
+/// Let c_0 = 1, c_d = sum_j l_j c_{d-j}, e_0 = 0, and
+/// e_d = sum_j ((|l_j| + w_j) e_{d-j} + w_j |c_{d-j}|). Every entry of (I - L)^-1 at distance d is
+/// in c_d +- e_d, by induction over d: it is sum_j L_{t,t-j} times the entry at distance d - j. So
+/// |C_rs| <= (|c_{r-s}| + e_{r-s}) / m. With N = (I - L') D and
+/// L'_{t,t-j} = -N_{t,t-j} / N_{t-j,t-j}, C = D^-1 (I - L')^-1, and the same follows from L'. The
+/// smaller of the two costs is charged. For some numbers a_j and sigma_t, w is 0 for L if
+/// N_{t,t-j} = sigma_t a_j, and for L' if N_{t,t-j} = a_j sigma_{t-j}.
 ///
 /// Let u be the smallest non-increasing column nowhere below these bounds, and U its Toeplitz
 /// matrix. A client that takes part in the steps pi changes row r of C X by at most the sum over t

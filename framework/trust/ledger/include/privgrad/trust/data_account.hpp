@@ -46,9 +46,9 @@ double cost_by_filter(Accountant& filter, Adjacency adjacency, const Event& even
 /// Privacy. People choose the next run, and its noise, based on the releases of earlier runs, so a
 /// privacy filter keeps the total (Accountant::is_filter()): a run's whole plan is reserved before
 /// its data is read, and only if the filter's answer for it and all earlier reservations is at most
-/// the budget. All releases of the runs on this account together are then (target_epsilon,
-/// target_delta)-DP, however the runs were chosen. Runs may overlap in time, and each may be
-/// planned from the others' releases so far: filters of Renyi divergences at a fixed order hold for
+/// the budget. All releases of the runs on this account together are then
+/// (target_epsilon, target_delta)-DP, however the runs were chosen. Runs may overlap in time, and
+/// each may use the others' releases so far: filters of Renyi divergences at a fixed order hold for
 /// mechanisms that are used concurrently, too (Haney et al. 2023, "Concurrent composition for
 /// interactive differential privacy with adaptive privacy-loss parameters"), and rho-zCDP is such a
 /// bound at every order. The unspent part of a reservation is returned to the account; a filter

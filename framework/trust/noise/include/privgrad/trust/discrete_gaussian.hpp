@@ -96,7 +96,7 @@ class DiscreteGaussianStream {
 /// coordinate, if no unit's contribution is longer than `levels`: zcdp(rho), with rho rounded up.
 ///
 /// Proof (Canonne, Kamath and Steinke 2020, Theorem 4, coordinate by coordinate): neighbours' sums
-/// differ by an integer vector v with ||v|| <= Delta = s levels, s =
+/// differ by an integer vector v with ||v|| <= Delta = s levels, where s is
 /// sensitivity_of_unit_bound(adjacency). For one coordinate, with P and Q the noise around v_i and
 /// around 0, completing the square gives
 ///
@@ -104,8 +104,8 @@ class DiscreteGaussianStream {
 ///
 /// where theta(c) = sum_x exp(-(x - c)^2 / (2 sigma^2)) over the integers is largest at c = 0
 /// (Poisson summation: its Fourier coefficients are positive). So the Renyi divergence of order a
-/// is at most a v_i^2 / (2 sigma^2). Over independent coordinates divergences add, and ||v||^2 <=
-/// Delta^2 makes the release rho-zCDP with rho = Delta^2 / (2 sigma^2).
+/// is at most a v_i^2 / (2 sigma^2). Over independent coordinates divergences add, and because
+/// ||v||^2 <= Delta^2 the release is rho-zCDP with rho = Delta^2 / (2 sigma^2).
 ///
 /// The event is not `discrete_gaussian(sigma, Delta)`, which describes the release of one
 /// coordinate. The privacy loss of a vector has a different distribution, so accountants that use

@@ -30,12 +30,11 @@ inline constexpr unsigned kLargestReleaseShift = 62;
 /// and then V in [0, 1). With r = sqrt(-2 ln U), zeta is r cos(pi V / 4) and r sin(pi V / 4),
 /// exchanged if the third bit is set; the first and second bit are their signs. They are the
 /// coordinates of the point at distance r and angle pi V / 4 in one of eight octants (Box and
-/// Muller 1958). The strings are
-/// read from AES-128 in counter mode (CounterCipher) under the stream's own key: their first 32 +
-/// 32 bits are words of domain 0 (NormalWords), and each further 64 + 64 bits are the block,
-/// numbered like the pair, of domain 1, 2, and so on, read until the rounding is decided
-/// (rounded_gaussian_tiers.hpp). With probability 1, s + Z is not halfway between two cells, so
-/// finitely many bits decide every element.
+/// Muller 1958). The strings are read from AES-128 in counter mode (CounterCipher) under the
+/// stream's own key: their first 32 + 32 bits are words of domain 0 (NormalWords), and each further
+/// 64 + 64 bits are the block, numbered like the pair, of domain 1, 2, and so on, read until the
+/// rounding is decided (rounded_gaussian_tiers.hpp). With probability 1, s + Z is not halfway
+/// between two cells, so finitely many bits decide every element.
 ///
 /// Why that is the Gaussian mechanism:
 /// (a) If the bits were ideal, independent and uniform, U and V would be exactly uniform, and all
@@ -44,9 +43,9 @@ inline constexpr unsigned kLargestReleaseShift = 62;
 /// (b) For a sum s of whole cells, out is a function of s + Z: round((s + Z) / 2^shift), which for
 ///     shift 0 is s + round(Z). So a release is the continuous Gaussian mechanism with
 ///     post-processing, and costs exactly the same under every accountant; no theory of discrete
-///     Gaussians is needed. The code evaluates the same function in another order: s = n 2^shift +
-///     remainder, out = n + round((remainder + Z) / 2^shift). The result is taken modulo 2^64 if it
-///     leaves the 64-bit range, and is still a function of s + Z.
+///     Gaussians is needed. The code evaluates the same function in another order: for
+///     s = n 2^shift + remainder, out = n + round((remainder + Z) / 2^shift). The result is taken
+///     modulo 2^64 if it leaves the 64-bit range, and is still a function of s + Z.
 /// (c) AES makes the guarantee computational: only someone who can distinguish its output from
 ///     ideal bits (see CounterCipher) could learn more than the guarantee allows.
 /// (d) The time that a release takes depends on its values (about one element in a thousand needs a
@@ -120,9 +119,9 @@ class RoundedGaussianStream {
   std::unique_ptr<State> state_;
 };
 
-/// Returns the shift with which releasing noise of standard deviation sigma is fast: 0 for sigma <
-/// 2^11, otherwise the shift for which sigma / 2^shift is in [2^9, 2^10). Coarse rounding adds at
-/// most 1/12 of a squared coarse cell, less than 2^-20 of the noise's variance.
+/// Returns the shift with which releasing noise of standard deviation sigma is fast: 0 for a sigma
+/// below 2^11, otherwise the shift for which sigma / 2^shift is in [2^9, 2^10). Coarse rounding
+/// adds at most 1/12 of a squared coarse cell, less than 2^-20 of the noise's variance.
 /// \param sigma  the same as in release().
 /// \throws ConfigError for a sigma outside its range.
 unsigned release_shift(double sigma);

@@ -28,8 +28,7 @@ enum class RoundingTier {
 
 /// The scale of a release, in the form that the tiers need.
 struct RoundingScale {
-  /// \param fine_sigmas  sigmas of the terms, up to 16, in fine cells: absolute values in [2^-64,
-  ///   2^60].
+  /// \param fine_sigmas  up to 16 sigmas, of the terms, in fine cells; sizes in [2^-64, 2^60].
   /// \param coarse_shift  in [0, 62]: 2^shift fine cells make one coarse cell.
   RoundingScale(std::span<const double> fine_sigmas, unsigned coarse_shift);
   RoundingScale(double fine_sigma, unsigned coarse_shift)

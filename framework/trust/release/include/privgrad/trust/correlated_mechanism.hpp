@@ -31,8 +31,9 @@ inline constexpr std::uint64_t kMostBatchRows = std::uint64_t{1} << 32;
 /// up for rounding when values are not integers (a keep between 0 and 1, a fractional share). It is
 /// at least 1, and exactly 1 if all values are integers. Let e bound the effect of rounding in
 /// units of the noise (the root of the parts' summed squares; src/exact_part.hpp has the proof).
-/// The mechanism's sensitivity S, in the same units, is at least 1 / m, where m is the largest
-/// noise multiplier of a step, because a unit moves the release of its own step by that much. With
+/// The mechanism's sensitivity S, in the same units, is at least 1 / m, where m is the first part's
+/// largest noise multiplier, because a unit moves the release of its own step by that much. With
+
 /// noise enlarged by 1 + m e, the sensitivity becomes (S + e) / (1 + m e) <= S, so the charged cost
 /// holds.
 /// \param parameters  coordinates of each sum.
