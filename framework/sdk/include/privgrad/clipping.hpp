@@ -69,9 +69,9 @@ class PRIVGRAD_API Clipping : public Stateful {
   /// Computes the factors of one example.
   /// \param squared_norms  finite, >= 0, [groups]: of the example's gradient in each group.
   /// \param clip_norm  finite, > 0.
-  /// \param factors  out: finite, >= 0, [groups], such that the square root of sum_g (factor_g^2
-  ///   squared_norm_g) is at most clip_norm up to rounding. If it is larger, the core scales all
-  ///   groups down alike; a negative or non-finite factor counts as 0.
+  /// \param factors  out: finite, >= 0, [groups], such that the square root of
+  ///   sum_g (factor_g^2 squared_norm_g) is at most clip_norm up to rounding. If it is larger, the
+  ///   core scales all groups down alike; a negative or non-finite factor counts as 0.
   virtual void factors(std::span<const double> squared_norms, double clip_norm,
                        std::span<double> factors) const = 0;
 

@@ -31,7 +31,6 @@ inline constexpr std::string_view released_statistics = "released_statistics";
 /// For a transform: it learns from all training rows in memory, and nothing is charged for it.
 inline constexpr std::string_view unreleased_statistics = "unreleased_statistics";
 // NOLINTEND(readability-identifier-naming)
-/// All traits.
 inline constexpr std::array<std::string_view, 9> kAll{
     correlated,         gradient_differences, adaptive_clip_norm,
     coordinate_scaling, adaptive_noise,       adaptive_iterations,

@@ -50,10 +50,10 @@ inline double multiply_up(std::uint64_t count, double cost) {
 /// larger number first) and summed in a carry (Neumaier 1974). With S the true sum of n terms, the
 /// computed value sum + carry has an error of at most (u + g^2) S, g = (n-1) u / (1 - (n-1) u)
 /// (Ogita, Rump and Oishi 2005, Proposition 4.5, for terms of one sign). For n <= 2^43, which no
-/// program reaches, g^2 <= 1.01 n^2 u^2, and S is at most the computed value times 1 + 1.01 u +
-/// 1.02 n^2 u^2. total() multiplies the computed value by 1 + 8 u + 4 n^2 u^2 with three roundings,
-/// and takes the next double. Numbers below the normal range are harmless, because additions among
-/// them are exact.
+/// program reaches, g^2 <= 1.01 n^2 u^2, and S is at most the computed value times
+/// 1 + 1.01 u + 1.02 n^2 u^2. total() multiplies the computed value by 1 + 8 u + 4 n^2 u^2 with
+/// three roundings, and takes the next double. Numbers below the normal range are harmless, because
+/// additions among them are exact.
 class UpwardSum {
  public:
   /// \param term  >= 0; infinity and NaN make the sum infinite.
