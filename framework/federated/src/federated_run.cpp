@@ -45,7 +45,6 @@ class FederatedRun final : public ResumableRun {
 
   void make_parts() override { make_clients(initial_parameters(plan_, keys_->lasting())); }
 
-  /// \param model  the global model.
   void make_clients(std::vector<float> model) {
     bench_ = make_workbench(plan_, *executor_);
     bench_.load(std::move(model));

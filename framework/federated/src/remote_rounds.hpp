@@ -26,7 +26,6 @@ class RemoteRounds {
   /// \throws PrivacyError if clients cannot be separate programs.
   RemoteRounds(RemoteClients& clients, const Plan& plan);
 
-  /// \param round  the number of the round.
   /// \param model  the model that the clients receive.
   /// \param first_step  the same as Client::begin_at(); nothing if they continue.
   /// \returns for each task the client's message; nothing if the client is lost, or if its ledger

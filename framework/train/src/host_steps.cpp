@@ -127,7 +127,6 @@ class FloatingSteps final : public HostSteps {
   }
 };
 
-/// Steps without noise, for comparisons.
 class NoiselessSteps final : public HostSteps {
   using HostSteps::HostSteps;
   std::vector<Released> release_sums(const ClippedStep& now) override {
@@ -142,7 +141,6 @@ class NoiselessSteps final : public HostSteps {
   }
 };
 
-/// Steps whose aggregator uses differences of gradients.
 class DifferenceSteps final : public HostSteps {
   using HostSteps::HostSteps;
   std::vector<Released> release_sums(const ClippedStep& now) override {

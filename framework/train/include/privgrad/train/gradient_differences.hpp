@@ -19,8 +19,7 @@ namespace privgrad::core {
 /// the first iterates of the current and the previous epoch, and sums up gradients and differences.
 ///
 /// Privacy: the sums are bounded, and go to the mechanism. The bounds of differences come from the
-/// plan, never from the iterates.
-/// Threads: calls must not overlap.
+/// plan, never from the iterates. Threads: calls must not overlap.
 class GradientDifferences {
  public:
   /// \param plan  a plan with correlated releases.

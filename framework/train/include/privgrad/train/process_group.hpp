@@ -69,8 +69,8 @@ std::vector<CommonPart> common_ground(const RunData& data);
 /// group; process 0 sends requests, and the others answer (work_for_others()).
 ///
 /// Process 0 pays for a step or report before it sends the request: the ledger's lines are on the
-/// disk before a batch is drawn, and other processes read rows only on request.
-/// Threads: calls must not overlap.
+/// disk before a batch is drawn. Other processes read rows only on request. Threads: calls must not
+/// overlap.
 class ProcessGroup {
  public:
   /// \param cluster  outlives this.
@@ -83,7 +83,6 @@ class ProcessGroup {
   Cluster& cluster() const noexcept { return cluster_; }
   /// The division of a step's sum among the processes.
   const Slices& slices() const noexcept { return slices_; }
-  /// This process's slice.
   Slice parameters() const { return slices_.parameters_of(cluster_.rank()); }
 
   // ---- at process 0

@@ -60,9 +60,7 @@ class RunFeature {
   /// \throws IoError
   virtual void restore(StateReader& in) = 0;
 
-  /// Adds members to a line of metrics.
   virtual void add_to_metrics(MetricsLine& /*line*/, std::uint64_t /*steps*/, RunModel&) const {}
-  /// Adds members to the summary.
   virtual void add_to_summary(Summary& /*summary*/) const {}
 };
 

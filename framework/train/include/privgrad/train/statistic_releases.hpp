@@ -72,7 +72,6 @@ class StatisticReleases final : public Teacher {
   /// \pre pay(), release_counts()
   void teach(std::size_t number, Transform& transform, const Dataset& train) override;
 
-  /// The releases so far.
   const ReleasedCounts& counts() const noexcept { return counts_; }
 
  private:
