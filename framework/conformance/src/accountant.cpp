@@ -234,10 +234,9 @@ KnownCase known_gaussians(double sensitivity, double sigma, std::uint64_t count,
 }
 
 /// Returns delta for random allocation to one of two steps with noise multiplier 1. The likelihood
-/// ratio is M = (Y + Z) / 2 with independent lognormal Y, Z of mean 1 (N(-1/2, 1) in the
-/// logarithm). Given Y, the means of (M - e^epsilon)_+ (one example less) and of
-/// (1 - e^epsilon M)_+ (one more) are options on Z (Black and Scholes 1973). Integrates over Y by
-/// the trapezoidal rule.
+/// ratio is M = (Y + Z) / 2 with independent Y, Z of mean 1, whose logarithms are N(-1/2, 1). Given
+/// Y, the means of (M - e^epsilon)_+ (one example less) and of (1 - e^epsilon M)_+ (one more) are
+/// options on Z (Black and Scholes 1973). Integrates over Y by the trapezoidal rule.
 double two_steps_delta(double epsilon) {
   const auto call = [](double strike) {  // E (Z - strike)_+
     if (strike <= 0.0) return 1.0 - strike;

@@ -126,7 +126,6 @@ void require_finite(const Aggregator& aggregator, std::uint64_t steps) {
   }
 }
 
-/// Requires the traits that the recipes imply.
 void require_traits(const Checker& checker, const Aggregator& aggregator, std::uint64_t steps) {
   for (std::uint64_t step = 0; step < steps; ++step) {
     const ReleaseRecipe recipe = aggregator.recipe(step);

@@ -56,7 +56,6 @@ void add_sequences(std::vector<Network>& networks) {
   add({1, 2}, {each(4), {Attention{}, {1, 1, 1}}, MeanOfPlaces{}, Dense{3}});
 }
 
-/// Adds networks with class weights, under every loss.
 void add_class_weights(std::vector<Network>& networks) {
   for (const Loss loss : {Loss::cross_entropy, Loss::squared, Loss::logistic}) {
     const std::size_t classes = loss == Loss::logistic ? 2 : 3;

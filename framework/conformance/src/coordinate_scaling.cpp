@@ -29,7 +29,6 @@ class Scaled {
     if (rule == nullptr) broken("of its instances some are a CoordinateScaling, some are not");
     return *rule;
   }
-  /// Continues from the state of another instance.
   void take_over(const Scaled& from) const { copy_state(*from.clipping_, *clipping_); }
 
   void learn(std::vector<float> release) const {

@@ -38,12 +38,10 @@ bool starts_somewhere(const Checker& checker);
 void check_schedule(Checker& checker);
 void check_transform(Checker& checker);
 
-/// Checks the rules of CoordinateScaling.
 /// \param layouts  groups that the clipping accepts; not empty.
 void check_coordinate_scaling(Checker& checker,
                               const std::vector<std::vector<ParameterGroup>>& layouts);
 
-/// Checks the rules of BoundedStatistic.
 /// \param shapes  shapes of examples that the transform accepts.
 void check_bounded_statistic(Checker& checker, const std::vector<Shape>& shapes);
 
@@ -54,7 +52,6 @@ bool is_able(const Component& component) {
 
 using ProgramMaker = std::function<std::unique_ptr<Program>(const Network&, Executor&)>;
 
-/// Checks the rules of Program.
 /// \param networks  accepted by `make`; not empty.
 void check_program(Checker& checker, const std::vector<Network>& networks,
                    const ProgramMaker& make);
@@ -75,7 +72,6 @@ void check_abilities(Checker& checker, const std::vector<Horizon>& horizons);
 void check_abilities(Checker& checker, const Accountant& accountant);
 void check_abilities(Checker& checker, DataSource& source);
 
-/// Checks the rules of StreamedRows.
 /// \param streams  the same object as `source`.
 void check_streamed_rows(Checker& checker, DataSource& source, StreamedRows& streams);
 

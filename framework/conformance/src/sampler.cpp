@@ -49,8 +49,8 @@ std::vector<Batch> batches(Sampler& sampler, const SamplingPlan& plan) {
 }
 
 /// Returns how many releases of gaussian(kSampledNoise), on batches that contain the example, an
-/// event pays for: Gaussians add up as 1/sigma^2, and one Gaussian is rho-zCDP for rho =
-/// (sensitivity / sigma)^2 / 2. Other mechanisms, such as Laplace noise, pay for no release,
+/// event pays for: Gaussians add up as 1/sigma^2, and one Gaussian is rho-zCDP for
+/// rho = (sensitivity / sigma)^2 / 2. Other mechanisms, such as Laplace noise, pay for no release,
 /// because the release has Gaussian noise. A smaller rho pays for no release either, whatever the
 /// sampling is: a charge that claims amplification must name the sampled event.
 double releases_paid(const Event& event, Adjacency adjacency) {

@@ -83,7 +83,6 @@ std::vector<float> targets_of(const Dataset& data) {
   return {data.targets().begin(), data.targets().end()};
 }
 
-/// Returns the given rows of a data set as a separate data set.
 Dataset subset(const Dataset& data, const std::vector<std::uint32_t>& rows) {
   std::vector<float> features(rows.size() * data.row_size());
   std::vector<float> targets(rows.size());

@@ -16,8 +16,7 @@ namespace privgrad::core {
 // |grad f|^2 >= 2 mu (f - f*). Then kappa = M/mu is at least 1, and gamma = 1 - 1/kappa. The noise
 // multipliers sigma_t of T steps cost R = sum_t 1/sigma_t^2, which is twice the rho of zCDP for
 // full batches under add_or_remove_one and zero_out. A bound limits the expected excess risk after
-// the last
-// step, divided by the excess risk before the first step; 1 means no progress.
+// the last step, divided by the excess risk before the first step; 1 means no progress.
 
 /// How a budget is divided over the steps.
 enum class BudgetSplit {
@@ -85,16 +84,14 @@ struct MomentumDescent {
   /// For stochastic gradients: D sigma_g^2 / (2 M n^2 (f_1 - f*)), >= 0, with sigma_g and n as in
   /// sampling_term(). Sampling noise adds eta0 * sampling * sum_i w_i to a bound: it acts like the
   /// privacy noise, with the same variance in each step (Theorem 4.9, here with the exact sum). The
-  /// added term is at most 2 kappa * sampling, since sum_i w_i =
-  /// sum_t gamma^(T-t) (1-beta) (1+beta^t) / ((1+beta)(1-beta^t)), whose terms are at most
-  /// gamma^(T-t).
+  /// added term is at most 2 kappa * sampling, since each term of sum_i w_i =
+  /// sum_t gamma^(T-t) (1-beta) (1+beta^t) / ((1+beta)(1-beta^t)) is at most gamma^(T-t).
   double sampling = 0.0;
 
   double gamma() const { return 1.0 - eta0 / (2.0 * kappa); }
-  /// Returns zeta = 1 - eta0/2 - (eta0^2/2) C; the proof needs zeta >= 0 and gamma > beta. Here C =
-  /// beta gamma (1 - beta^2/gamma) / ((gamma-beta)^2 (1-beta)^2), which equals
-  /// sum_{s>=1} gamma^-s sum_{k>=s} k beta^k, an upper bound on the weight of |v_j|^2 in the steps
-  /// after j.
+  /// Returns zeta = 1 - eta0/2 - (eta0^2/2) C; the proof needs zeta >= 0 and gamma > beta. Here
+  /// C = beta gamma (1 - beta^2/gamma) / ((gamma-beta)^2 (1-beta)^2), an upper bound on the weight
+  /// of |v_j|^2 in the steps after j, which equals sum_{s>=1} gamma^-s sum_{k>=s} k beta^k.
   double zeta() const;
   /// Returns the largest eta0 that the proof allows, by a root search, because gamma depends on it.
   static double most_eta0(double kappa, double beta);
