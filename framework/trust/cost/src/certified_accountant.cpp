@@ -134,7 +134,8 @@ class ProvedAccountant final : public Accountant {
   std::string note_;
 };
 
-/// Refuses answers below the least cost of the composed events.
+/// Refuses answers, except estimates, that are below the least cost of the composed events.
+
 class CheckedAccountant final : public Accountant {
  public:
   CheckedAccountant(ComponentPtr<Accountant> accountant, std::string name)

@@ -47,7 +47,7 @@ struct MomentumFacts {
 /// i's epoch:
 /// - the start: (1 - alpha)^t |grad F(w_t)|;
 /// - the order: gradients at w_a(i) are drawn without replacement, so their cross terms are at most
-///   0, and each variance is at most G^2, which gives G sqrt(sum alpha^2 (1 - alpha)^2k);
+///   0, and each variance is at most G^2, which gives G sqrt(sum alpha^2 (1 - alpha)^(2k));
 /// - the epoch: w_i is at most (N - 1) steps from w_a(i), which counts once for f and once for F;
 /// - the memory: w_i is k steps from w_t, which gives eta L sum alpha (1 - alpha)^k k.
 /// \param share_of_start  (1 - alpha)^t, or its mean over steps.

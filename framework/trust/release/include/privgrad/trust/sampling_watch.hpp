@@ -158,7 +158,7 @@ class SamplingWatch {
   struct Group {
     // The price of all bets on a row so far, the same for each row.
     std::array<double, CountLaw::kBets> price{};
-    double checked_least = -1.0;  // at the last check, no row was drawn less often
+    double checked_least = -1.0;  // at the last check, each row was drawn more often
     std::size_t in_window = 0;    // number of rows in lately_
   };
 

@@ -48,7 +48,8 @@ BoundedOnGrid row_sum(std::vector<float> rows, std::size_t width, double bound, 
 ///   contribution counts as zero.
 using ContributionOf = std::function<void(std::span<const float> features, std::span<float> out)>;
 
-/// Returns the same contribution as ContributionOf, but in pieces; never null.
+/// Returns the same contribution as ContributionOf, but in pieces; must not return null.
+
 using PiecesOf = std::function<std::unique_ptr<Contribution>(std::span<const float> features)>;
 
 /// Contributions of at least this many numbers are added in pieces, where possible; shorter ones
