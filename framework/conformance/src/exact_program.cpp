@@ -104,7 +104,7 @@ Said said_of(const Program& program, const Batch& batch) {
   return pass.said();
 }
 
-/// Numbers in the rows beside an example: numbers that overflow, are not finite, or are smallest.
+/// Numbers in the rows beside an example: numbers that overflow, are not finite, or are tiny.
 constexpr std::array<float, 5> kNeighbours{
     std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
     std::numeric_limits<float>::max(), std::numeric_limits<float>::denorm_min(), -0.0f};

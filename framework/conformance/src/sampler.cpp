@@ -245,7 +245,7 @@ std::vector<double> expected_sizes(const Sampler& sampler, const SamplingPlan& p
   return sizes;
 }
 
-/// Requires that a sampler that declares to follow a schedule's batch sizes charges for each size.
+/// Requires that a sampler with the expected batch sizes of a schedule charges for each size.
 void check_batch_sizes(Checker& checker) {
   const std::vector<double> sizes{5.0, 80.0, 20.0, 40.0};
   bool follows = false;

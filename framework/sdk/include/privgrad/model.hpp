@@ -61,9 +61,8 @@ class PRIVGRAD_API Model {
   ///   ignored. If a table in the file is longer than the tensor, only its first rows are used.
   virtual std::vector<TensorSource> sources(const Network& network) const;
 
-  /// \returns the files from which the network was made, empty if none: their names,
-  ///   "PARAMETER/FILE", and exactly the bytes that were read. The files are public, and the ledger
-  ///   has their hashes.
+  /// \returns for each file from which the network was made its name, "PARAMETER/FILE", and exactly
+  ///   the bytes that were read. The files are public, and the ledger has their hashes.
   virtual std::map<std::string, std::string> files() const;
 
  protected:

@@ -173,7 +173,7 @@ struct RmsNorm {
   }
 };
 
-/// factor x, elementwise.
+/// factor * x, elementwise.
 struct Scale {
   double factor = 1.0;  ///< Finite; rounded to float32.
 

@@ -92,7 +92,6 @@ class PRIVGRAD_API Optimizer : public Stateful {
   virtual bool takes_prefix_sums() const { return false; }
 
   /// The learning rate for all steps (`schedules.learning_rate: auto`), if a theorem gives one.
-
   /// \returns a finite number > 0; nothing if there is no such theorem.
   /// \throws ConfigError if the theorem does not cover these facts.
   virtual std::optional<AutoValue> auto_learning_rate(const RunFacts& /*facts*/) const {

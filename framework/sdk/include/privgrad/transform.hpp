@@ -99,7 +99,7 @@ class PRIVGRAD_API Transform {
   /// Called only if is_by_row(). Threads: calls of apply_row() and apply_rows() may overlap.
   /// \param shape  shape of the features, the same as for output_shape(); e.g. {28, 28}.
   /// \param features  float32, of one example, element_count(shape).
-  /// \param out  float32, as many as output_shape() says; not `features`.
+  /// \param out  float32, as many as output_shape() says; other memory than `features`.
   /// \throws ConfigError if the transform was fitted on examples with another number of features.
   virtual void apply_row(const Shape& shape, std::span<const float> features,
                          std::span<float> out) const;
@@ -110,7 +110,7 @@ class PRIVGRAD_API Transform {
   /// not fit into the caches overrides this, to read the numbers once for all examples.
   /// \param rows  how many examples there are, at least 1.
   /// \param features  float32, [rows, element_count(shape)].
-  /// \param out  float32, [rows, as many as output_shape() says]; not `features`.
+  /// \param out  float32, [rows, as many as output_shape() says]; other memory than `features`.
   /// \throws ConfigError like apply_row().
   virtual void apply_rows(const Shape& shape, std::size_t rows, std::span<const float> features,
                           std::span<float> out) const;
