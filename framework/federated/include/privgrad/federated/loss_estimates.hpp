@@ -28,7 +28,7 @@ struct ClientRound {
   double weight = 0.0;  ///< Public; the weights of a round add up to 1.
   /// With fed_avg, this and all following members except `exact` are released.
   std::vector<float> model;
-  double rates = 0.0;  ///< Sum of the learning rates of its steps.
+  double rates = 0.0;  ///< Sum of the learning rates of the client's steps.
   /// The variance of the noise in each coordinate of the model; see LossEstimator.
   double noise_variance = 0.0;
   /// Noisy means over the client's examples of l(w') - l(w) and l(w') - 2 l((w + w')/2) + l(w),

@@ -14,8 +14,7 @@ namespace privgrad::core {
 
 struct RemoteClientOptions {
   std::uint32_t number = 0;  ///< The number of the client, 0-based.
-  /// The folder for its part in one run, with its ledger and the files whose hashes are in the
-  /// ledger.
+  /// The folder for the client's part in one run: its ledger, and the files that the ledger hashes.
   std::filesystem::path directory;
   /// The user's state folder, for files that must not be in the directory; not empty.
   std::filesystem::path state;

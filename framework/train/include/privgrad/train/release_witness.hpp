@@ -69,7 +69,7 @@ class ReleaseWitness {
 };
 
 /// \param witness  may be null.
-/// \param own  the run's own releases; passed to the witness. Outlives the returned span.
+/// \param own  the run's own releases; passed to the witness. Must outlive the returned span.
 /// \returns the releases with which the run continues.
 inline std::span<const Released> led_by(ReleaseWitness* witness, const ReleaseSeen& seen,
                                         std::vector<Released>& own) {

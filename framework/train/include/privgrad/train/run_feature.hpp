@@ -57,7 +57,7 @@ class RunFeature {
 
   /// Saves everything on which later calls depend; restore() reads it.
   virtual void save(StateWriter& out) const = 0;
-  /// \throws IoError
+  /// \throws IoError for an invalid state.
   virtual void restore(StateReader& in) = 0;
 
   virtual void add_to_metrics(MetricsLine& /*line*/, std::uint64_t /*steps*/, RunModel&) const {}
