@@ -129,9 +129,10 @@ class Ledger {
   /// value is released. They are paid at once, so the line of each charge shows the total after all
   /// charges. After a refusal the ledger accepts no further charge.
   /// \returns a receipt for each charge, in order; nothing if they exceed the budget.
-  /// \throws PrivacyError if the accountant refuses an event or returns an estimate; IoError if the
-  ///   lines cannot be written to the disk. Nothing is paid then, and the ledger accepts no further
-  ///   charge.
+  /// \throws PrivacyError if the accountant refuses an event or returns an estimate, or if a
+  ///   repeated line differs from the file; IoError if the lines cannot be written to the disk, or
+  ///   an earlier charge failed. Nothing is paid then, and no further charge is accepted.
+
   std::vector<Receipt> charge(std::span<const Charge> charges);
 
   /// The proved epsilon of all charges so far, at the target delta.
