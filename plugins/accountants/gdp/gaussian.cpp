@@ -21,9 +21,9 @@ constexpr double kLogSqrtTwoPi = 0.91893853320467274178;
 /// Returns ln of the integral over s >= 0 of exp(-a s - s^2/2) (1 - exp(-mu s)), for a >= -1.
 ///
 /// delta(epsilon) is E[(1 - exp(epsilon - Z))^+] over the privacy loss Z ~ N(mu^2/2, mu^2).
-/// Substituting Z = epsilon + mu s gives this integral times the normal density at a = epsilon/mu -
-/// mu/2. Nothing cancels here, unlike in the difference of two normal tails, which loses all digits
-/// for small mu.
+/// Substituting Z = epsilon + mu s gives this integral times the normal density at
+/// a = epsilon/mu - mu/2. Nothing cancels here, unlike in the difference of two normal tails,
+/// which loses all digits for small mu.
 double log_tail_integral(double a, double mu) {
   using Rule = boost::math::quadrature::gauss<double, 30>;
   // Beyond `reach` the first factor is below exp(-45).

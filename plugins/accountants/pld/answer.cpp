@@ -28,7 +28,8 @@ constexpr std::size_t kLargeSize = std::size_t{1} << 17;
 // helping.
 constexpr std::size_t kLargeSizeOfSides = std::size_t{1} << 12;
 
-// The largest window of few frequencies: nothing is stored for it, but its indices have a limit.
+// The most points of a window if few frequencies matter: the window is not stored, but its indices
+// have a limit.
 constexpr double kMostFrequencies = 0x1p24;
 // The most values to compute for each distinct step if few frequencies matter.
 constexpr double kMostValues = 0x1p19;
@@ -80,9 +81,9 @@ Interval one_release(const Step& step, const Question& question) {
   return {last_above(lower_delta, true), last_above(upper_delta, false), {}};
 }
 
-/// Returns the interval that the largest loss of a composition proves without any grid: delta = E
-/// (1 - e^(epsilon - loss))_+ is at least mass * (1 - e^(epsilon - loss)) for the largest loss and
-/// its mass, and at most this number for a mass of 1.
+/// Returns the interval that the largest loss L of a composition, with mass m, proves without any
+/// grid: delta = E (1 - e^(epsilon - loss))_+ is at least m (1 - e^(epsilon - L)) and at most
+/// 1 - e^(epsilon - L).
 Interval from_supremum(const std::vector<Step>& steps, const Question& question) {
   double loss = 0.0;
   double log_mass = 0.0;

@@ -18,9 +18,9 @@ using namespace privgrad;
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Returns r such that a transform x -> X has an error of at most r ||x||_1 in every |X_f|, because
-/// each stage applies one product and a few sums on the way from x_j to X_f, and of at most r
-/// ||X||_2 in the 2-norm (Higham 2002, Theorem 24.2). Each factor of two in the size costs a
+/// Returns r such that a transform x -> X has an error of at most r ||X||_2 in the 2-norm (Higham
+/// 2002, Theorem 24.2), and of at most r ||x||_1 in each X_f, because each stage applies one
+/// product and a few sums on the way from x_j to X_f. Each factor of two in the size costs a
 /// twiddle factor, whose angle of up to 2 pi carries two roundings (14 units of rounding), a
 /// product, and three sums; 24 units (12 ulps) cover all of these.
 double transform_error(std::size_t size) {
@@ -101,9 +101,10 @@ double sum_of_squares(const std::vector<double>& x) {
   return sum;
 }
 
-/// Returns a bound on the sum over m = 1 .. size of kernel(m h)^2, kernel(t) = e^(-tilt t) (1 -
-/// e^(-t)). The square increases and then decreases, so h times the sum is at most its integral
-/// plus h times its maximum; the integral is a beta function, B(2 tilt, 3).
+/// Returns a bound on the sum over m = 1 .. size of kernel(m h)^2,
+/// kernel(t) = e^(-tilt t) (1 - e^(-t)). The square increases and then decreases, so h times
+/// the sum is at most its integral plus h times its maximum; the integral is a beta function,
+/// B(2 tilt, 3).
 double kernel_square_sum(double tilt, double step, std::size_t size) {
   const double integral = 1.0 / (2.0 * tilt * (2.0 * tilt + 1.0) * (tilt + 1.0));
   const double peak = tilt > 0.0 ? std::exp(2.0 * log_peak(tilt)) : 1.0;
@@ -202,7 +203,7 @@ class Composer {
   /// Computes the tilted masses for the two bounds, on the points of the window.
   void back(std::int64_t first, std::vector<double>& upper, std::vector<double>& lower) {
     const std::size_t size = layout_.size;
-    // Exchanging real and imaginary parts before and after inverts the transform.
+    // Exchanging real and imaginary parts before and after a transform gives the inverse transform.
     for (std::size_t k = 0; k < product_.upper.size(); ++k) {
       const Complex u = product_.upper[k];
       const Complex l = product_.lower[k];
@@ -253,9 +254,9 @@ class Composer {
   Product product_;
 };
 
-/// tail[k] = sum over j > k of mass[j] kernel(S_j - S_k), by a recursion of positive terms:
-/// kernel(t + h) = e^(-tilt h) (kernel(t) + e^(-(tilt + 1) t) (1 - e^(-h))). It is computed in
-/// extended precision, because a term from m points away has been rounded m times.
+/// tail[k] = sum over j > k of mass[j] kernel(S_j - S_k), S_j = j step, by a recursion of positive
+/// terms: kernel(t + h) = e^(-tilt h) (kernel(t) + e^(-(tilt + 1) t) (1 - e^(-h))). The recursion
+/// runs in extended precision, because a term from m points away has been rounded m times.
 std::vector<double> tail_sums(const std::vector<double>& mass, double tilt, double step) {
   const long double h = step;
   const long double decay = std::exp(-tilt * h);
@@ -341,8 +342,8 @@ TransformNoise transform_noise(const Composer& composer, double steps, const Lay
   };
   const double upper_noise = noise_of_factors(product.upper_majorant);
   const double lower_noise = noise_of_factors(product.lower_majorant);
-  // Both sums were transformed back together. The exact sums are at most the computed ones (cut off
-  // at 0) plus the rounding noise; 1e-120 is more than all underflows together.
+  // Both sums were transformed back together. The exact sums are at most the computed ones
+  // (cut off at 0) plus the rounding noise; 1e-120 is more than all underflows together.
   const double norm = std::sqrt(sum_of_squares(upper) + sum_of_squares(lower));
   const double shared = 2.0 * own * (norm + upper_noise + lower_noise) + 1e-120;
   const double kernel = root_of_kernel_squares(layout);
@@ -369,9 +370,9 @@ void set_upper(auto& up, const Totals& product, const Layout& layout, double hig
 }
 
 /// Sets the scale of the lower bound, `outside`, and the bounds on masses that wrap into the
-/// window: `absolute` for the masses below the window, and `far_log` and `far_order`.
+/// window: `absolute` for the masses below the window, `far_log` and `far_order` for those above.
 /// \param low_end  the beginning of the layout's losses, relative to the offset.
-/// \param length  the length of their range.
+/// \param length  the length of the range of the layout's losses.
 void set_lower(auto& low, const Totals& product, const Layout& layout, double low_end,
                double length) {
   low.log_scale = static_cast<double>(product.lower_log_scale) - product.log_scale_error;
@@ -523,7 +524,8 @@ double Curve::lower_at(std::size_t k) const {
   return std::clamp(std::exp(exponent - slop) * sum - lower_.outside, 0.0, 1.0);
 }
 
-/// E (1 - e^(epsilon - loss))_+ <= e^(-tilt epsilon) M max_t e^(-tilt t) (1 - e^(-t)).
+/// With M = E e^(tilt loss): E (1 - e^(epsilon - loss))_+ <=
+/// M e^(-tilt epsilon) max_t e^(-tilt t) (1 - e^(-t)).
 double Curve::renyi_delta(double counted) const {
   const double exponent = upper_.log_scale - layout_.tilt * counted + log_peak(layout_.tilt);
   const double slop =
@@ -564,8 +566,8 @@ double Curve::with_offset(double counted, double direction) const {
   return std::max(0.0, epsilon + direction * (rounding(epsilon) + 4.0 * kUlp * std::fabs(counted)));
 }
 
-/// Returns a point whose upper bound is at most delta, although the upper bound of the preceding
-/// point, if there is one, is above delta.
+/// Returns a point whose upper bound is at most delta: point 0, or a point that follows one with an
+/// upper bound above delta.
 std::size_t Curve::first_within(double delta) const {
   std::size_t lo = 0;
   std::size_t hi = layout_.size - 1;

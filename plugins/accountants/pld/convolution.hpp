@@ -77,8 +77,8 @@ class Curve {
   Bound upper_, lower_;
 };
 
-/// Composes all steps at once: discretises each step, changes the measure from dP to e^(tilt *
-/// loss) dP / M (Esscher), multiplies the Fourier transforms and transforms back.
+/// Composes all steps at once: discretises each step, changes the measure from dP to
+/// e^(tilt * loss) dP / M (Esscher), multiplies the Fourier transforms and transforms back.
 ///
 /// The answer is then M e^(-tilt epsilon) times a sum of masses around the middle of the window, so
 /// the rounding errors of the transform are relative to the answer, even for tiny deltas. In

@@ -73,8 +73,8 @@ Excess excess_over(const Loss& loss, double q, double difference, double q_error
 Excess excess_over(const Loss& g, const Cell& cell) {
   return excess_over(g, cell.q, cell.difference, cell.q_error, cell.difference_error);
 }
-/// Return P(A) - e^g Q(A), as P(A) - Q(A) - (e^g - 1) Q(A), where A are the losses above or below
-/// g.
+/// Return P(A) - e^g Q(A), computed as P(A) - Q(A) - (e^g - 1) Q(A), for the event A that the loss
+/// is above, or below, g.
 Excess excess_above(const Loss& g, const Tails& t) {
   return excess_over(g, t.q_above, t.difference, 2.0 * t.relative_error * t.q_above + kTiny,
                      t.difference_error);
@@ -203,12 +203,13 @@ Nodes nodes_of(const LossPair& pair, const Grid& grid) {
 
 /// Ensures that the curve through the nodes is nowhere below H. As the curve is convex and
 /// piecewise linear, this must hold at each node x_i. The curve's height at x_i comes from the
-/// cells above. If mass m moves from this node up to the next, the height rises by m (1 - x_i /
-/// x_(i+1)) at this node, and below it in proportion to x. Errors that can lower the curve:
+/// cells above. If mass m moves from this node up to the next, the height rises by
+/// m (1 - x_i / x_(i+1)) at this node, and below it in proportion to x. Errors that can lower
+/// the curve:
 /// - errors of the cells' numbers, which are compensated in the cell itself;
-/// - the node's threshold error t, which may misplace losses within t of it. That costs at most t
-///   times their mass, at the node or, because such a loss may be above its cell's upper node,
-///   below. Enough mass is moved up from the node to raise the curve by twice that.
+/// - the node's threshold error t, which may misplace losses within t of the node. This costs at
+///   most t times their mass, at the node or below it (a loss may be above its cell's upper node).
+///   Enough mass is moved up from the node to raise the curve by twice this cost.
 Lattice connect_the_dots(const Nodes& nodes) {
   const std::size_t count = nodes.index.size();
   Lattice result;
@@ -330,7 +331,8 @@ class Tangents {
     for (std::size_t i = top_; i + 1 < count_; ++i) middles_[i] = Tails{};
   }
 
-  /// Whether surely P(loss <= t) - x Q(loss <= t) <= 0: the tangent is above 1 - x at x.
+  /// Whether certainly P(A) - x Q(A) <= 0, for the event A that the loss is at most the threshold
+  /// of t, and x = e^loss: then the tangent at that threshold is not below 1 - x.
   static bool certainly_below_line(const Tails& t, const Loss& loss) {
     const Excess value = excess_below(loss, t);
     return value.value <= -value.error;

@@ -9,8 +9,8 @@
 
 namespace pld {
 
-/// A measure of the privacy loss on a grid of step h: mass[j] at the loss g = index[j] * h +
-/// offset; the mass under Q is mass[j] * e^(-g). Indices increase.
+/// A measure of the privacy loss on a grid of step h: mass[j] at the loss
+/// g = index[j] * h + offset; the mass under Q is mass[j] * e^(-g). Indices increase.
 struct Lattice {
   std::vector<std::int64_t> index;
   std::vector<double> mass;

@@ -213,9 +213,9 @@ class SampledGaussianReplaced final : public LossPair {
  public:
   SampledGaussianReplaced(double q, double sigma) : q_(q), sigma_(sigma) {}
 
-  // With t = e^(x / sigma^2), B = e^(-1 / (2 sigma^2)) the loss is ln((1 - q + q B t) / (1 - q + q
-  // B / t)), which increases with x and equals g where ln t = g / 2 + asinh((1 - q) sinh(g / 2) /
-  // (q B)).
+  // With t = e^(x / sigma^2) and B = e^(-1 / (2 sigma^2)), the loss is
+  // ln((1 - q + q B t) / (1 - q + q B / t)). It increases with x and equals g where
+  // ln t = g / 2 + asinh((1 - q) sinh(g / 2) / (q B)).
   Tails at(double threshold) const override {
     const double shift = 1.0 / sigma_;
     const double root = half_distance(threshold);
@@ -236,8 +236,8 @@ class SampledGaussianReplaced final : public LossPair {
     t.relative_error = std::max({error0, error_plus, error_minus});
     t.difference_error = q_ * (error_plus * smaller(plus) + error_minus * smaller(minus)) +
                          2.0 * kUlp * t.difference;
-    // d loss / d ln t = 2 - (1 - q) (1 / u + 1 / v), u and v the two parts of the quotient: v <= 1
-    // and u = e^g v for g >= 0.
+    // d loss / d ln t = 2 - (1 - q) (1 / u + 1 / v), with u the quotient's numerator and v its
+    // denominator: v <= 1 and u = e^g v for g >= 0.
     const double slope = std::min(2.0, 2.0 * q_ + 2.0 * std::fabs(threshold));
     t.threshold_error = 16.0 * kUlp *
                         (std::fabs(threshold) +
@@ -434,8 +434,9 @@ class Reversed final : public LossPair {
 
 Divergence LossPair::divergence(double epsilon) const {
   const Tails t = at(epsilon);
-  // An event at an inexact threshold misses at most the threshold's error times the mass in
-  // between. This mass is above a threshold that is lower by twice the error.
+  // An event at an inexact threshold misses at most the threshold's error times the mass between
+  // the two thresholds, which is at most the mass above a threshold that is lower by twice the
+  // error.
   const double missed = t.threshold_error * at(epsilon - 2.0 * t.threshold_error).p_above;
   if (epsilon > 700.0) {
     // e^epsilon may overflow. Q(A) is at most e^(-epsilon - 1) P(A) if all losses in A are above

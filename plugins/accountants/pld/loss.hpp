@@ -57,8 +57,7 @@ class LossPair {
   /// node can compensate.
   virtual double anchor(double /*step*/) const { return 0.0; }
 
-  /// Returns a number of which the positions of all atoms of the loss are multiples; 0 without
-  /// atoms.
+  /// Returns a number such that all atoms of the loss are at its multiples; 0 without atoms.
   virtual double atom_unit() const { return 0.0; }
 
   /// Returns the largest possible loss. For larger epsilons, delta is 0, even if a grid gives more.
@@ -86,11 +85,11 @@ LossPairPtr gaussian(double sigma);
 /// Returns the mixture q P + (1 - q) Q against Q, for a symmetric pair (P, Q) and 0 < q < 1:
 /// removing an example (Zhu, Dong and Wang 2022, Theorem 11). Its reversed() is adding one.
 ///
-/// Proof. With x > 1 - q, (1-q) Q(A) + q P(A) - x Q(A) is q (P(A) - y Q(A)), y = (x - 1 + q) / q,
-/// and with x (1-q) < 1, Q(A) - x ((1-q) Q(A) + q P(A)) is (1 - x (1-q)) (Q(A) - z P(A)), z = x q /
-/// (1 - x (1-q)). Elsewhere the divergences of all mechanisms are the same. Both increase with the
-/// divergences of (P, Q) and (Q, P), so if a pair dominates a release, the sampled pair dominates
-/// the sampled release.
+/// Proof. For x > 1 - q and y = (x - 1 + q) / q, (1-q) Q(A) + q P(A) - x Q(A) is q (P(A) - y Q(A)).
+/// For x (1-q) < 1 and z = x q / (1 - x (1-q)), Q(A) - x ((1-q) Q(A) + q P(A)) is
+/// (1 - x (1-q)) (Q(A) - z P(A)). For any other x, the divergences of all mechanisms are the same.
+/// Both expressions increase with the divergences of (P, Q) and (Q, P), so if a pair dominates a
+/// release, the sampled pair dominates the sampled release.
 LossPairPtr sampled(double q, LossPairPtr pair);
 
 /// Returns (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1), all of variance sigma^2, 0 < q <= 1:
@@ -98,10 +97,10 @@ LossPairPtr sampled(double q, LossPairPtr pair);
 ///
 /// Why these are the worst u and v: for epsilon >= 0 the divergence is q times the mean, under
 /// N(u), of (1 - a L_0 - b L_v)_+ with a, b >= 0 and L_w = dN(w) / dN(u). The logarithms of L_0 and
-/// L_v are jointly normal, with L of mean 1, and the function is convex with a mixed derivative >=
-/// 0, so its mean increases with each entry of their covariance. These are |u|^2, |u|^2 - u.v and
-/// |u - v|^2 over sigma^2, all of them largest for opposite u and v of norm 1 (interpolate between
-/// the two matrices). For epsilon < 0 exchange the roles of P and Q.
+/// L_v are jointly normal, with L of mean 1, and the function is convex with a mixed
+/// derivative >= 0, so its mean increases with each entry of their covariance. These are |u|^2,
+/// |u|^2 - u.v and |u - v|^2 over sigma^2, all of them largest for opposite u and v of norm 1
+/// (interpolate between the two matrices). For epsilon < 0 exchange the roles of P and Q.
 LossPairPtr sampled_gaussian_replaced(double q, double sigma);
 
 /// Returns Laplace noise of scale `scale` around 0 and around 1.

@@ -446,7 +446,8 @@ class Pld final : public Accountant {
         spent_, [](const auto& one) { return one.first.kind == Mechanism::Kind::allocation; });
   }
 
-  /// Returns the relative width to ask for; laws have too few nodes for less than kAllocatedWidth.
+  /// Returns the relative width to ask for; laws have too few nodes for a width below
+  /// kAllocatedWidth.
   double width() const {
     return has_laws() ? std::max(relative_width_, kAllocatedWidth) : relative_width_;
   }

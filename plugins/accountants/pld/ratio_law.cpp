@@ -36,7 +36,7 @@ class Cells {
   std::size_t cell_of(double value) const {
     return static_cast<std::size_t>(std::ranges::upper_bound(node_, value) - node_.begin());
   }
-  /// \param moment  the mass times the distance of its values above begin(cell).
+  /// \param moment  the mass times the mean distance of its values from begin(cell).
   void add(std::size_t cell, double mass, double moment) {
     mass_[cell] += mass;
     moment_[cell] += moment;
@@ -92,8 +92,9 @@ constexpr std::array<double, 8> kWeight{
 
 /// Adds the cell between two values z of a standard normal, whose ratio is e^(s (z - from)) times
 /// the ratio at `from`. It is added by quadrature, which avoids the cancellation of differences of
-/// tails. In pieces of 1 / (10 + s), the 16th derivative, which determines the error, is below (|z|
-/// + s + 8)^16 times the integrand; for |z| <= 10 + s the remainder is below 1e-17 of the piece.
+/// tails. In pieces of 1 / (10 + s), the 16th derivative, which determines the error, is below
+/// (|z| + s + 8)^16 times the integrand; for |z| <= 10 + s the remainder is below 1e-17 of the
+/// piece.
 void integrate(double s, double from, double to, double ratio, std::size_t cell, Cells& cells) {
   const auto pieces = static_cast<int>(std::ceil((to - from) * (10.0 + s)));
   const double length = (to - from) / pieces;

@@ -8,9 +8,9 @@
 
 namespace pld {
 
-/// A measure on finitely many values >= 0: the distribution under Q of a likelihood ratio M =
-/// dP/dQ, or a bound on this distribution from one side. P has the masses mass[k] * value[k], and
-/// the mass `beyond` where Q has no mass.
+/// A measure on finitely many values >= 0: the distribution under Q of a likelihood ratio
+/// M = dP/dQ, or a bound on this distribution from one side. P has the masses mass[k] * value[k],
+/// and the mass `beyond` where Q has no mass.
 struct RatioLaw {
   std::vector<double> value;  ///< Increasing.
   std::vector<double> mass;
@@ -30,20 +30,20 @@ struct RatioBracket {
 /// The smallest noise multiplier for which the ratios fit doubles.
 inline constexpr double kSmallestAllocatedNoise = 0.05;
 
-/// The likelihood ratio of one epoch of random allocation: each example draws one of `steps` steps,
-/// in which it contributes at most the clip norm to a sum with Gaussian noise.
+/// Bounds the law of the likelihood ratio of one epoch of random allocation: each example draws one
+/// of `steps` steps, in which it contributes at most the clip norm to a sum with Gaussian noise.
 ///
 /// Why this ratio. Let the example's step be i, and fix the steps of all other examples. This is
 /// allowed because they are independent of i, and mixing with common weights increases no
-/// hockey-stick divergence. Work in units of the clip norm. Given x in R^steps, let y_j = f_j +
-/// g_j x_j + zeta_j with zeta_j ~ N(0, sigma^2 (1 - g_j g_j^T)), where f_j and g_j are functions of
-/// the earlier outputs and |g_j| <= 1, so this covariance is positive semidefinite. Then y is
-/// exactly the run in which the example's step is i if x ~ N(e_i, sigma^2), and exactly the run
-/// without it if x ~ N(0, sigma^2). The map from x to y does not depend on i. So by data processing
-/// the uniform mixture P of the N(e_i, sigma^2) against Q = N(0, sigma^2) dominates in both
-/// directions, and a constant g attains it (Chua et al. 2025). dP/dQ is the mean of `steps`
-/// independent variables exp(Z / sigma - 1 / (2 sigma^2)), Z standard normal. Epochs compose as
-/// dominating pairs do (Zhu, Dong and Wang 2022, Theorem 10).
+/// hockey-stick divergence. Work in units of the clip norm. Given x in R^steps, let
+/// y_j = f_j + g_j x_j + zeta_j with zeta_j ~ N(0, sigma^2 (1 - g_j g_j^T)), where f_j and g_j are
+/// functions of the earlier outputs and |g_j| <= 1, so this covariance is positive semidefinite.
+/// Then y is exactly the run in which the example's step is i if x ~ N(e_i, sigma^2), and exactly
+/// the run without the example if x ~ N(0, sigma^2). The map from x to y does not depend on i. So
+/// by data processing the uniform mixture P of the N(e_i, sigma^2) against Q = N(0, sigma^2)
+/// dominates in both directions, and a constant g attains it (Chua et al. 2025). dP/dQ is the mean
+/// of `steps` independent variables exp(Z / sigma - 1 / (2 sigma^2)), Z standard normal. Epochs
+/// compose as dominating pairs do (Zhu, Dong and Wang 2022, Theorem 10).
 ///
 /// How it is bracketed. Sums of independent variables preserve the convex order. Upper: the mass of
 /// a cell between two nodes moves to these nodes such that mass and mean stay the same. Lower: it

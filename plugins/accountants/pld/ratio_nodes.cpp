@@ -80,8 +80,9 @@ void add(double weight, const std::vector<double>& part, std::vector<double>& to
 
 /// Returns the share of the nodes in each bin. About half of the nodes follow the mass. The other
 /// half is uniform in the ratio, because in a sum of many ratios the absolute width of a cell
-/// counts. It ends at quantiles of P, and begins at those quantiles of Q that are ratios above 1/2.
-/// Below smaller quantiles it has only a few nodes, which serve the other direction of a step.
+/// counts. It ends at quantiles of P. It begins at a quantile of Q if the ratio there is above 1/2,
+/// and otherwise at the first bin: few nodes lie below such a ratio, and they serve the other
+/// direction of a step.
 std::vector<double> node_density(const Densities& of) {
   std::vector<double> total(kBins, 0.0), part(kBins);
   for (std::size_t bin = 0; bin < kBins; ++bin)

@@ -1,5 +1,4 @@
 // Estimates, by quadrature, where the answer is and which grid it needs. No proof relies on this.
-// this.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +26,7 @@ struct Question {
 struct Plan {
   double tilt = 0.0;  ///< The exponent of the measure change that moves the mass to the answer.
   /// Orders of three Chernoff bounds: for the mass above the window, for the tilted mass so far
-  /// above it that it wraps around to the answer, and for the mass below the window.
+  /// above the window that it wraps around to the answer, and for the mass below the window.
   double high_order = 0.0, far_order = 0.0, low_order = 0.0;
   double low = 0.0, high = 0.0;           ///< The window of losses.
   double epsilon = 0.0, log_delta = 0.0;  ///< The answer, roughly.

@@ -102,8 +102,8 @@ RatioLaw Selection::law() const {
   // A factor far above the rounding errors of a law's masses, which are sums of terms of one sign
   // where the ratio is above 1.
   constexpr long double kSlack = 1.0L + 1e-9L;
-  // A point of the other direction is left out if its x h(1 / x) is below this, because rounding
-  // would lose it in 1 - x + x h(1 / x).
+  // A point of the other direction is left out if its x h'(1 / x) is below this, because rounding
+  // would lose it in 1 - x + x h'(1 / x).
   constexpr double kLeast = 1e-12;
   const double last = std::max(1e-9, epsilon(kBeyond));
   std::vector<double> at, value;

@@ -81,9 +81,9 @@ Number power_of(Number base, std::uint64_t exponent) {
 }
 
 /// Computes sums of w_j e^(-i t j) over points j, for angles t up to a limit, from the moments of
-/// stretches of many points: with x = (j - c) / half and t half <= 1, e^(-i t half x) equals its
-/// Taylor polynomial to less than a rounding, because 1 / 20! is 4e-19. Points that are far apart
-/// are added one by one.
+/// stretches of many points: with c the middle of a stretch, x = (j - c) / half and t half <= 1,
+/// e^(-i t half x) equals its Taylor polynomial to less than a rounding, because 1 / 20! is 4e-19.
+/// Points that are far apart are added one by one.
 class Sums {
  public:
   /// \param index  increasing.
@@ -147,9 +147,9 @@ class Sums {
   /// Returns the error of at() without the roots, relative to the sum of the weights. For points:
   /// errors of products, and of sums of 32 products; further sums are in extended precision. For
   /// stretches: x is exact, because half is a power of two. The terms of a moment have k + 1
-  /// roundings, and their sums 33; the sum over k of (34 + k) / k! is 35 e. The polynomial changes
-  /// by 3 e through the angle's 3 roundings, by 3 e through the roundings of its powers, and by 20
-  /// e through Horner's 20 steps: together less than 170 half ulps.
+  /// roundings, and their sums 33; the sum over k of (34 + k) / k! is 35 e, e being Euler's number.
+  /// The polynomial changes by 3 e through the angle's 3 roundings, by 3 e through the roundings of
+  /// its powers, and by 20 e through Horner's 20 steps: together less than 170 half ulps.
   static double error(std::size_t points) { return (points < kLeastPoints ? 20.0 : 96.0) * kUlp; }
 
  private:
@@ -259,7 +259,8 @@ class Transform {
     return (kRootError + Sums::error(weight_.size()) + sums) * rest_ + 8.0 * kUlp;
   }
 
-  /// Returns the largest possible derivative with respect to the angle, up to `angle`.
+  /// Returns a bound on the absolute derivative with respect to the angle, for angles up to
+  /// `angle`.
   double slope_up_to(double angle) const { return std::min(distance_, offset_ + angle * square_); }
 
   /// Returns an upper bound on the transform's absolute value at every angle from `angle` to pi.
@@ -341,10 +342,10 @@ class Walk {
     for (std::size_t i = 0; i < transforms_.size(); ++i) values_[i] = transforms_[i].at(frequency);
   }
 
-  /// Replacing one factor after the other by its exact value changes the product by at most the
-  /// error of that factor times all other factors, computed or exact. Each factor counts as at
-  /// least 1/2, so omitting one at most doubles the product. Rounding adds a relative error to the
-  /// powers.
+  /// Returns the product of all transforms, and a bound on its error. Replacing one factor after
+  /// the other by its exact value changes the product by at most the error of that factor times all
+  /// other factors, computed or exact. Each factor counts as at least 1/2, so omitting one at most
+  /// doubles the product. Rounding adds a relative error to the powers.
   Complex product(double* error) const {
     Complex all(1.0, 0.0);
     double majorant = 1.0;
@@ -450,8 +451,9 @@ std::vector<std::int64_t> Spectrum::frequencies() const {
 
 /// Let z = e^(-tilt h + i t) and y = e^(-(tilt + 1) h + i t), where t is the angle of a frequency,
 /// and m = size - 1 - k, the number of points after k. The transform of the kernel on these points
-/// is the sum of z^j - y^j for j = 1 to m. It is computed as the infinite sum, (z - y) / ((1 - z)
-/// (1 - y)), minus the sum over j > m, which is z^m (z / (1 - z) - e^(-m h) y / (1 - y)).
+/// is the sum of z^j - y^j for j = 1 to m. It is computed as the infinite sum,
+/// (z - y) / ((1 - z) (1 - y)), minus the sum over j > m, which is
+/// z^m (z / (1 - z) - e^(-m h) y / (1 - y)).
 Approximation Spectrum::tail(const Window& window, std::size_t k) const {
   const double h = window.step;
   const auto behind = static_cast<std::int64_t>(window.size - 1 - k);

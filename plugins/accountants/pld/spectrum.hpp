@@ -36,8 +36,8 @@ struct Approximation {
 };
 
 /// Describes sums over the masses m_j of a composition on a window of `size` points that begins at
-/// `first` (masses outside wrap into it): the sum over the points j after k of m_j kernel((j - k)
-/// step), kernel(t) = e^(-tilt t) (1 - e^(-t)), tilt > 0.
+/// `first` (masses outside wrap into it): the sum over the points j after k of
+/// m_j kernel((j - k) step), kernel(t) = e^(-tilt t) (1 - e^(-t)), tilt > 0.
 struct Window {
   std::size_t size = 0;  ///< Even.
   std::int64_t first = 0;

@@ -43,15 +43,15 @@ struct Best {
 ///
 /// There is one minimum: K is convex in a (a cumulant generating function), and so is the numerator
 /// of epsilon = N(a) / (a - 1), in either conversion: (a-1) ln(a-1) - a ln a has the second
-/// derivative 1/(a-1) - 1/a. Hence epsilon, the perspective of N, is convex in 1 / (a - 1), and ln
-/// delta is convex in a. Bisection on the sign of the next difference therefore finds the minimum
-/// of a list in O(log n) evaluations.
+/// derivative 1/(a-1) - 1/a. Hence epsilon, the perspective of N, is convex in 1 / (a - 1), and
+/// ln delta is convex in a. Bisection on the sign of the next difference therefore finds the
+/// minimum of a list in O(log n) evaluations.
 ///
 /// Refinement: a further bisection between the neighbours of the list's best order, over the orders
 /// 1 + 2^(k/1024). At the nearest of these orders, epsilon is within about 1e-7 of its infimum over
 /// the real orders. The orders do not depend on the composed events, so moments computed for one
-/// query serve the next. If the best order is an end of the list, the search continues to 1 +
-/// 2^(+-20), but upwards only if `unimodal`.
+/// query serve the next. If the best order is an end of the list, the search continues to
+/// 1 + 2^(+-20), but upwards only if `unimodal`.
 Best least(const Orders& orders, const std::function<double(double order)>& bound);
 
 }  // namespace rdp

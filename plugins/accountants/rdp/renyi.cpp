@@ -33,8 +33,9 @@ constexpr double kLargeExponent = 600.0;
 // With less noise than this, the moments are bounded instead of integrated.
 constexpr double kLeastIntegratedSigma = 0.01;
 
-// Below this sigma, the second bound on every term of Theorem 27 is smaller than the first: the
-// moments differ from exp(j (j-1) / (2 s^2)) by less than a relative 3 exp(-22).
+// Below this sigma, the second bound on each term j of Theorem 27 (see SubsetGaussian) is smaller
+// than the first: the moments differ from exp(j (j-1) / (2 sigma^2)) by less than a relative
+// 3 exp(-22).
 constexpr double kLeastSubsetSigma = 0.3;
 
 // The most nodes that are stored.
@@ -73,8 +74,8 @@ double log_binomial(double n, double k) {
 }
 
 /// Returns the largest step for which the trapezoid rule on exp(-t^2/2) times something bounded in
-/// the strip |Im t| < pi sigma has an error below exp(-kNegligible): 2 pi y / h - y^2 / 2 >=
-/// kNegligible at the best y inside the strip.
+/// the strip |Im t| < pi sigma has an error below exp(-kNegligible):
+/// 2 pi y / h - y^2 / 2 >= kNegligible at the best y inside the strip.
 double trapezoid_step(double sigma) {
   const double y = std::min(kPi * sigma, std::sqrt(2.0 * kNegligible));
   return 2.0 * kPi * y / (kNegligible + 0.5 * y * y);
@@ -210,8 +211,8 @@ double SampledGaussian::log_moment(double order) {
         (order - 1.0) * std::log(2.0) + log_add(order * std::log1p(-q_), order * log_q_ + full);
     return round_up(std::min(full, jensen + kUlp * 8.0 * (full + order * -log_q_)), 8.0);
   }
-  // The integrand is largest near 0, near max(a, 2) / s, or somewhere between, and decays at least
-  // like a normal density beyond both.
+  // The integrand is largest near 0, near max(a, 2) / s, or somewhere between, and outside decays
+  // at least like a normal density.
   const double margin = std::sqrt(2.0 * kNegligible);
   const double peak = order / sigma_;
   const double far = std::max(order, 2.0) / sigma_;
@@ -263,7 +264,8 @@ class ExcessPower {
     // f^a - 1 - a u = f (f^(a-1) - 1) - (a-1) u
     return (1.0 + u) * std::expm1(excess_ * log_f) - excess_ * u;
   }
-  /// Returns the maximum between two losses: f^a - 1 - a (f - 1) is convex in f, and 0 at f = 1.
+  /// Returns the maximum over the losses from `low` to `high`: f^a - 1 - a (f - 1) is convex in f,
+  /// and 0 at f = 1.
   double most(double low, double high) const { return std::max((*this)(low), (*this)(high)); }
   /// Bounds the absolute value for complex losses of real part <= high: |f(x + i y)| <= f(x).
   double beyond(double /*low*/, double high) const {
@@ -297,7 +299,8 @@ class Panels {
   Panels(const Function& f, double q, double order, double s)
       : f_(f), q_(q), order_(order), s_(s) {}
 
-  /// \param enough  panels below this are bounded instead of integrated.
+  /// \param enough  a panel whose bound is at most this contributes the bound and is not
+  ///   integrated.
   void add(double low, double high, double enough, Quadrature& sum) const {
     const double width = high - low;
     const double bound = 0.25 * width * std::exp(-0.5 * (s_ + low)) * f_.most(low, high);

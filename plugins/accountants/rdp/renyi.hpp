@@ -7,14 +7,15 @@
 
 namespace rdp {
 
-/// The Renyi divergences of the mechanisms, as log moments: K(a) = (a - 1) D_a(P || Q) = ln
-/// E_Q[(dP/dQ)^a], from which D_a and both conversions follow. Every result is an upper bound on K
-/// even after rounding, because each function adds a bound on its own rounding error.
+/// The Renyi divergences of the mechanisms, as log moments:
+/// K(a) = (a - 1) D_a(P || Q) = ln E_Q[(dP/dQ)^a], from which D_a and both conversions
+/// follow. Every result is an upper bound on K even after rounding, because each function adds a
+/// bound on its own rounding error.
 ///
 /// `order` is a, finite and above 1.
 
-/// Returns a (a - 1) rho, the bound that defines rho-zCDP. It is exact for a Gaussian, with rho =
-/// (s / sigma)^2 / 2.
+/// Returns a (a - 1) rho, the bound that defines rho-zCDP. It is exact for a Gaussian, with
+/// rho = (s / sigma)^2 / 2.
 double concentrated_log_moment(double rho, double order);
 
 /// Returns K for Laplace noise of `scale` times the L1 sensitivity: Mironov 2017, Proposition 6,
@@ -23,9 +24,9 @@ double concentrated_log_moment(double rho, double order);
 /// \param scale  above 0.
 double laplace_log_moment(double scale, double order);
 
-/// One Poisson-sampled Gaussian: P = (1-q) N(0, s^2) + q N(1, s^2), Q = N(0, s^2), for which D_a(P
-/// || Q) >= D_a(Q || P) at every order (Mironov, Talwar and Zhang 2019, Theorem 5), so its moments
-/// bound both directions.
+/// One Poisson-sampled Gaussian: P = (1-q) N(0, s^2) + q N(1, s^2), Q = N(0, s^2), for which
+/// D_a(P || Q) >= D_a(Q || P) at every order (Mironov, Talwar and Zhang 2019, Theorem 5), so its
+/// moments bound both directions.
 ///
 /// With f(t) = 1 - q + q exp(t/s - 1/(2 s^2)) and t standard normal, K = ln E[f^a], and because
 /// E[f] = 1,
@@ -82,12 +83,13 @@ class SampledGaussian {
 
 /// One Poisson-sampled release of Laplace noise: P = (1-q) Lap(0) + q Lap(1), Q = Lap(0).
 ///
-/// It serves both directions, like every sampled release with a symmetry that exchanges its two
-/// distributions (Mironov, Talwar and Zhang 2019, Theorem 5). With L = dP'/dQ of the release, for
-/// which E_Q g(L) = E_Q L g(1/L) by the symmetry, u = 1 - q + q L and v = 1 - q + q / L for L >= 1,
-/// the claim E_Q f^a >= E_Q f^(1-a) follows from u^a - u^(1-a) >= L (v^(1-a) - v^a), that is from
-/// sqrt(u) sinh(c x) >= L sqrt(v) sinh(c y), c = a - 1/2, x = ln u, y = -ln v. At a = 1 the two are
-/// equal; x >= y, because u v >= 1; and sinh(c x) / sinh(x / 2) increases with x for c >= 1/2.
+/// Its moments bound both directions, as for every sampled release with a symmetry that exchanges
+/// its two distributions (Mironov, Talwar and Zhang 2019, Theorem 5). With L = dP'/dQ of the
+/// release, for which E_Q g(L) = E_Q L g(1/L) by the symmetry, u = 1 - q + q L and
+/// v = 1 - q + q / L for L >= 1, the claim E_Q f^a >= E_Q f^(1-a) follows from
+/// u^a - u^(1-a) >= L (v^(1-a) - v^a), that is from sqrt(u) sinh(c x) >= L sqrt(v) sinh(c y),
+/// c = a - 1/2, x = ln u, y = -ln v. At a = 1 the two are equal; x >= y, because u v >= 1; and
+/// sinh(c x) / sinh(x / 2) increases with x for c >= 1/2.
 ///
 /// K = ln E_Q[f^a], f = 1 - q + q e^l, over the losses l of the unsampled release. These are two
 /// atoms and an interval between them, over which Gauss's rule is applied to panels, each with a

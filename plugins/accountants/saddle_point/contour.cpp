@@ -55,8 +55,8 @@ struct Saddle {
   Cumulant at;
 };
 
-/// Returns the function whose root is the saddle point of e^{K(c) - epsilon c} / |c (c + 1)|. It
-/// increases on each side of the poles.
+/// Returns the function whose root is the saddle point of e^{K(c) - epsilon c} / |c (c + 1)|. The
+/// function increases on each of the three intervals between and beyond the two poles.
 double excess(double c, const Cumulant& at, double epsilon) {
   return at.slope - epsilon - 1.0 / c - 1.0 / (c + 1.0);
 }
@@ -173,7 +173,7 @@ Contour::Contour(PrivacyLoss& loss, double epsilon, int refinement) {
   loss.tilt(c_);
 
   const double finer = std::pow(2.0, refinement);
-  // The coarse rule, with twice the step, has the sufficient period.
+  // Even the coarse rule, with twice the step, has a sufficient period.
   const double step = kPi / aliasing_period(loss, epsilon) / finer;
   const double width = 9.0 / std::sqrt(at_c_.curvature);  // for a Gaussian integrand
   const std::size_t most = kMostNodes * static_cast<std::size_t>(finer);

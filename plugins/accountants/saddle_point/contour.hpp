@@ -17,19 +17,19 @@ struct Bounds {
   double relative_error = 0.0;
 };
 
-/// delta(epsilon) near one epsilon, by integrating along the vertical line through the saddle point
-/// c of the integrand:
+/// Computes delta(epsilon) near one epsilon by integrating along the vertical line through the
+/// saddle point c of the integrand:
 ///
 ///   delta(epsilon) = 1/(2 pi i) int_{c - i inf}^{c + i inf} e^{K(s) - epsilon s} / (s (s + 1)) ds
 ///
 /// for c > 0; for -1 < c < 0 the same integral is delta - 1 (the residue at 0), which is used if
 /// delta is near 1. K(s) = ln E_P[e^{sL}].
 ///
-/// The error of the trapezoidal rule of step h is exactly the sum over m != 0 of delta(epsilon + 2
-/// pi m / h) e^{2 pi m c / h} (Poisson's summation formula), and Chernoff's inequality bounds those
-/// terms, so h is known before the integration. If the integrand does not decay soon (a few steps
-/// with small q, with nearly all of the loss in one place), the rule is faded out smoothly, and
-/// Gauss-Kronrod panels continue the integral.
+/// The error of the trapezoidal rule of step h is exactly the sum over m != 0 of
+/// delta(epsilon + 2 pi m / h) e^{2 pi m c / h} (Poisson's summation formula), and
+/// Chernoff's inequality bounds those terms, so h is known before the integration. If the integrand
+/// does not decay soon (a few steps with small q, with nearly all of the loss in one place), the
+/// rule is faded out smoothly, and Gauss-Kronrod panels continue the integral.
 ///
 /// Proved, up to rounding: the formula, the step, and Chernoff's bound, which caps the answer.
 /// Estimated: the integral beyond the last node (from the last nodes and from probes beyond them),

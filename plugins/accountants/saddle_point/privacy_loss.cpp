@@ -166,8 +166,8 @@ Complex log1p(Complex a) {
 }
 
 /// Computes the sum over j of w_j (e^{i tau L_j} - 1) for equally spaced tau, with one complex
-/// multiplication per point: with V = w (e^{i tau L} - 1), the next V is V e^{ihL} + w (e^{ihL} -
-/// 1).
+/// multiplication per point: with V = w (e^{i tau L} - 1), the next V is
+/// V e^{ihL} + w (e^{ihL} - 1).
 class Rotor {
  public:
   void start(std::span<const double> weight_re, std::span<const double> weight_im,
@@ -282,9 +282,9 @@ PrivacyLoss::Range PrivacyLoss::extent(const SampledSteps& step, double s) const
 }
 
 void PrivacyLoss::build(const SampledSteps& step, double s, RealLine& line) const {
-  // The half-width of the strip. It reaches up to the branch points of l for `remove`, and half as
-  // far if a negative power of the ratio occurs. It is at most 6, because beyond that the Gaussian
-  // grows faster than the rule converges.
+  // The half-width of the strip. The strip reaches up to the branch points of l for `remove`, and
+  // half as far if a negative power of the ratio occurs. Its half-width is at most 6, because
+  // beyond that the Gaussian grows faster than the rule converges.
   const double bend = curvature(step, s);
   const double half =
       std::min((pair_ == Pair::remove ? 3.0 : 1.5) * step.sigma, 6.0 / std::sqrt(bend));

@@ -39,8 +39,8 @@ struct Cumulant {
   double curvature = 0.0;
 };
 
-/// The distribution of the privacy loss L = ln(dP/dQ), under P, of a composition, through its
-/// moment generating function.
+/// The distribution under P of a composition's privacy loss L = ln(dP/dQ), through its moment
+/// generating function.
 ///
 /// A sampled step has L = l(z) = ln(1 - q + q e^{(2z-1)/(2 sigma^2)}) (remove), -l(z) (add) or l(z)
 /// - l(-z) (replace), and its E_P[e^{sL}] is the trapezoidal rule for an integral over z: the
@@ -79,7 +79,7 @@ class PrivacyLoss {
   /// Returns an upper bound on delta(0).
   double most_variation() const;
 
-  /// Returns an upper bound on the loss; for epsilons from there on, delta is 0.
+  /// Returns an upper bound on the loss; for epsilons of at least this bound, delta is 0.
   double supremum() const;
 
   /// Returns a tilt that is large enough for every delta representable as a double.

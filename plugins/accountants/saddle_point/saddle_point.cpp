@@ -74,7 +74,8 @@ std::string one_digit(double x) {
   return error == std::errc{} ? std::string(text.data(), end) : std::string("?");
 }
 
-/// Returns why a sampled event is refused: a part is not a Gaussian, or has next to no noise.
+/// Returns why a sampled event is refused (a part is not a Gaussian, or has next to no noise);
+/// nothing if it is accepted.
 std::optional<std::string> refuses_sampled(const PoissonSampledEvent& event) {
   if (const auto joint = joint_gaussian(*event.of); joint && joint->low > 0.0) return {};
   for (const auto& [part, count] : flatten(*event.of)) {
@@ -87,9 +88,9 @@ std::optional<std::string> refuses_sampled(const PoissonSampledEvent& event) {
 /// The exact epsilon and delta of composed Gaussian and Poisson-sampled Gaussian releases, from the
 /// moment generating function of the privacy loss (contour.hpp).
 ///
-/// The pairs of distributions that are compared for one step (privacy_loss.hpp); a composition
-/// compares the products of its steps' pairs, which also dominate adaptively chosen steps
-/// (dominating pairs: Zhu, Dong and Wang 2022):
+/// For one step, the following pairs of distributions are compared (privacy_loss.hpp). A
+/// composition compares the products of its steps' pairs, which also dominate adaptively chosen
+/// steps (dominating pairs: Zhu, Dong and Wang 2022):
 /// - gaussian: N(s, sigma^2) and N(0, sigma^2), s the sensitivity of a sum of contributions of norm
 ///   at most 1 (1, and 2 for replace_one);
 /// - poisson_sampled(gaussian) under add_or_remove_one: "remove" and "add", each composed

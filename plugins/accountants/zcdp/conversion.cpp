@@ -51,8 +51,9 @@ double epsilon_at(double x, double rho, double log_inverse_delta) {
   return a_rho - shrink + tail - order_term + error;
 }
 
-/// Returns ln of the bound on delta from the order 1 + x, x > 0: (a-1)(a rho - epsilon) + a ln(1 -
-/// 1/a) - ln(a-1), with its two logarithms, which nearly cancel for large x, merged into one.
+/// Returns ln of the bound on delta from the order a = 1 + x, x > 0, which is
+/// (a-1)(a rho - epsilon) + a ln(1 - 1/a) - ln(a-1), with its two logarithms, which nearly cancel
+/// for large x, merged into one.
 double log_delta_at(double x, double rho, double epsilon) {
   const double spent = x * rho * (1.0 + x);  // in this order x^2 cannot overflow
   const double allowed = x * epsilon;
