@@ -109,7 +109,7 @@ struct Rotation {
   double cosine, sine;
 };
 
-/// Computes both with an error of at most 4e-16, for angles from 0 to 2^20.
+/// Computes sine and cosine with an error of at most 4e-16, for angles from 0 to 2^20.
 ///
 /// x = n pi/2 + r with |r| <= pi/4, where pi/2 is split in two parts, the first of which ends in 20
 /// zeros, so that its products are exact. The series up to r^17 and r^18 have remainders below
@@ -176,18 +176,19 @@ PRIVGRAD_ANYWHERE float sigmoid_fixed(float x) {
   return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
-/// The parts of the normal distribution at x: its density times sqrt(2 pi), e^(-z^2/2) with z =
-/// |x|, and the probability beyond z divided by that product.
+/// The parts of the normal distribution at x: its density times sqrt(2 pi), e^(-z^2/2) with
+/// z = |x|, and the probability beyond z divided by that product.
 struct NormalParts {
   float density, tail;
 };
 
-/// Computes both to a relative 5e-7. z is limited to kLargestNormal, beyond which the density is 0.
+/// Computes both parts to a relative 5e-7. z is limited to kLargestNormal, beyond which the density
+/// is 0.
 ///
 /// z^2 is split in two parts; the first is exact, because it is the square of the upper half of z's
 /// digits. Then z^2/2 = n ln 2 + r, and e^r is computed by the fit of exp_of_negative(). The tail,
-/// e^(z^2/2) erfc(z / sqrt(2)) / 2, between 0.5 and 0.02, is t times a minimax fit in t = 1 / (1 +
-/// z/3) with a relative error of 7e-8.
+/// e^(z^2/2) erfc(z / sqrt(2)) / 2, between 0.5 and 0.02, is t times a minimax fit in
+/// t = 1 / (1 + z/3) with a relative error of 7e-8.
 constexpr float kLargestNormal = 13.25f;
 PRIVGRAD_ANYWHERE NormalParts normal_parts(float x) {
   constexpr float kRound = 0x1.8p23f;  // adding it rounds to whole numbers

@@ -80,8 +80,8 @@ double InverseErrors::squared_sensitivity(std::span<const double> a, std::span<d
     pulled_[t] = moved_[t] / (workload_.noise[t] * workload_.noise[t]);
     squares += moved_[t] * pulled_[t];
   }
-  // d squares / d a_i = -2 sum_t pulled_t moved_{t-i}, where pulled solves (transpose of a) pulled
-  // = moved / noise^2.
+  // d squares / d a_i = -2 sum_t pulled_t moved_{t-i}, where pulled solves (transpose of a)
+  // pulled = moved / noise^2.
   for (std::uint64_t t = steps; t-- > 0;) {
     const std::size_t reach = std::min<std::uint64_t>(steps - 1 - t, bands_ - 1);
     for (std::size_t j = 1; j <= reach; ++j) pulled_[t] -= a[j] * pulled_[t + j];
@@ -268,7 +268,8 @@ std::vector<double> best_from(Objective& errors, std::vector<std::vector<double>
   return best;
 }
 
-/// Returns the power_of_inverse() with the smallest error or, for BandedErrors, the inverse of one.
+/// Returns the power_of_inverse(), or for BandedErrors the inverse of one, that has the smallest
+/// error.
 std::vector<double> best_power(Objective& errors, double momentum, std::size_t bands) {
   std::vector<double> best, gradient(bands - 1);
   double least = std::numeric_limits<double>::infinity();

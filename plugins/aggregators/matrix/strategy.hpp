@@ -11,7 +11,7 @@ namespace matrix_noise {
 struct Workload {
   std::uint64_t steps = 0;
   /// The optimizer's momentum: iterate t is the sum of the earlier releases r_u, each times its
-  /// weight and 1 - momentum^(t-u+1), which is 1 without momentum.
+  /// weight times (1 - momentum^(t-u+1)), a factor that is 1 without momentum.
   double momentum = 0.0;
   std::vector<double> weights;  ///< The weight of each release in the iterates.
   std::vector<double> noise;    ///< Relative standard deviation of each step's own noise, > 0.
@@ -60,10 +60,10 @@ class InverseErrors final : public Objective {
   std::vector<double> moved_, pulled_;  // y, and its adjoint: [steps]
 };
 
-/// The objective for N_{t,t-j} = a_j noise_t, where a contains the first `terms` coefficients of 1
-/// / c, as a function of the coefficients c of a banded C. An example's steps are as far apart as C
-/// has bands, so sens is ||c|| / (1 - rho), where rho bounds the distance of C N from the identity:
-/// it is the sum of the absolute coefficients of the product c a, except the leading 1.
+/// The objective for N_{t,t-j} = a_j noise_t, where a contains the first `terms` coefficients of
+/// 1 / c, as a function of the coefficients c of a banded C. An example's steps are as far apart
+/// as C has bands, so sens is ||c|| / (1 - rho), where rho bounds the distance of C N from the
+/// identity: it is the sum of the absolute coefficients of the product c a, except the leading 1.
 class BandedErrors final : public Objective {
  public:
   BandedErrors(const Workload& workload, std::size_t bands, std::size_t terms);
@@ -84,12 +84,13 @@ std::vector<double> inverse(std::span<const double> c, std::size_t terms);
 /// (Kalinin, McKenna, Upadhyay and Lampert 2025).
 std::vector<double> power_of_inverse(double gamma, double momentum, std::size_t bands);
 
-/// Returns the a with the smallest error among those with -1 <= a_j <= 0 for j > 0: the best local
-/// minimum found from up to three starts, which are the best power of the inverse and the results
-/// for half as many bands and for two bands.
+/// Returns the best a found with -1 <= a_j <= 0 for j > 0: the best local minimum from up to three
+/// starts, which are the best power of the inverse and the results for half as many bands and for
+/// two bands.
 std::vector<double> minimised_inverse(const Workload& workload, std::size_t bands);
 
-/// Returns the c with 0 <= c_j <= 1 and the least BandedErrors, searched as in minimised_inverse().
+/// Returns the best c found with 0 <= c_j <= 1, by BandedErrors, searched as in
+/// minimised_inverse().
 std::vector<double> minimised_banded(const Workload& workload, std::size_t bands,
                                      std::size_t terms);
 

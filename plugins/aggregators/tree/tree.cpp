@@ -85,8 +85,8 @@ class Tree final : public Aggregator {
                  kTheorem}};
   }
 
-  /// T log2(T) = epsilon N n / sqrt(d ln(1/delta)), for N examples, n steps in an epoch and d
-  /// parameters. At this T, alpha is 1/n.
+  /// Solves T log2(T) = epsilon N n / sqrt(d ln(1/delta)) for T, with N examples, n steps in an
+  /// epoch and d parameters. At this T, alpha is 1/n.
   std::optional<AutoValue> auto_steps(const RunFacts& run) const override {
     if (!is_momentum_) {
       throw ConfigError(
@@ -176,7 +176,7 @@ class Tree final : public Aggregator {
   }
 
   /// Adds the node over all k steps of the tree, either by itself or weighted against the estimate
-  /// that does not use it.
+  /// that does not use the node.
   void add_root(std::uint64_t k, std::vector<Block>& blocks) const {
     if (!reduced_) {
       blocks = {{k, 1.0}};

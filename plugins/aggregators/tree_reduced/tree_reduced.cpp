@@ -34,14 +34,15 @@ using namespace privgrad;
 ///     M_t = G_t                                                                      (t < n)
 ///     M_t = gamma G_t + (1 - gamma) (D_t + beta^(t-n+1) G_{n-1} + M_{t-n})           (t >= n)
 ///
-/// because G_t = sum of beta^(t-u) g_u with g_u = g_{u-n} + d_u from step n on, so that G_t = D_t +
-/// beta^(t-n+1) G_{n-1} + G_{t-n} without noise. Tran and Cutkosky's Lemma 17 unrolls this to a sum
-/// over all epochs (docs/algorithms/momentum-aggregation.md). Every step reads one vector of the
-/// previous epoch; n vectors are kept.
+/// because G_t = sum of beta^(t-u) g_u with g_u = g_{u-n} + d_u from step n on, so that
+/// G_t = D_t + beta^(t-n+1) G_{n-1} + G_{t-n} without noise. Tran and Cutkosky's Lemma 17
+/// unrolls this to a sum over all epochs (docs/algorithms/momentum-aggregation.md). Every step
+/// reads one vector of the previous epoch; n vectors are kept.
 ///
-/// A difference between iterates that are x learning rates apart is clipped to smoothness * x: if
-/// the optimizer's steps are as long as the learning rate (normalized_sgd) and losses have that
-/// smoothness, the bound changes nothing. Otherwise it clips, and the charge is the same.
+/// The difference of the gradients at two iterates is clipped to smoothness * x, where x is the sum
+/// of the learning rates of the steps between the iterates. If the optimizer's steps are as long as
+/// the learning rate (normalized_sgd) and losses have that smoothness, this bound changes nothing.
+/// Otherwise it clips, and the charge is the same.
 ///
 /// Noise. The four kinds of nodes (G in the first epoch and later, D, R) have noise in the
 /// proportions that minimise the mean variance of the result, for a given sum of squared
@@ -130,8 +131,8 @@ class TreeReduced final : public Aggregator, public UsesGradientDifferences {
     }
   }
 
-  /// Returns the state: the next step, the vectors M of the last n steps, one after the other, and,
-  /// once it exists, the last vector of the first epoch.
+  /// Returns the state: the next step, the vectors M of the last n steps, one after the other, and
+  /// G_{n-1} once it exists.
   std::vector<StateMember> state() override {
     return {{"next_step", &next_step_}, {"epoch", &history_}, {"end_of_first", &end_of_first_}};
   }
@@ -201,8 +202,8 @@ class TreeReduced final : public Aggregator, public UsesGradientDifferences {
     }
   }
 
-  /// Returns the bound, in clip norms, on differences of gradients at iterates `learning_rates`
-  /// apart.
+  /// Returns the bound, in clip norms, on the difference of the gradients at two iterates.
+  /// \param learning_rates  the sum of the learning rates of the steps between the iterates.
   double allowed(double learning_rates, double clip_norm) const {
     return std::min(2.0, smoothness_ * learning_rates / clip_norm);
   }

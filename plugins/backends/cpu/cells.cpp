@@ -31,7 +31,8 @@ PRIVGRAD_INLINE std::int32_t rounded(float x, const Rounding& rounding) {
   return static_cast<std::int32_t>((product + rounding.middle) - rounding.middle);
 }
 
-/// Rounds one tile. Numbers are at most 2^14 in size, so six squares, a lane's sum, fit in 32 bits.
+/// Rounds one tile. Numbers are at most 2^14 in size, so a lane's sum of six squares fits in 32
+/// bits.
 template <std::size_t kWidth, std::size_t kLanes>
 PRIVGRAD_INLINE void round_tile(const float* first, const float* second, const Rounding& one,
                                 const Rounding& other, std::uint32_t* operand,

@@ -41,7 +41,7 @@ struct PairSquares {
   std::uint64_t first = 0, second = 0;
 };
 
-/// Rounds two examples' floats into an operand, padded with zeros.
+/// Round two examples' floats into an operand, padded with zeros.
 /// \param first, second  [extent], finite.
 /// \param operand  out: the pair's place in the first tile; tiles are `step` elements apart.
 PairSquares round_pair_units(const float* first, const float* second, const Rounding& one,
@@ -51,8 +51,8 @@ PairSquares round_pair_inputs(const float* first, const float* second, const Rou
                               const Rounding& other, std::size_t extent, std::uint32_t* operand,
                               std::size_t step);
 
-/// Fills operand[i] with rounded numbers: values[i] in its low half and, in its high half, values[i
-/// + next], or 0 beyond the last value.
+/// Fills operand[i] with the rounded values[i] in its low half, and the rounded values[i + next],
+/// or 0 beyond the last value, in its high half.
 /// \param operand  out: [count].
 void pair_with_next(const float* values, std::size_t count, std::size_t next,
                     const Rounding& rounding, std::uint32_t* operand);
@@ -78,7 +78,7 @@ void add_tile(std::size_t rows, std::size_t columns, const std::int32_t* values,
 /// Prefetches the part of the sum to which add_tile() adds.
 void fetch_tile(std::size_t rows, std::size_t columns, const std::int64_t* sum, std::size_t stride);
 
-/// sum += trunc(scale * values), modulo 2^64, the product rounded to double.
+/// sum += trunc(scale * values), modulo 2^64; each product is rounded to double.
 /// \param values  finite; the products are below 2^31 in absolute value.
 void add_truncated(double scale, const float* values, std::size_t count, std::int64_t* sum);
 
@@ -101,8 +101,8 @@ void add_rounded(const Rounding& rounding, const float* values, std::size_t coun
 /// Returns the squared length of the numbers that add_rounded() adds, modulo 2^64.
 std::uint64_t rounded_squares(const Rounding& rounding, const float* values, std::size_t count);
 
-/// sum += trunc(factor * values), the product rounded to float32: the caller ensures that no sum
-/// overflows int32.
+/// sum += trunc(factor * values); each product is rounded to float32. The caller ensures that no
+/// sum overflows int32.
 void add_truncated(float factor, const std::int16_t* values, std::size_t count, std::int32_t* sum);
 
 /// Returns the squared length of the numbers that add_truncated() adds, modulo 2^64.

@@ -49,9 +49,9 @@ class Panels {
   std::size_t size() const noexcept { return columns_ * inner_; }  ///< The number of floats.
   const float* panel(std::size_t column) const noexcept { return data_.data() + column * inner_; }
 
-  /// Copies b, [inner, columns] with columns() floats from row to row.
+  /// Copies b, a contiguous matrix [inner, columns].
   void take_rows(const float* b);
-  /// Copies the transpose of b, [columns, inner].
+  /// Copies the transpose of b, where b is a contiguous matrix [columns, inner].
   void take_columns(const float* b);
 
  private:
@@ -64,8 +64,7 @@ void multiply_chains(std::size_t rows, Strided a, const Panels& b, Start start, 
                      std::size_t stride);
 
 /// to[j, i] = from[i, j].
-/// \param from  [rows, columns], rows begin from_stride floats apart; rows of `to`, to_stride
-///   floats.
+/// \param from  [rows, columns]; its rows begin from_stride floats apart, those of `to` to_stride.
 void transpose(std::size_t rows, std::size_t columns, const float* from, std::size_t from_stride,
                float* to, std::size_t to_stride);
 

@@ -139,9 +139,9 @@ std::uint64_t ExactEngine::pass_bytes(std::size_t most_rows) const {
   return floats * sizeof(float);
 }
 
-/// Chooses the number of rows in a pass: at most 512, and as few as a pass of about 64 MiB needs,
-/// but at least one panel, unless a panel needs more than 256 MiB. Each pass reads and writes the
-/// whole sum, so a large sum raises this limit, up to 1 GiB.
+/// Chooses the number of rows in a pass: 512, halved down to kPanel while the pass needs more than
+/// about 64 MiB, and further while it needs more than 256 MiB. Each pass reads and writes the whole
+/// sum, so a large sum raises the second limit, up to 1 GiB.
 void ExactEngine::choose_rows() {
   constexpr std::size_t kFloats = std::size_t{16} << 20;
   const std::size_t floats = floats_per_example(), parameters = parameter_count(network_);

@@ -40,7 +40,7 @@ double cross_entropy(std::span<const float> outputs, std::size_t target) {
   return log1p_fixed(others) + (static_cast<double>(outputs[top]) - outputs[target]);
 }
 
-/// weight (softmax(outputs) - onehot(target)).
+/// gradient = weight (softmax(outputs) - onehot(target)).
 void cross_entropy_gradient(std::span<const float> outputs, std::size_t target, double weight,
                             std::span<float> gradient) {
   const double top = outputs[largest(outputs)];

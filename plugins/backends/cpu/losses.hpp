@@ -43,7 +43,7 @@ class LossOf {
   double next_token_loss(const float* tokens, const float* outputs) const;
   void next_token_gradient(const float* tokens, const float* outputs,
                            std::span<float> gradient) const;
-  /// Returns the number of places with a next token; nothing if one is not in the vocabulary.
+  /// Returns the number of places with a next token; nothing if a token is not in the vocabulary.
   std::optional<std::size_t> next_tokens(const float* tokens) const;
 
   const Network& network_;

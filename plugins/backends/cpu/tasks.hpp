@@ -47,7 +47,8 @@ class Tasks {
 /// a product seldom, small enough to leave work for several threads.
 constexpr std::size_t kProductPiece = 32768;
 
-/// The number of examples that a task processes through the layers between those on whole batches.
+/// The number of examples that a task takes through consecutive layers that process no whole
+/// batches.
 constexpr std::size_t kExactBlock = 8;
 
 }  // namespace privgrad::cpu

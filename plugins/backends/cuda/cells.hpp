@@ -43,8 +43,8 @@ PRIVGRAD_HD double sum_of_statistics(const double (&lane)[kRowLanes]) {
   return (all[0] + all[1]) + (all[2] + all[3]);
 }
 
-/// For each row of values [rows, length]: the largest absolute value (NaN if a value is NaN), and
-/// the sum of squares in double.
+/// Computes, for each row of values [rows, length], the largest absolute value (NaN if a value is
+/// NaN), and the sum of squares in double.
 struct RowStatistics {
   struct Shared {
     Lanes<double> squares;
@@ -205,7 +205,8 @@ struct TokenNorm {
   }
 
  private:
-  /// Returns the first place of the smallest token above `last`; `length` if no token is.
+  /// Returns the first place of the smallest token above `last`; `length` if there is no such
+  /// token.
   PRIVGRAD_HD uint64_t next(const float* own, float last) const {
     uint64_t found = table.length;
     for (uint64_t t = 0; t < table.length; ++t) {
@@ -303,7 +304,8 @@ struct ShrinkPlaceSums {
 
 // --- Cells.
 
-/// Chooses how a dense layer's operands are rounded; `truncates`: whether towards zero, by example.
+/// Chooses how a dense layer's operands are rounded: towards zero for examples marked in
+/// `truncates`.
 struct ChooseDenseRoundings {
   uint64_t count, groups, group;
   bool has_biases;

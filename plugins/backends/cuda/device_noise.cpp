@@ -26,7 +26,7 @@ std::uint8_t multiply(std::uint8_t a, std::uint8_t b) {
   return static_cast<std::uint8_t>(product);
 }
 
-/// Returns the inverse x^254, and the affine map of FIPS 197 applied to it.
+/// Returns the affine map of FIPS 197, applied to the inverse x^254.
 std::uint8_t s_box(std::uint8_t x) {
   std::uint8_t inverse = 1;
   for (int i = 0; i < 254; ++i) inverse = multiply(inverse, x);

@@ -85,7 +85,7 @@ class Exchange {
   }
 
   /// Sends places, unless the last list was the same.
-  /// \returns the places on the device, until settle().
+  /// \returns the places on the device, valid until settle().
   const std::uint64_t* send_places(std::span<const std::uint64_t> places) {
     if (sent_ != nullptr && std::ranges::equal(places, last_)) return sent_;
     std::uint64_t* const there = room<std::uint64_t>(places.size());

@@ -408,8 +408,8 @@ struct EmbeddingForward {
   }
 };
 
-/// Writes each example's gradient into rows of zeros, and NaN into the first number of an example
-/// whose values are not all tokens or empty places.
+/// Writes each example's gradient into rows of zeros; writes NaN into the first number of the row
+/// if the example's values are not all tokens or empty places.
 struct EmbeddingGradient {
   uint64_t count;  // [examples, length, width]
   Table table;

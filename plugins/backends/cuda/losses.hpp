@@ -90,7 +90,7 @@ struct LossOf {
     }
   }
 
-  /// Returns the number of places with a next token; `places` if one is not in the vocabulary.
+  /// Returns the number of places with a next token; `places` if a token is not in the vocabulary.
   PRIVGRAD_HD uint64_t next_tokens(const float* tokens) const {
     uint64_t count = 0;
     for (uint64_t t = 1; t < places; ++t) {

@@ -4,10 +4,11 @@
 #include "double_double.hpp"
 
 // framework/trust/noise/include/privgrad/trust/rounded_gaussian.hpp has the definition and the
-// proof. A key fixes element i of a stream. Here it is decided in three tiers: float32, double and
-// double2. Each computes an interval that certainly contains the true value, and leaves the element
-// to the next tier unless the whole interval rounds to one number. double2 leaves fewer than one
-// element in 2^60 undecided; the kernel marks its chunk, which the caller recomputes.
+// proof. A key fixes element i of a stream. Here an element is decided in three tiers: float32,
+// double and double2. Each computes an interval that certainly contains the true value, and leaves
+// the element to the next tier unless the whole interval rounds to one number. At the scales of
+// real releases, double2 leaves fewer than one element in 2^60 undecided; the kernel marks the
+// chunk of such an element, and the caller recomputes the chunk.
 namespace privgrad::cuda {
 
 // --- AES-128 (FIPS 197), by a table of 256 words for the middle rounds. Its indices are secret: a
@@ -183,7 +184,7 @@ struct NoiseElement {
   uint64_t more_radius, more_angle;
 };
 
-/// Decides like the trust base's `floats`, with its bound: Z, remainder and 1/2 in fixed point.
+/// Decides like the trust base's `floats`, with its bound; Z, remainder and 1/2 are in fixed point.
 PRIVGRAD_HD bool decide_by_floats(const NoiseElement& element, const NoiseScale& scale,
                                   uint64_t sum, int64_t& k) {
   const float r = float_radius(element.radius);

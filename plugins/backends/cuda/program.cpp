@@ -19,7 +19,7 @@ constexpr std::size_t kFactorPlaces = 64;
 /// The best number of rows for a pass.
 constexpr std::size_t kPassRows = 4096;
 
-/// A device without memory that counts the requested bytes.
+/// A device that has no memory and counts the requested bytes.
 class CountingDevice final : public Device {
  public:
   std::string name() const override { return "nothing"; }

@@ -25,8 +25,8 @@ PRIVGRAD_HD int32_t binary_exponent(float x) {
 }
 
 /// Returns a rounding to factor * x.
-/// \param factor  >= 0; factor * largest is at most 2^14, up to rounding in double, or 2^28 if it
-///   truncates.
+/// \param factor  >= 0; factor * largest is at most 2^14, or 2^28 if `truncates`, up to rounding in
+///   double.
 /// \param largest  the largest absolute x, finite.
 PRIVGRAD_HD Rounding make_rounding(double factor, float largest, bool truncates) {
   if (!(largest > 0.0f) || !(factor > 0.0)) return {};
@@ -47,12 +47,13 @@ PRIVGRAD_HD double factor_of(const Rounding& rounding) {
   return static_cast<double>(rounding.shift) * static_cast<double>(rounding.factor);
 }
 
-/// Returns trunc(scale * value), rounding the product to double; it must be below 2^31 in size.
+/// Returns trunc(scale * value); the product is rounded to double, and must be below 2^31 in size.
 PRIVGRAD_HD int32_t truncated(double scale, float value) {
   return static_cast<int32_t>(scale * static_cast<double>(value));
 }
 
-/// Returns trunc(factor * value), rounding the product to float32; it must be below 2^31 in size.
+/// Returns trunc(factor * value); the product is rounded to float32, and must be below 2^31 in
+/// size.
 PRIVGRAD_HD int32_t truncated(float factor, int16_t value) {
   return static_cast<int32_t>(factor * static_cast<float>(value));
 }

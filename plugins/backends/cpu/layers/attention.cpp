@@ -158,7 +158,7 @@ void AttentionStep::backward(std::size_t count, Values in, const float*, const f
     float* const to_queries = of_example(0, inputs_);
     float* const to_keys = of_example(1, keys);
     float* const to_values = of_example(2, keys);
-    // Derivatives by turned queries and keys are turned back at the end.
+    // The derivatives with respect to turned queries and keys are turned back at the end.
     const bool turns = layer_.rotary != 0.0;
     float* const of_queries = turns && to_queries != nullptr ? turned : to_queries;
     float* const of_keys = turns && to_keys != nullptr ? turned + inputs_ : to_keys;

@@ -34,20 +34,21 @@ class ConvStep final : public Step {
   /// \param patches  out: [places, patch].
   void gather_patches(const float* image, float* patches) const;
 
-  /// One example's outputs from its patches, [places, channels]; after prepare().
+  /// Computes one example's outputs, [places, channels], from its patches, after prepare().
   void multiply_patches(const float* patches, float* out) const;
 
-  /// One example's gradient, [parameter_count()], from its patches and delta.
+  /// Computes one example's gradient, [parameter_count()], from its patches and delta.
   void gradient_row(const float* patches, const float* delta, float* row) const;
 
-  /// One example's gradient of the biases, [bias_count()], the sum of its delta over the places.
+  /// Computes one example's gradient of the biases, [bias_count()], the sum of its delta over
+  /// places.
   void sum_errors(const float* delta, float* biases) const;
 
   /// Computes the derivatives with respect to one example's patches from the example's delta.
   void patches_backward(const float* delta, float* patches) const;
 
-  /// Pairs of neighbouring places in a row of the output; in rows of odd length, the last pair has
-  /// one place.
+  /// Returns the number of pairs of neighbouring places in rows of the output; in rows of odd
+  /// length, the last pair has one place.
   std::size_t place_pairs() const noexcept { return rows_ * ((columns_ + 1) / 2); }
 
   /// Writes the patches of pairs of places as integers.

@@ -13,11 +13,11 @@
 namespace privgrad::cpu {
 namespace {
 
-/// The number of units or inputs of a product per task.
+/// How many units, or inputs, of a product one task computes.
 constexpr std::size_t kTileColumns = 240;
-/// The number of examples of a backward product per task.
+/// How many examples of a backward product one task computes.
 constexpr std::size_t kTileRows = 96;
-/// The number of biases of a sum per task.
+/// How many biases one task adds up.
 constexpr std::size_t kBiasPiece = 1024;
 
 /// The share by which a product is shrunk before its factors are rounded to nearest, so that the
@@ -230,7 +230,7 @@ std::vector<Piece> DenseStep::pieces() const {
   std::vector<Piece> pieces;
   const std::size_t units = (outputs_ + kUnitTile - 1) / kUnitTile;
   const std::size_t inputs = (inputs_ + kInputTile - 1) / kInputTile;
-  // Whole rows of weights, unless there are only a few.
+  // A piece has whole rows of weights, unless there are few units.
   const std::size_t across = units < 8 ? std::min<std::size_t>(inputs, 4) : inputs;
   const std::size_t down =
       std::max<std::size_t>(1, kProductPiece / (across * kUnitTile * kInputTile));

@@ -180,7 +180,7 @@ class Step {
 
   /// Returns about how many floats per example a pass stores besides outputs and derivatives.
   virtual std::size_t kept_floats() const { return 0; }
-  /// Returns the floats of a Scratch whose number depends on the number of parameters.
+  /// Returns the number of floats in a Scratch as far as it depends on the number of parameters.
   virtual std::size_t scratch_floats() const { return 0; }
   /// Allocates the layer's memory, for pass.most_rows.
   virtual void allocate(StepPass& pass) const;

@@ -70,7 +70,7 @@ struct FactorPlaces {
 /// functions may run concurrently if each call has its own pass and queue.
 class Step {
  public:
-  /// \throws ConfigError if an input or output has 2^31 numbers or more
+  /// \throws ConfigError if an input or output has 2^31 numbers or more.
   Step(const Shape& in, const Shape& out);
   virtual ~Step() = default;
   Step(const Step&) = delete;
@@ -88,7 +88,7 @@ class Step {
 
   /// Whether the output is the input.
   virtual bool passes_on() const { return false; }
-  /// Returns the numbers per example for which GroupPass::place_sums must have room.
+  /// Returns how many numbers per example GroupPass::place_sums must have room for.
   virtual std::size_t place_sums() const { return 0; }
 
   /// Allocates the step's memory, except for outputs and deltas.
