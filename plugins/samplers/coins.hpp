@@ -9,10 +9,10 @@
 
 /// Calls chosen(row) for every row that wins its own Bernoulli(q) draw, in increasing order.
 ///
-/// Exact for every double q, also near 0 and 1: a row wins if its infinite binary fraction U = 0.u1
-/// u2 ... is below q. 63 rows at a time are compared with q, one binary digit after the other,
-/// until every row has differed from q in a digit. This takes about 8 draws for 63 rows, whatever q
-/// is. All digits after q's last digit are 0, so no row can win there.
+/// Exact for every double q, also near 0 and 1: a row wins if its infinite binary fraction
+/// U = 0.u1 u2 ... is below q. 63 rows at a time are compared with q, one binary digit after the
+/// other, until every row has differed from q in a digit. This takes about 8 draws for 63 rows,
+/// whatever q is. All digits after q's last digit are 0, so no row can win there.
 template <class Chosen>
 void bernoulli_rows(double q, std::size_t rows, privgrad::RandomStream& stream,
                     const Chosen& chosen) {

@@ -257,8 +257,8 @@ class Mpi final : public Cluster {
       // come last.
       std::this_thread::sleep_for(std::chrono::microseconds(20));
       if (rank_ != 0 && waited.count() > kLongWait) answer_roll_call();
-      // Other processes wait a little longer, because only process 0 can find out which process is
-      // missing.
+      // Processes other than 0 wait a little longer, because only process 0 can find out which
+      // process is missing.
       if (waited.count() > limit_ + (rank_ == 0 ? 0.0 : kRollCall + 2.0))
         throw IoError(why_given_up(whom));
     }

@@ -83,7 +83,7 @@ class InputFile {
   std::vector<std::uint8_t> buffer_;  ///< Raw bytes that were read ahead.
   std::size_t buffer_at_ = 0;
   Packing packing_ = Packing::none;
-  bool member_done_ = false;  ///< A file may hold several members (frames), one after the other.
+  bool member_done_ = false;  ///< Whether the current member (frame) has ended; there may be more.
   z_stream stream_{};
   std::unique_ptr<ZSTD_DCtx, FreeZstd> zstd_;
 };

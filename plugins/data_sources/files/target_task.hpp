@@ -78,7 +78,8 @@ class TargetTask {
 
   /// Replaces targets that do not fit by target_fill.
   /// \param count  out: the number of replaced targets.
-  /// \returns the first row that fails to fit, if no target_fill was declared; otherwise nothing.
+  /// \returns the first row whose target does not fit, if no target_fill was declared; otherwise
+  ///   nothing.
   std::optional<std::size_t> fit(std::span<float> targets, std::size_t& count) const {
     count = 0;
     for (std::size_t row = 0; row < targets.size(); ++row) {

@@ -31,9 +31,10 @@ struct Header {
   std::optional<std::string_view> shape;
 };
 
-/// Reads the Python literal that NumPy writes: {'descr': ..., 'fortran_order': ..., 'shape': ...,
-/// }. The only values are texts, True, False, and tuples of integers; a list (a structured type) is
-/// extracted as a whole, to be named in the refusal.
+/// Reads the Python literal that NumPy writes,
+/// {'descr': ..., 'fortran_order': ..., 'shape': ..., }. The only values are texts, True, False,
+/// and tuples of integers; a list (a structured type) is extracted as a whole, to be named in the
+/// refusal.
 class HeaderParser {
  public:
   HeaderParser(const NpyFile& file, std::string_view text) : file_(file), rest_(text) {}

@@ -53,7 +53,7 @@ class NpyFile {
 
   /// Whether the array's elements are in C order, so that rows can be read one after the other.
   bool is_in_c_order() const noexcept { return !is_fortran_ || shape_.size() < 2; }
-  /// Reads the next `count` elements in file order, instead of all of them.
+  /// Read the next `count` elements in file order, instead of all of them.
   /// \throws IoError as reals().
   void append_reals(std::vector<float>& to, std::uint64_t count);
   void append_bytes(std::vector<std::uint8_t>& to, std::uint64_t count);

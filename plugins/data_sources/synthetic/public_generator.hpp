@@ -56,8 +56,8 @@ class PublicGenerator {
   }
 
   /// Returns ln x for normal x > 0, to about 1e-15; used because math libraries differ in the last
-  /// digit. With x = m 2^e, m in [sqrt(1/2), sqrt 2) and z = (m-1)/(m+1), ln m = 2 atanh(z). As |z|
-  /// <= 0.172, 11 terms of the series leave an error below 1e-17.
+  /// digit. With x = m 2^e, m in [sqrt(1/2), sqrt 2) and z = (m-1)/(m+1), ln m = 2 atanh(z). As
+  /// |z| <= 0.172, 11 terms of the series leave an error below 1e-17.
   static double portable_log(double x) {
     int exponent = 0;
     double m = std::frexp(x, &exponent);

@@ -46,8 +46,8 @@ bool short_number(std::string_view text, double& value) {
 }
 
 /// Reads integers of one to three digits, the most frequent numbers of some tables, without a
-/// branch for each length. If there are only one or two, the last is read several times, but
-/// counted once.
+/// branch for each length. With fewer than three digits, some are read several times, but each
+/// counts once.
 bool tiny_number(std::string_view text, double& value) {
   static constexpr unsigned kWorth[3][3] = {{1, 0, 0}, {10, 0, 1}, {100, 10, 1}};
   const std::size_t size = text.size();

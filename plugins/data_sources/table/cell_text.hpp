@@ -26,10 +26,11 @@ inline std::optional<double> number_in(std::string_view text, bool decimal_comma
 
 inline constexpr std::size_t kLongestCommonText = 32;
 /// Returns one text for all ways in which a program may write a cell, because the program's choice
-/// can depend on other rows. Numbers with a decimal mark, an exponent or a sign, and booleans, get
-/// one spelling: "2" for 2.0 and 2e0, "0.1" for 0.10000000149011612, "1" for true, "1e+17" for
-/// 100000000000000001, as in double. A text that ends in a time of day loses trailing zeros of its
-/// fraction, and a midnight. Other texts are unchanged.
+/// can depend on other rows. A boolean, or a number that has a decimal mark, an exponent, a sign or
+/// more than 15 characters, gets one spelling: "2" for 2.0 and 2e0, "0.1" for 0.10000000149011612,
+/// "1" for true, "1e+17" for 100000000000000001 (the same double). A text that ends in a time of
+/// day loses trailing zeros of the time's fraction, and loses the whole time if it is midnight and
+/// no time zone offset follows. Other texts are unchanged.
 /// \param decimal_comma  the same as for read_number().
 /// \param buffer  memory for the result.
 std::string_view common_text(std::string_view text, bool decimal_comma,

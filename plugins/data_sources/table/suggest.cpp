@@ -111,7 +111,7 @@ class Seen {
   double least() const { return least_; }
   double most() const { return most_; }
 
-  /// Whether the values are 0, 1, ... or 1, 2, ..., and the name is also typical of an index.
+  /// Whether the values are 0, 1, ... or 1, 2, ..., and the name is typical of an index.
   bool looks_like_index() const { return are_numbers() && counts_rows_ && is_named_as_id(); }
 
   /// Whether the values are texts or integers, there are many different values, and nearly all of

@@ -48,8 +48,8 @@ std::size_t end_of_run(std::string_view text, std::size_t at, Sort sort, std::si
   return at;
 }
 
-/// Returns the end of the word that begins at `at`, by GPT-2's expression: 's|'t|'re|'ve|'m|'ll|'d|
-/// ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+/// Returns the end of the word that begins at `at`, by GPT-2's expression:
+///   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 std::size_t end_of_gpt2_word(std::string_view text, std::size_t at) {
   for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}) {
     if (text.substr(at).starts_with(ending)) return at + ending.size();

@@ -21,8 +21,8 @@ using namespace privgrad;
 /// A row's draw is a function of only the streams' key, the epoch and the row's number; no draw
 /// depends on the number of rows. Rows that are in both of two neighbouring data sets therefore
 /// draw the same steps. Batch sizes are Bin(N, 1 / t) and secret; batches are never capped, filled
-/// or moved, because one row's step would then depend on others'. The divisor is the declared N /
-/// t.
+/// or moved, because one row's step would then depend on others'. The divisor is the declared
+/// N / t.
 ///
 /// Accounting: each epoch is charged as a whole at its first step, as
 /// random_allocation(t, release), and its other steps cost nothing. The event describes exactly

@@ -13,8 +13,8 @@ using namespace privgrad;
 
 constexpr std::uint64_t kMost = 100;
 
-/// Chooses the local iterations that minimise a bound on the loss, given two remaining budgets:
-/// rounds of communication (Rs), and local steps that the privacy budget pays for (Rc).
+/// Chooses the number of local iterations that minimises a bound on the loss, given two remaining
+/// budgets: rounds of communication (Rs), and local steps that the privacy budget pays for (Rc).
 class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
  public:
   explicit AliDpfl(const Params& params)
@@ -70,7 +70,8 @@ class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
     return s / b * std::expm1(x * std::log1p(eta * b)) - eta * s * x;
   }
 
-  /// Returns the number up to min(2 now.last, 100) with the smallest bound (Eq. 13).
+  /// Returns the number of local iterations, up to min(2 now.last, 100), with the least bound
+  /// (Eq. 13).
   std::uint64_t by_search(const FederatedProgress& now) const {
     // Until all estimates exist, keeps the last number of local iterations; the first is 1.
     if (!lipschitz_ || !smoothness_ || !divergence_ || now.last == 0) {
@@ -98,9 +99,9 @@ class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
     return best;
   }
 
-  /// Returns sqrt(1 + (4/mu^2 + 3 C^2 + 2 Gamma T mu + b) / ((2 + 2/T)(C^2 + b))), at most min(2
-  /// tau, 100), where mu is the convexity, C the clip norm, Gamma the heterogeneity, b = d (sigma C
-  /// / B)^2, T = min(Rs tau, Rc) and tau = now.last.
+  /// Returns sqrt(1 + (4/mu^2 + 3 C^2 + 2 Gamma T mu + b) / ((2 + 2/T)(C^2 + b))), at most
+  /// min(2 tau, 100), where mu is the convexity, C the clip norm, Gamma the heterogeneity,
+  /// b = d (sigma C / B)^2, T = min(Rs tau, Rc) and tau = now.last.
   std::uint64_t by_formula(const FederatedProgress& now) const {
     if (!convexity_ || !heterogeneity_ || now.last == 0) {
       return std::max<std::uint64_t>(1, now.last);

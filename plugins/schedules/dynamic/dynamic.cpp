@@ -64,8 +64,8 @@ void check_parameters(const Params& influence) {
   }
 }
 
-/// Returns gamma, the factor by which a step reduces the loss: 1 - 1/kappa without momentum, and 1
-/// - eta0/(2 kappa) with momentum.
+/// Returns the given gamma, the factor by which a step reduces the loss; by default 1 - 1/kappa
+/// without momentum, and 1 - eta0/(2 kappa) with momentum.
 double gamma_of(const Params& influence) {
   if (influence.has("gamma")) return influence.real("gamma");
   const bool has_momentum = influence.text("kind") == "momentum";

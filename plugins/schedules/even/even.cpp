@@ -6,8 +6,8 @@ namespace {
 
 using namespace privgrad;
 
-/// Spends the steps that the privacy budget pays for evenly over the rounds: each round makes
-/// ceil(steps left / rounds left). It needs no estimates of losses, so none are paid for.
+/// Divides the steps that the privacy budget allows evenly among the rounds: each round makes
+/// ceil(steps left / rounds left) of them. It needs no estimates of losses, so none are paid for.
 class Even final : public Schedule, public AdaptiveLocalIterations {
  public:
   explicit Even(const Params&) {}

@@ -15,9 +15,10 @@ using namespace privgrad;
 /// between two of its quantiles. A feature whose quantiles are equal becomes 0 everywhere.
 ///
 /// As a private statistic, the quantiles come from noisy histograms: an example adds 1 to one bin
-/// of each of the d features, so its contribution always has length sqrt(d). Values outside the
-/// public range count in its first or last bin. Negative noisy counts become 0, which is
-/// post-processing. Quantiles have the resolution of a bin, and no distance is below a bin's width.
+/// of each of the d features, so its contribution has length sqrt(d), or counts as zero if a
+/// feature is NaN. Values outside the public range count in its first or last bin. Negative noisy
+/// counts become 0, which is post-processing. Quantiles have the resolution of a bin, and no
+/// distance is below a bin's width.
 class RobustScale final : public learnt::ShiftAndDivide {
  public:
   explicit RobustScale(const Params& params)

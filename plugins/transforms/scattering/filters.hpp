@@ -20,9 +20,9 @@ struct Bank {
 ///
 /// In space it is (Bruna and Mallat, "Invariant scattering convolution networks", 2013)
 ///     g(u) (exp(i xi . u) - K),
-/// g a Gaussian of deviation 0.8 2^j along xi and L / 4 times as much across, |xi| = 3 pi / (4
-/// 2^j), and K such that its mean is 0. The lengths, and the constant in front, are the same as in
-/// kymatio, where pi is taken to be 3.1415.
+/// g a Gaussian of deviation 0.8 2^j along xi and L / 4 times as much across,
+/// |xi| = 3 pi / (4 2^j), and K such that its mean is 0. The lengths, and the constant in
+/// front, are the same as in kymatio, where pi is taken to be 3.1415.
 std::vector<double> wavelet(const Bank& bank, std::size_t j, std::size_t angle);
 
 /// Returns the filter to use on an image that has been subsampled to every 2^j-th pixel. It is

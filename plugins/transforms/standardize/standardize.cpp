@@ -19,10 +19,10 @@ using namespace privgrad;
 /// Sums are double. Examples may have any shape; each element is a separate feature.
 ///
 /// As a private statistic: with t = (x - middle) / half of the feature's range, clipped to [-1, 1],
-/// an example contributes (t_j, t_j^2 - 1/2) for each feature. For |t| <= 1, t^2 + (t^2 - 1/2)^2 =
-/// t^4 + 1/4 <= 5/4, so the L2 norm of its contribution is at most sqrt(5 d / 4). With the noisy
-/// means m of t and q of t^2, the variance is q - m^2, but not less than the standard deviation of
-/// its own noise, so that a constant feature is not magnified.
+/// an example contributes (t_j, t_j^2 - 1/2) for each feature. For |t| <= 1,
+/// t^2 + (t^2 - 1/2)^2 = t^4 + 1/4 <= 5/4, so the L2 norm of its contribution is at most
+/// sqrt(5 d / 4). With the noisy means m of t and q of t^2, the variance is q - m^2, but not less
+/// than the standard deviation of its own noise, so that a constant feature is not magnified.
 class Standardize final : public learnt::ShiftAndDivide {
  public:
   explicit Standardize(const Params& params)
