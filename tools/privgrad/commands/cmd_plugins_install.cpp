@@ -28,7 +28,7 @@ void copy_plugin(const fs::path& plugin, const fs::path& staged) {
 
 /// \returns the public key of the signer; nothing if there is no signature and none is required.
 /// \throws PluginError if the signature does not fit the file, or if the required signer did not
-///   sign it.
+///   sign the file.
 std::optional<std::string> signer_of(const std::string& plugin, const fs::path& staged,
                                      const std::optional<std::string>& wanted) {
   const fs::path file = signature_of(plugin);

@@ -33,7 +33,7 @@ class OnnxGraph {
   std::string add(const std::string& operation, const std::vector<std::string>& inputs,
                   const std::vector<Attribute>& attributes = {}, const std::string& name = "");
 
-  /// Returns a cast to a type of onnx::TensorProto.
+  /// Adds a cast to a type of onnx::TensorProto. \returns the name of the result.
   std::string cast(const std::string& value, onnx::TensorProto::DataType type);
   /// \param shape  the new shape of one example; the number of rows stays.
   std::string reshape(const std::string& value, const Shape& shape);

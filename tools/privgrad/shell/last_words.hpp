@@ -18,9 +18,10 @@ enum class Silence { never, while_loading };
 ///   names the plugin whose code crashed or had called the code that crashed; the process then ends
 ///   by that signal;
 /// - until conclude() is called, exit(), quick_exit() and _exit() end the process with code 1,
-///   after a line that names the plugin that called it. Child processes are not affected;
+///   after a line that names the plugin that called the function. Child processes are not affected;
 /// - if loading a plugin takes more than a minute (PRIVGRAD_LOADING_SECONDS), the process ends with
-///   code 1, after a line that names the plugin's file.
+///   code 1, after a line that names the plugin's file. With Silence::while_loading, the limit is
+///   ten seconds, and the code kNotLoadedInTime.
 /// A direct system call to exit, and a stack overflow on a thread other than the main one, end the
 /// process without a line.
 void watch_for_the_end(Silence silence = Silence::never);
