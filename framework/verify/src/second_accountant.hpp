@@ -23,7 +23,7 @@ struct Charged {
 /// Adds two answers about a ledger to the result: the answer of the named accountant, as the run's
 /// epsilon, and the tightest finite proof of any other accountant with default parameters (an
 /// estimate is no proof). If another accountant's lower bound exceeds the named answer, adds a
-/// problem; without a second answer, adds a note with the reasons.
+/// problem, unless charged.are_bounds. Without a second answer, adds a note with the reasons.
 /// \param must_be_filter  whether only privacy filters may answer.
 /// \param others  the number of further ledgers. The second accountant's answer about the run is
 ///   the largest over all ledgers, because accountants disagree about which ledger costs most.

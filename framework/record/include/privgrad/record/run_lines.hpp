@@ -34,9 +34,9 @@ struct LossEstimates {
   }
 };
 
-/// A line of rounds.jsonl. round: counted from 1; local_iterations: the local steps of each client
-/// in this round; steps: the most steps that any client has made so far, or for dp_fed_avg the
-/// number of rounds.
+/// A line of rounds.jsonl. round: counted from 1; local_iterations: the number of local steps that
+/// each client makes in this round; steps: the most steps that any client has made so far, or for
+/// dp_fed_avg the number of rounds.
 struct RoundLine {
   PRIVGRAD_FACTS((Count, round, local_iterations, steps), (Nullable<double>, charged_epsilon),
                  (std::optional<LossEstimates>, estimates))

@@ -70,8 +70,9 @@ struct Verification {
 /// receipt; a note names each client that has neither.
 /// \param client  in a run with a ledger for each client: the client whose guarantee is requested.
 /// \param clients  the directories of clients of this run that were separate programs.
-/// \throws ConfigError if `client` has no ledger, or if `clients` is not empty but the run's
-///   clients were not separate programs; IoError if a directory in `clients` cannot be read.
+/// \throws ConfigError if `client` has no ledger, or if `clients` is not empty although the run's
+///   clients were not separate programs or its manifest names removed components; IoError if a
+///   directory in `clients` cannot be read.
 Verification verify_run(const RecordDirectory& directory, const Catalog& catalog,
                         std::optional<std::size_t> client = std::nullopt,
                         std::span<const std::filesystem::path> clients = {});
@@ -80,7 +81,8 @@ Verification verify_run(const RecordDirectory& directory, const Catalog& catalog
 /// bound.
 /// \param opening  the opening file that the run wrote; empty: the opening follows from its seed.
 /// \returns problems; empty if the data is the same.
-/// \throws ConfigError for a file that is not an opening, IoError if the data cannot be read.
+/// \throws ConfigError if `opening` is not an opening file, or is empty although the run has no
+///   seed; IoError if the data cannot be read.
 std::vector<std::string> verify_data(const RecordDirectory& directory, const Catalog& catalog,
                                      const std::filesystem::path& opening);
 
