@@ -19,7 +19,8 @@ struct AuditShown {
 };
 
 /// Reads audit.json in a run's directory. An audit belongs to the run if it was made for the same
-/// manifest, epsilon and last lines of the ledgers. Another audit is left out, with a note.
+/// manifest, epsilon and last lines of the ledgers, and the record has no problems. Another audit
+/// is left out, with a note.
 /// \param record  the run's record, after read_bindings(); its notes may grow.
 /// \returns nothing if there is no statement, or no audit of this run.
 /// \throws IoError if audit.json is malformed.

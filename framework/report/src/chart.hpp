@@ -10,7 +10,7 @@
 
 namespace privgrad::report {
 
-/// The most points per series that a page keeps.
+/// The most points that a page keeps of a series without bands.
 inline constexpr std::size_t kMostPoints = 2000;
 
 struct Point {

@@ -17,7 +17,8 @@ inline std::string digits(std::optional<double> value, int count = 4) {
 }
 
 /// The value and its interval, such as "0.912 [0.901, 0.923]", rounded to the second significant
-/// digit of half the interval's width.
+/// digit of half the interval's width; to four digits if half the width is below 1e-7, or if a
+/// number is at least 1e9.
 std::string with_interval(double value, const std::array<double, 2>& ends);
 
 /// A whole number with all of its digits.

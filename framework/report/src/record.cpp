@@ -58,6 +58,7 @@ FederatedRound federated_round(const Json& json, const std::string& source) {
 }
 
 /// Calls `use` with the JSON object on each complete line, and with the line's place (FILE:LINE).
+/// Of a file that is too long, only adds a note.
 template <class Use>
 void read_lines(const fs::path& file, RunRecord& record, const Use& use) {
   const std::string name = file.filename().string();

@@ -63,7 +63,7 @@ struct Account {
 /// Returns the cost of an event.
 /// \param delta  in (0, 1), or nothing.
 /// \param epsilon  at least 0 and finite, or nothing.
-/// \throws ConfigError if a number is out of range, or unless exactly one of `delta` and `epsilon`
+/// \throws ConfigError if a number is out of range, or if not exactly one of `delta` and `epsilon`
 ///   is given; PrivacyError if the accountant has no proof for the event.
 Account account(const AccountantCall& call, const Event& event, std::optional<double> delta,
                 std::optional<double> epsilon);
@@ -101,7 +101,7 @@ struct Calibration {
       result;  ///< At most the target; if `steps` is 0, the note gives the cost of one step.
 };
 
-/// \throws ConfigError if a number is out of range, or unless exactly one of noise and steps, and
+/// \throws ConfigError if a number is out of range, or if not exactly one of noise and steps, and
 ///   one of sample rate and allocation, is given; PrivacyError if the accountant proves nothing.
 Calibration calibrate(const AccountantCall& call, const CalibrationQuestion& question);
 

@@ -34,7 +34,8 @@ using MakeRuns = std::function<bool(const core::StudyPlan&, const core::StudyDir
 /// Completes a study from any state: calls `make` while runs remain, for the search (in
 /// DIR/search), for the comparison, and again for more seeds.
 /// \returns results.json; nothing if `make` leaves runs unfinished.
-/// \throws as prepare_directory(); ConfigError if no candidate of a search can be chosen.
+/// \throws as prepare_directory() and write_results(); ConfigError if no candidate of a search can
+///   be chosen.
 std::optional<nlohmann::json> carry_out(StudyCourse& course, const core::StudyDirectory& directory,
                                         const Catalog& catalog, const MakeRuns& make);
 

@@ -52,6 +52,7 @@ void remove_results(const core::StudyDirectory& directory);
 
 /// Writes results.csv and results.json of a study whose runs are all finished.
 /// \returns the content of results.json.
+/// \throws IoError if a run is not finished, ConfigError if runs were trained on different rows.
 nlohmann::json write_results(const core::StudyPlan& plan, const core::StudyDirectory& directory);
 
 }  // namespace privgrad::api

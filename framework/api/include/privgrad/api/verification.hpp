@@ -38,7 +38,8 @@ struct Verified {
 /// signature is requested and the run verifies.
 /// \param directory  `request.directory`, opened.
 /// \throws IoError if the directory contains neither a run nor a study, or if data or a key cannot
-///   be read or written; ConfigError.
+///   be read or written; ConfigError for an option without an effect and for a signature of a run
+///   without a ledger; otherwise like core::verify_run() and core::verify_data().
 Verified verify(const VerifyRequest& request, const core::RecordDirectory& directory,
                 const Catalog& catalog);
 

@@ -17,11 +17,13 @@ namespace privgrad::report {
 /// \throws IoError "FILE:LINE: what is wrong" if a file cannot be read or is broken.
 std::string page(const std::filesystem::path& directory);
 
-/// Returns the privacy statement of a run, with the result of its audit.
+/// Returns the privacy statement of a run, with the result of its audit. If the record contradicts
+/// its ledgers, the form "text" begins with a warning, and the other forms are refused.
 /// \param form  "text" for a terminal; "json": statement.json with an `audit`; "registry": an entry
 ///   of the public registry of deployments, in YAML (registry_entry() in src).
-/// \throws the errors of page(); ConfigError for an unknown form, a study, a run without a
-///   statement and, if the form is "registry", a run without a finite epsilon.
+/// \throws IoError like page(), or if the record contradicts its ledgers and the form is not
+///   "text"; ConfigError for an unknown form, a study, a run without a statement and, if the form
+///   is "registry", a run without a finite epsilon.
 std::string statement(const std::filesystem::path& directory, const std::string& form);
 
 /// Returns the results of a finished study as a table for a paper (paper_table() in src).
@@ -50,7 +52,8 @@ Figures write_figures(const std::filesystem::path& directory, const std::filesys
 /// \param directory  a finished study, an estimate of influence, or a folder that contains several
 ///   of these, or copies NAME.json of their results.json and influence.json. The page has a section
 ///   for each, sorted by name.
-/// \throws the errors of page(); ConfigError for an unfinished study.
+/// \throws IoError like page(); ConfigError if a study is not finished, or if there is neither a
+///   study nor an estimate.
 void write_markdown(const std::filesystem::path& directory, const std::filesystem::path& file);
 
 }  // namespace privgrad::report
