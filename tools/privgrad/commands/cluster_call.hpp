@@ -22,14 +22,16 @@ struct RequestedCluster {
 };
 
 /// \throws ConfigError in a process that a launcher started together with others, unless all of
-///   them share the work: otherwise each would make and release the whole run by itself.
+///   them share the work or the user asked for single processes: otherwise each would make and
+///   release the whole run by itself.
 void check_launched(const RequestedCluster& processes);
 
 /// Makes the cluster that --cluster names, with its parameters. Any plugin found may provide it,
 /// because lock files do not cover plugins that carry numbers between processes.
 /// \returns a null cluster without the option, or if there is only one process, which then runs as
 ///   without the option.
-/// \throws ConfigError if no plugin offers the kind; for mpi, with the packages to install.
+/// \throws ConfigError if the option is malformed, or if no plugin offers the kind; for mpi, with
+///   the packages to install.
 RequestedCluster requested_cluster(const Arguments& arguments);
 
 /// Makes the cluster of the manifest's key `cluster`, which --cluster overrides.

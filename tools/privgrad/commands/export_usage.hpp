@@ -9,7 +9,8 @@ namespace privgrad::tool {
 
 Usage export_usage();
 
-/// \throws UsageError if the call requests an unknown format or names no output file.
+/// \throws UsageError if the call requests an unknown format, names no output file, or has an
+///   option that its format lacks.
 void check_export_call(const Arguments& arguments);
 
 /// \returns "onnx", which the companion program writes, "huggingface" or "state_dict".

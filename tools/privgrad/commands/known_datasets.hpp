@@ -39,7 +39,8 @@ struct KnownDataset {
 
 /// Returns the built-in data sets or, if the environment variable PRIVGRAD_DATASETS names a JSON
 /// file of the same format, the data sets in that file.
-/// \throws IoError if the file cannot be read; ConfigError with the file and the mistake in it.
+/// \throws IoError if the file is empty or cannot be read; ConfigError with the file and the
+///   mistake in it.
 std::vector<KnownDataset> known_datasets();
 
 /// \param source  the name of the text in errors.

@@ -28,7 +28,7 @@ struct Shard {
 
 /// Returns --shard, for `privgrad ablate`.
 Option shard_option();
-/// \throws UsageError if --shard is not of the form NUMBER/OF.
+/// \throws UsageError if --shard is not of the form NUMBER/OF, with numbers in their ranges.
 Shard shard_of(const Arguments& arguments);
 
 /// Returns the estimated seconds of a run of each arm.
