@@ -14,7 +14,8 @@ namespace privgrad::core {
 /// entry can replace it there.
 ///
 /// \returns the path, resolved to one without links, "." and "..".
-/// \throws PluginError naming everything that must be changed, and the command for it.
+/// \throws PluginError if the path does not exist or has more than 40 links, or if other users can
+///   change it; in the last case, the message names everything that must be changed.
 std::filesystem::path resolve_trusted(const std::filesystem::path& path);
 
 }  // namespace privgrad::core

@@ -23,8 +23,7 @@ struct TrustPolicy {
   /// Absolute paths. Only files under these directories are considered. A manifest cannot add
   /// directories.
   std::vector<std::filesystem::path> directories;
-  /// The program's own directories, whose plugins have the first claim to a
-  /// name.
+  /// The program's own directories, whose plugins have the first claim to a name.
   std::vector<std::filesystem::path> program_directories = {};
   /// Plugin file name -> SHA-256. If set, files that are not listed, or have a different hash, are
   /// refused. A multimap, because two plugins may have the same file name in different directories.
@@ -56,8 +55,7 @@ class PluginHost {
   ///   run, unless loading or registration itself failed. The catalog is unchanged.
   const PluginIdentity& load(const std::filesystem::path& file);
 
-  /// Loads everything that was offered; adds plugins that cannot be loaded to
-  /// catalog().refused().
+  /// Loads everything that was offered; adds plugins that cannot be loaded to catalog().refused().
   void load_offered() const { catalog_.components(); }
 
   /// Records a refusal of a file for which offer() was not called.

@@ -64,7 +64,8 @@ struct SearchRequest {
 /// name, the first is offered and the second refused.
 ///
 /// With a lock, only its plugins are offered, and all of them are loaded.
-/// \throws ConfigError if a directory with Origin::option does not exist.
+/// \throws ConfigError if a directory with Origin::option does not exist; otherwise like
+///   find_plugin_files().
 /// \throws PluginError if a plugin of the lock is missing, was changed, or cannot be loaded.
 PluginHost plugins_in(const std::vector<SearchDirectory>& directories,
                       const SearchRequest& request = {});

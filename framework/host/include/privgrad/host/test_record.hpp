@@ -21,7 +21,8 @@ inline constexpr int kSuiteVersion = 1;
 /// tests, but proves nothing: anyone who can write the plugin can also write the record.
 struct TestRecord {
   std::filesystem::path file;  ///< Empty if there is no valid record.
-  /// One line that says why there is no valid record; "" if there is no record at all.
+  /// One line that says why no record that was found is valid; "" if there is a valid record, or no
+  /// record at all.
   std::string problem;
 };
 

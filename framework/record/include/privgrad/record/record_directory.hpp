@@ -32,18 +32,19 @@ class RecordDirectory {
   bool has(std::string_view name) const;
 
   /// \returns the whole file.
-  /// \throws IoError "NAME: what is wrong" if the file is missing, not regular or too long.
+  /// \throws IoError "NAME: what is wrong" if the file is missing, unreadable, not regular or too
+  ///   long.
   std::string read(std::string_view name, std::size_t most_bytes) const;
 
   /// \returns the file's first `bytes` bytes; the whole file if it is shorter.
-  /// \throws IoError if the file is missing or not regular.
+  /// \throws IoError if the file is missing, unreadable or not regular.
   std::string read_beginning(std::string_view name, std::size_t bytes) const;
 
-  /// \throws IoError if the file is missing or not regular.
+  /// \throws IoError if the file is missing, unreadable or not regular.
   std::uint64_t size(std::string_view name) const;
 
   /// \returns the SHA-256 of the file; nothing if there is no such file.
-  /// \throws IoError if the file is not regular.
+  /// \throws IoError if the file is unreadable or not regular.
   std::optional<std::string> sha256(std::string_view name) const;
 
   /// \returns the names in a folder of the directory, sorted; none if there is no such folder.

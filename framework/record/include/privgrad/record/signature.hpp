@@ -30,8 +30,8 @@ void make_signing_key(const std::filesystem::path& file);
 /// "privgrad receipt 1", followed by a line "NAME HASH" for each seal.
 /// \param key  a file made by make_signing_key().
 /// \returns the text of a signature file.
-/// \throws IoError if the key cannot be read; ConfigError if other users can read it, or if the
-///   file does not contain a key.
+/// \throws IoError if the key cannot be read; ConfigError if other users can read or write it, or
+///   if the file does not contain a key.
 std::string sign(Signed what, Seals seals, const std::filesystem::path& key);
 
 /// \param signature  the text of a signature file, of unknown origin.
