@@ -57,7 +57,7 @@ void check_exact(const PrivacyAnswer& answer, double truth, double tolerance,
 
 long double upper_tail(long double x) { return 0.5L * erfcl(x / sqrtl(2.0L)); }
 
-/// Balle and Wang 2018, Theorem 5, for one Gaussian with a sensitivity of mu standard deviations.
+/// Balle and Wang 2018, Theorem 8, for one Gaussian with a sensitivity of mu standard deviations.
 long double gaussian_delta(long double epsilon, long double mu) {
   return upper_tail(epsilon / mu - mu / 2) - expl(epsilon) * upper_tail(epsilon / mu + mu / 2);
 }

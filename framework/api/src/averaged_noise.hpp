@@ -14,7 +14,7 @@ namespace privgrad::api {
 /// differ in AveragedNoise by any factor.
 struct AveragedNoise {
   /// For each window length, the standard deviation of the mean over a window, as a root mean
-  /// square over all windows, in units of the released gradient.
+  /// square over all windows, on the scale of the released gradient.
   std::vector<double> windows;
   /// The standard deviation of the iterates (PredictedNoise), as a root mean square over all steps.
   double iterates = 0.0;

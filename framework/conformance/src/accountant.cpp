@@ -191,7 +191,7 @@ void require_well_formed(const Accountant& accountant, const std::string& when) 
 double upper_tail(double x) { return 0.5 * std::erfc(x / std::numbers::sqrt2); }
 
 /// Returns delta(epsilon) of a Gaussian whose sensitivity is `mu` standard deviations (Balle and
-/// Wang 2018, Theorem 5): Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
+/// Wang 2018, Theorem 8): Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 double gaussian_delta(double epsilon, double mu) {
   const double x = epsilon / mu - mu / 2.0;
   const double y = epsilon / mu + mu / 2.0;

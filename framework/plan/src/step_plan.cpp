@@ -111,7 +111,7 @@ double scale_of(const StepSetting& setting, const StepSchedules& schedules,
   });
 }
 
-/// The schedules with the noise of the steps, the scale and, if the noise was derived from an
+/// The schedules, with the noise of the steps; their scale; and, if the noise was derived from an
 /// influence, the multiplier of uniform noise with the same guarantee.
 struct ScaledSchedules {
   StepSchedules schedules;

@@ -120,8 +120,8 @@ class SampledLaplace {
 class SubsetGaussian {
  public:
   /// \param fraction  sampled share of the data, in (0, 1).
-  /// \param sigma  noise divided by the sensitivity to an exchanged example, which is twice the
-  ///   bound on a contribution: half of the event's noise multiplier.
+  /// \param sigma  half of the event's noise multiplier: the noise divided by the sensitivity to an
+  ///   exchanged example, which is twice the bound on a contribution.
   SubsetGaussian(double fraction, double sigma);
 
   double log_moment(double order);

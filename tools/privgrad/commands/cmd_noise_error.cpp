@@ -206,11 +206,12 @@ Command noise_error_command() {
                        {"json", "", "Print one JSON document, with every step of every mechanism."},
                        plugin_dir_option()},
            .details =
-               "Noise is in the units of the released gradient: the clip norm over the batch size. "
-               "A mechanism\nwithout a proof under the manifest's sampler is listed with the "
-               "reason: trees need\na sampler whose order is public (shuffle, sequential, "
-               "full_batch), and tree_reduced one whose epochs are\nall in the same "
-               "order.\n\nIterates are the releases added up with the learning rates (over their "
+               "Noise is on the scale of the released gradient: the noise multiplier times the "
+               "clip norm over the\nbatch size. A mechanism without a proof under the manifest's "
+               "sampler is listed with the reason:\ntrees need a sampler whose order is public "
+               "(shuffle, sequential, full_batch), and tree_reduced one\nwhose epochs are all in "
+               "the same order.\n\nIterates are the releases added up with the learning rates "
+               "(over their "
                "mean), as SGD does; under\nan optimizer that rescales gradients, as Adam, they are "
                "a proxy. Means of releases are simulated by the run's own recipes, with a fixed "
                "seed, to 1.6 % (4.5 % beyond\n24 000 steps). With two manifests, the one with less "

@@ -9,7 +9,8 @@
 
 namespace privgrad::api {
 
-/// The noise of a plan, in units of the released gradient: the clip norm divided by the batch size.
+/// The noise of a plan. Standard deviations are on the scale of the released gradient: a noise
+/// multiplier times the clip norm, divided by the batch size.
 struct PredictedNoise {
   double noise_multiplier = 0.0;      ///< Of the noise that is drawn in the first step.
   std::vector<double> stddev = {};    ///< Standard deviation of a release's coordinate, by step.

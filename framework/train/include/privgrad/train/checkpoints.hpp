@@ -28,7 +28,8 @@ bool steps_are_repeatable(const Plan& plan);
 /// its rows; otherwise "". The hash is private, and is compared when a run is resumed.
 std::string transformed_hash(const Setting& setting, const Dataset& train);
 
-/// The hash of the clients' examples. It is private, and is compared when a run is resumed.
+/// The hash of the row numbers of each client's examples. It is private, and is compared when a run
+/// is resumed.
 std::string hash_of_shards(const FederatedPlan& federated);
 
 /// The key from which the plan of a resumed run draws the order of examples and the clients.

@@ -101,7 +101,7 @@ class ContributionChecks {
   RandomKey key_;
   std::string program_, clipping_;
   std::uint64_t period_;
-  std::uint64_t look_at_all_;           // counts checks modulo kLooksToAll
+  std::uint64_t look_at_all_;           // this one of every kLooksToAll blocks is checked in full
   std::optional<std::uint64_t> block_;  // the block to which the next three members belong
   std::uint64_t position_ = 0;
   std::uint64_t draw_ = 0;
