@@ -425,8 +425,7 @@ class RemoteClient::Part {
                          (reservation_id_.empty() ? "without" : "with") +
                          " privacy.account, and continues only so");
     }
-    // A client that is leaving releases nothing more, so it needs no reservation, and its own may
-    // have been closed since.
+    // A client that is leaving releases nothing more, so its reservation may be closed by now.
     if (manifest_.account && !is_leaving)
       Reservation(own_plan(), reservation_id_).resume(bound_for_account());
     in.get(progress(*this));
