@@ -116,6 +116,14 @@ void write_rows(const Experiment& experiment, const Json& expected, const std::s
 
 std::string shape_of(const std::string& name) { return name == "vit" ? "6, 6, 3" : "5"; }
 
+/// A folder's model, trained on the folder's inputs.
+struct PublicModel : Experiment {
+  explicit PublicModel(const std::string& name, const std::vector<std::string>& overrides = {})
+      : Experiment(yaml(kFolders / name), overrides) {
+    write_rows(*this, json_of(kFolders / name / "expected.json"), shape_of(name));
+  }
+};
+
 /// A folder's model that predicts the next token of the folder's inputs.
 struct LanguageModel : Experiment {
   explicit LanguageModel(const std::string& name, const std::string& model = "")
@@ -174,13 +182,11 @@ TEST_CASE("a run begins from the model of an earlier run, without the folder's r
           "[pretrained]") {
   const std::string name = GENERATE("bert", "vit", "gpt2", "llama");
   CAPTURE(name);
-  Experiment first(yaml(kFolders / name));
-  write_rows(first, json_of(kFolders / name / "expected.json"), shape_of(name));
+  PublicModel first(name);
   CHECK(first.run().status == core::RunStatus::completed);
   const fs::path written = first.run_dir() / "model.safetensors";
   const core::ModelFile model = core::read_model_file(written);
-  Experiment second(yaml(kFolders / name), {"model.weights.file=" + written.string()});
-  write_rows(second, json_of(kFolders / name / "expected.json"), shape_of(name));
+  PublicModel second(name, {"model.weights.file=" + written.string()});
   const core::InitialWeights& weights = *second.plan().setting->initial;
   CHECK(weights.unused.empty());
   CHECK(weights.facts.begun_anew.empty());
@@ -193,8 +199,7 @@ TEST_CASE("trained weights go back into the folder, and the others stay as they 
           "[pretrained]") {
   const std::string name = GENERATE("bert", "vit", "gpt2", "llama");
   CAPTURE(name);
-  Experiment experiment(yaml(kFolders / name));
-  write_rows(experiment, json_of(kFolders / name / "expected.json"), shape_of(name));
+  PublicModel experiment(name);
   const Network& network = experiment.plan().setting->whole;
   const auto sources = experiment.plan().setting->model->sources(network);
   const std::string begun = read_file(kFolders / name / "model.safetensors");
