@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs every study of examples/studies/improvements and writes
-# docs/experiments/studies/improvements.md. All of it takes some eighty minutes on two cores.
+# docs/experiments/studies/improvements.md. All of it takes some two and a half hours on two cores.
 #
 #   PRIVGRAD_DATA_DIR=~/data scripts/improvements.sh [PROGRAM [FOLDER]]
 #
