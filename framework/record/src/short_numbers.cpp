@@ -13,6 +13,21 @@ double number_of(const std::string& text) {
   return value;
 }
 
+/// \param unit  one unit of the last digit that is written.
+std::string never_below(double value, double unit, std::chars_format format, int precision) {
+  // Rounding to nearest lowers a number by at most half a unit of the last digit.
+  std::string text = number_text(value, format, precision);
+  for (double nudged = value; number_of(text) < value;) {
+    nudged += 0.5 * unit;
+    text = number_text(nudged, format, precision);
+  }
+  return text;
+}
+
+std::string negated(const std::string& text) {
+  return text.starts_with('-') ? text.substr(1) : "-" + text;
+}
+
 }  // namespace
 
 // Does not use <cstdio>, because its decimal point depends on the locale of the process.
@@ -35,21 +50,21 @@ std::string short_range(double low, double high, int digits) {
 }
 
 std::string short_bound(double value, int digits) {
-  std::string text = short_number(value, digits);
-  if (!std::isfinite(value) || value == 0.0) return text;
-  // Rounding to nearest lowers a number by at most half a unit of the last digit.
+  if (!std::isfinite(value) || value == 0.0) return short_number(value, digits);
   const double unit = std::pow(10.0, std::floor(std::log10(std::abs(value))) + 1 - digits);
-  for (double nudged = value; number_of(text) < value;) {
-    nudged += 0.5 * unit;
-    text = short_number(nudged, digits);
-  }
-  return text;
+  return never_below(value, unit, std::chars_format::general, digits);
 }
 
 std::string short_lower_bound(double value, int digits) {
-  if (value == 0.0) return short_number(value, digits);
-  const std::string negated = short_bound(-value, digits);
-  return negated.starts_with('-') ? negated.substr(1) : "-" + negated;
+  return value == 0.0 ? short_number(value, digits) : negated(short_bound(-value, digits));
+}
+
+std::string fixed_bound(double value, int decimals) {
+  return never_below(value, std::pow(10.0, -decimals), std::chars_format::fixed, decimals);
+}
+
+std::string fixed_lower_bound(double value, int decimals) {
+  return negated(fixed_bound(-value, decimals));
 }
 
 }  // namespace privgrad::core

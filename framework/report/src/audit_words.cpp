@@ -17,16 +17,8 @@ using core::short_number;
 
 constexpr const char* kFile = "audit.json";
 
-/// An upper bound with two decimals, rounded up. The slack of 1e-12 covers the rounding error of
-/// the multiplication.
-std::string upper_text(double value) {
-  return number_text(std::ceil(100.0 * value * (1.0 - 1e-12)) / 100.0, std::chars_format::fixed, 2);
-}
-/// A lower bound with two decimals, rounded down, with the same slack.
-std::string lower_text(double value) {
-  return number_text(std::floor(100.0 * value * (1.0 + 1e-12)) / 100.0, std::chars_format::fixed,
-                     2);
-}
+std::string upper_text(double value) { return core::fixed_bound(value, 2); }
+std::string lower_text(double value) { return core::fixed_lower_bound(value, 2); }
 
 double number_of(const Json& audit, const char* key, const std::string& source) {
   const auto value = number(audit, key, source);

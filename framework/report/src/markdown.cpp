@@ -119,7 +119,7 @@ class StudySection {
     std::string line = std::to_string(arms_.size()) + (arms_.size() == 1 ? " arm, " : " arms, ") +
                        std::to_string(seeds) + (seeds == 1 ? " seed" : " seeds");
     if (epsilon && delta) {
-      line += "; every arm epsilon at most " + short_number(*epsilon) + " at delta " +
+      line += "; every arm epsilon at most " + short_bound(*epsilon) + " at delta " +
               short_number(*delta) + ", " + results_.adjacency.value_or("");
     } else if (!levels_.empty() && results_.stains.empty()) {
       line += "; arms at the same " + plain(levels_title_) + " have the same guarantee";

@@ -91,7 +91,7 @@ class Tables {
     std::string words = "Mean and 95 % interval over " + std::to_string(seeds) +
                         (seeds == 1 ? " seed" : " seeds") + ". ";
     if (study.equal_privacy) {
-      words += epsilon ? "Every arm with noise has epsilon at most " + short_number(*epsilon, 6)
+      words += epsilon ? "Every arm with noise has epsilon at most " + core::short_bound(*epsilon)
                        : std::string("All arms with noise have one guarantee at each level");
       if (delta) words += (epsilon ? " at delta " : ", at delta ") + short_number(*delta, 6);
       words += " (" + study.adjacency.value_or("?") + ", per " + study.unit + ")";

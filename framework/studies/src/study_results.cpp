@@ -184,7 +184,7 @@ std::string short_text(double value) { return short_number(value, 3); }
 std::string p_text(const std::optional<double>& p) {
   if (!p) return "none";
   if (*p < 0.0001) return "below 0.0001";
-  return number_text(std::ceil(*p * 1e4) / 1e4, std::chars_format::fixed, 4);
+  return fixed_bound(*p, 4);
 }
 
 /// The significance level of claims.
@@ -323,8 +323,7 @@ bool score_is_public(const StudyPlan& plan, const StudyMetric& metric) {
 
 std::string epsilon_text(const ChoiceCost& cost) {
   if (!cost.epsilon) return "no finite epsilon is proved (" + cost.why + ")";
-  return "epsilon " +
-         number_text(std::ceil(cost.epsilon->value * 1e4) / 1e4, std::chars_format::fixed, 4);
+  return "epsilon " + fixed_bound(cost.epsilon->value, 4);
 }
 
 Nullable<double> epsilon_of(const ChoiceCost& cost) {

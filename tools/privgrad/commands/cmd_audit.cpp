@@ -62,11 +62,11 @@ std::string percent(double confidence) { return short_number(100.0 * confidence)
 std::string page_of(const std::string& name, const core::AuditResult& result,
                     const std::string& ending) {
   const std::string upper = std::isfinite(result.epsilon_upper)
-                                ? "at most " + fixed_text(result.epsilon_upper, 2) + " (proved)"
+                                ? "at most " + fixed_bound(result.epsilon_upper, 2) + " (proved)"
                                 : std::string("not bounded: noise is off");
   std::string text = name + ": epsilon " + upper + ", at least " +
-                     fixed_text(std::floor(100.0 * result.bound().epsilon) / 100.0, 2) +
-                     " (audited, " + percent(result.confidence) + ")\n\n";
+                     fixed_lower_bound(result.bound().epsilon, 2) + " (audited, " +
+                     percent(result.confidence) + ")\n\n";
   text += "delta      " + short_number(result.delta) + "\n";
   text += "adjacency  " + std::string(to_text(result.adjacency)) + "\n";
   text += "runs       " + std::to_string(result.runs) + ", of " + std::to_string(result.steps) +
@@ -76,7 +76,7 @@ std::string page_of(const std::string& name, const core::AuditResult& result,
   Table table({Align::left, Align::right, Align::right, Align::left});
   table.add({"method", "epsilon", "right", "holds for"});
   for (const core::AuditBound& bound : result.bounds) {
-    table.add({bound.method, fixed_text(std::floor(100.0 * bound.epsilon) / 100.0, 2),
+    table.add({bound.method, fixed_lower_bound(bound.epsilon, 2),
                std::to_string(bound.guesses.correct) + " of " + std::to_string(bound.guesses.made),
                bound.assumes_sampling   ? "Gaussian releases, sampled"
                : bound.assumes_gaussian ? "Gaussian releases"
@@ -89,7 +89,7 @@ std::string page_of(const std::string& name, const core::AuditResult& result,
             std::to_string(exposure->trained) +
             " canaries that were trained on; 1.44 are expected of a model that remembers none, and "
             "at most " +
-            fixed_text(exposure->most_expected_bits, 2) + " by the proof\n";
+            fixed_bound(exposure->most_expected_bits, 2) + " by the proof\n";
   }
   text += "\nThe first method was chosen before the run; the others are for comparison.\n";
   return text + ending;
@@ -98,9 +98,9 @@ std::string page_of(const std::string& name, const core::AuditResult& result,
 int conclude(const core::AuditResult& result) {
   if (!result.contradicts()) return 0;
   complain("error", "the audit contradicts the proof: epsilon is above " +
-                        short_number(result.bound().epsilon) + " with confidence " +
+                        short_lower_bound(result.bound().epsilon) + " with confidence " +
                         percent(result.confidence) + ", and was proved to be at most " +
-                        short_number(result.epsilon_upper));
+                        short_bound(result.epsilon_upper));
   return 3;
 }
 

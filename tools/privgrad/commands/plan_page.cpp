@@ -308,7 +308,7 @@ std::string accountants_section(const core::Plan& plan) {
   for (const core::AccountantReport& report : plan.accountants) {
     const PrivacyAnswer& answer = report.epsilon;
     table.add({report.name, short_bound(answer.value), std::string(to_text(answer.bound)),
-               answer.lower ? short_number(*answer.lower, 6) : "-", answer.note});
+               answer.lower ? short_lower_bound(*answer.lower) : "-", answer.note});
   }
   return section("accountants", table);
 }

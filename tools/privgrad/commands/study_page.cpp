@@ -1,7 +1,6 @@
 #include "study_page.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "arguments.hpp"
 #include "output.hpp"
@@ -20,7 +19,7 @@ std::string number_or_dash(const std::optional<double>& value) {
 std::string p_text(const std::optional<double>& p) {
   if (!p) return "-";
   if (*p < 1e-4) return "<0.0001";
-  return fixed_text(std::ceil(*p * 1e4) / 1e4, 4);
+  return fixed_bound(*p, 4);
 }
 
 std::string interval_text(const std::optional<core::Interval>& interval) {

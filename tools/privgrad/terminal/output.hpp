@@ -54,7 +54,10 @@ std::string duration_text(double seconds);
 /// \returns a size in decimal units: "512 B", "9.9 MB".
 std::string size_text(double bytes);
 
+using core::fixed_bound;
+using core::fixed_lower_bound;
 using core::short_bound;
+using core::short_lower_bound;
 using core::short_number;
 
 }  // namespace privgrad::tool

@@ -20,7 +20,7 @@ std::string loss_text(double loss) {
 
 /// Rounds up, because readers take the number for the most that was spent.
 std::string spent_text(double epsilon) {
-  return std::isfinite(epsilon) ? fixed_text(std::ceil(epsilon * 1e4) / 1e4, 4) : "inf";
+  return std::isfinite(epsilon) ? fixed_bound(epsilon, 4) : "inf";
 }
 
 void add_metric(std::string& line, const char* name, const std::optional<double>& train,

@@ -22,4 +22,10 @@ std::string short_bound(double value, int digits = 6);
 /// Like short_number(), but never above `value`: for a lower bound.
 std::string short_lower_bound(double value, int digits = 6);
 
+/// \returns `value` with `decimals` digits after the point, never below `value`.
+std::string fixed_bound(double value, int decimals);
+
+/// Like fixed_bound(), but never above `value`.
+std::string fixed_lower_bound(double value, int decimals);
+
 }  // namespace privgrad::core
